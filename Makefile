@@ -1,0 +1,111 @@
+# torchgrad_jax: every task of the project. `make help` lists them.
+#
+# Needs python3 (3.11 to 3.13) with venv, and make; everything else is installed into .venv. What is
+# installed is remembered in .venv/.installed-*, so a second run installs nothing.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# Who judges the tests: auto (torch where it is installed), live (torch, or fail) or recorded.
+ORACLE ?= auto
+# Random programs that `make fuzz` compares with torch.
+N      ?= 1000
+# More arguments for pytest, for example: make test PYTEST="-k views -x"
+PYTEST ?=
+
+BIN  := $(VENV)/bin
+PY   := $(BIN)/python
+RUN_PYTEST := $(PY) -m pytest -n $(JOBS) --dist=worksteal --oracle=$(ORACLE) $(PYTEST)
+
+# Every process of this machine shares one cache of compiled kernels, the tiniest included.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+# The tests parallelise themselves, and pip does not share a venv.
+.NOTPARALLEL:
+.PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
+        oracle bench conformance fuzz stubs docs hooks clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+# --- what people run first ---------------------------------------------------------------------
+
+demo: $(VENV)/.installed ## install into .venv and train a small model
+	$(PY) examples/train_mlp.py
+
+test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with or without torch
+	$(RUN_PYTEST) tests compat_suite
+
+# In one call, `make check test` runs the test-suite once.
+check: check-static test ## everything that has to hold before a commit
+
+# --- the parts of check ------------------------------------------------------------------------
+
+check-static: format-check lint types layers fresh doctests ## check, less the test-suite
+
+format-check: $(VENV)/.installed-dev ## is every file formatted?
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.installed-dev ## ruff's lint rules
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev $(VENV)/.installed-test ## pyright
+	$(BIN)/pyright --pythonpath $(PY) --level error
+
+layers: $(VENV)/.installed-test ## imports point one way
+	$(PY) -m pytest -q tests/test_layers.py
+
+fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the op table yields
+	$(PY) -m torchgrad_jax._codegen --check
+	$(PY) -m compat_suite coverage --check
+
+doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
+	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' torchgrad_jax README.md docs
+
+# --- the rest ----------------------------------------------------------------------------------
+
+format: $(VENV)/.installed-dev ## format and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
+
+bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
+	$(PY) -m benchmarks
+
+conformance: $(VENV)/.installed-test ## the differential suite on its own, with its report
+	$(PY) -m compat_suite run
+
+fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch
+	$(PY) -m compat_suite fuzz $(N)
+
+stubs: $(VENV)/.installed ## rewrite the .pyi stubs from the op table
+	$(PY) -m torchgrad_jax._codegen
+
+docs: stubs $(VENV)/.installed-test ## rewrite the generated pages of docs/
+	$(PY) -m compat_suite coverage
+
+hooks: $(VENV)/.installed-dev $(VENV)/.installed-test ## run the fast checks at every git commit
+	$(BIN)/pre-commit install
+
+clean: ## remove the environment, caches and build outputs
+	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environment -------------------------------------------------------------------------------
+
+$(VENV)/.created:
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.created
+	$(PY) -m pip install --editable .
+	touch $@
+
+$(VENV)/.installed-%: pyproject.toml $(VENV)/.created
+	$(PY) -m pip install --editable '.[$*]'
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,42 @@
+"""Every program of examples/ runs, and train_mlp notices gradients that differ."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+
+# Arguments that make a program short, and what its output has to say.
+PROGRAMS = {
+    "train_mlp.py": (["--steps", "20"], "The gradients agree."),
+}
+
+
+def test_every_example_is_run():
+    assert sorted(PROGRAMS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_example(name):
+    arguments, expected = PROGRAMS[name]
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert expected in done.stdout
+
+
+@pytest.mark.parametrize("factor, agree", [(1.0, True), (1.001, False), (float("nan"), False)])
+def test_train_mlp_compares_gradients(factor, agree, capsys):
+    example = runpy.run_path(str(EXAMPLES / "train_mlp.py"))
+    x, y = example["spiral"]()
+    parameters = example["make_parameters"](8)
+    parameters[2].register_hook(lambda g: g * factor)
+    with jax.numpy_rank_promotion("allow"):  # an example is user code
+        assert example["report_gradients"](parameters, x, y) is agree
+    assert ("differs" in capsys.readouterr().out) is not agree

@@ -1,0 +1,290 @@
+"""Imports point one way: what the order of the layers allows, read off the source with `ast`.
+
+Every import counts, also one inside a function or under `TYPE_CHECKING`: those hide a wrong
+direction rather than mend it.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "torchgrad_jax"
+ROOT = Path(__file__).resolve().parent.parent / PACKAGE
+
+# A module imports from its own row (without cycles) or from rows before it. A name stands for the
+# file or the folder of that name; "" is torchgrad_jax/__init__.py.
+LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("L0", frozenset({"_core"})),
+    ("L1", frozenset({"_ops"})),
+    ("L2", frozenset({"_engine"})),
+    ("L2b", frozenset({"_functions"})),
+    ("L3", frozenset({"autograd", "linalg", "fft", "special", "interop"})),
+    ("L4", frozenset({"nn", "optim"})),
+    ("L5", frozenset({"func", "testing", "_codegen", ""})),
+)
+
+# Where a folder is narrower than its layer: its files see these of their siblings and no other. The
+# folder's __init__.py, which assembles it, sees them all.
+SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
+    # A family does not import another family.
+    "_ops": frozenset({"registry", "rules", "helpers"}),
+}
+
+# Where a single file is narrower still: the modules of the package that it may import.
+ONLY: Mapping[str, frozenset[str]] = {
+    "_core.errors": frozenset(),
+    "_core.state": frozenset(),
+    "_core.events": frozenset(),
+    "_engine.hooks": frozenset(),
+    "_engine.node": frozenset({"_core", "_engine.hooks"}),
+    "_engine.trace": frozenset({"_core", "_ops"}),
+}
+
+# What the installed package may import besides itself and the standard library.
+RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy"})
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: `target` is a module below the package, or the name of another package."""
+
+    source: str
+    target: str
+    line: int
+    internal: bool
+
+    def __str__(self) -> str:
+        target = _shown(self.target) if self.internal else self.target
+        return f"{_shown(self.source)}:{self.line} imports {target}"
+
+
+def _shown(module: str) -> str:
+    return f"{PACKAGE}.{module}".rstrip(".")
+
+
+def modules_under(root: Path) -> dict[str, Path]:
+    """Dotted name below the package -> file; a folder's `__init__.py` goes by the folder's name."""
+    names = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def read_imports(root: Path) -> list[Import]:
+    modules = modules_under(root)
+    found: list[Import] = []
+    for source, path in modules.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        package = source if path.name == "__init__.py" else source.rpartition(".")[0]
+        for node in ast.walk(tree):
+            for name in _imported(node, package):
+                inside = name == PACKAGE or name.startswith(PACKAGE + ".")
+                target = _nearest(name, modules) if inside else name.partition(".")[0]
+                found.append(Import(source, target, getattr(node, "lineno", 0), inside))
+    return found
+
+
+def _imported(node: ast.AST, package: str) -> Iterator[str]:
+    """The absolute dotted names that one syntax node imports."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = _absolute(module or "", level, package)
+            yield from (f"{base}.{alias.name}" for alias in names)
+        case ast.Call(func=ast.Name(id="__import__"), args=[ast.Constant(value=str(name)), *_]):
+            yield name
+        case ast.Call(
+            func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            level = len(name) - len(name.lstrip("."))
+            yield _absolute(name.lstrip("."), level, package)
+
+
+def _absolute(module: str, level: int, package: str) -> str:
+    if level == 0:
+        return module
+    parts = [PACKAGE, *package.split(".")] if package else [PACKAGE]
+    return ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
+
+
+def _nearest(name: str, modules: Mapping[str, Path]) -> str:
+    """The module that `name` lives in: itself, or the closest parent that is a module."""
+    inner = name[len(PACKAGE) + 1 :]
+    while inner and inner not in modules:
+        inner = inner.rpartition(".")[0]
+    return inner
+
+
+def layer_of(module: str) -> int | None:
+    top = module.partition(".")[0]
+    return next((i for i, (_, names) in enumerate(LAYERS) if top in names), None)
+
+
+def unplaced(modules: Iterable[str]) -> list[str]:
+    return [f"{_shown(m)} is in no layer, see LAYERS" for m in modules if layer_of(m) is None]
+
+
+def upward(imports: Iterable[Import]) -> list[str]:
+    wrong = []
+    for i in imports:
+        below, above = layer_of(i.source), layer_of(i.target)
+        if i.internal and below is not None and above is not None and above > below:
+            wrong.append(f"{i}: upward, from {LAYERS[below][0]} to {LAYERS[above][0]}")
+    return wrong
+
+
+def too_wide(imports: Iterable[Import]) -> list[str]:
+    """Imports that the layer allows and the narrower rule of the file or folder does not."""
+    return [
+        f"{i}: narrower than its layer, see ONLY and SHARED_SIBLINGS"
+        for i in imports
+        if i.internal and not (_allowed_by_folder(i) and _allowed_by_file(i))
+    ]
+
+
+def _allowed_by_folder(i: Import) -> bool:
+    folder, _, name = i.source.partition(".")
+    target_folder, _, sibling = i.target.partition(".")
+    if folder not in SHARED_SIBLINGS or folder != target_folder or not name:
+        return True
+    return sibling in SHARED_SIBLINGS[folder]
+
+
+def _allowed_by_file(i: Import) -> bool:
+    allowed = ONLY.get(i.source)
+    return allowed is None or any(i.target == a or i.target.startswith(a + ".") for a in allowed)
+
+
+def cycles(imports: Iterable[Import]) -> list[str]:
+    """One line for each cycle of module imports that a depth-first walk meets."""
+    edges: dict[str, list[str]] = {}
+    for i in imports:
+        if i.internal and i.target not in edges.setdefault(i.source, []):
+            edges[i.source].append(i.target)
+    found: list[str] = []
+    done: set[str] = set()
+
+    def walk(module: str, trail: list[str]) -> None:
+        if module in trail:
+            loop = [*trail[trail.index(module) :], module]
+            found.append("cycle: " + " -> ".join(map(_shown, loop)))
+        elif module not in done:
+            for target in edges.get(module, ()):
+                walk(target, [*trail, module])
+            done.add(module)
+
+    for module in edges:
+        walk(module, [])
+    return found
+
+
+def foreign(imports: Iterable[Import]) -> list[str]:
+    known = RUNTIME_DEPENDENCIES | sys.stdlib_module_names
+    return [f"{i}: not a dependency" for i in imports if not i.internal and i.target not in known]
+
+
+def violations(root: Path) -> list[str]:
+    imports = read_imports(root)
+    checks = (upward, too_wide, cycles, foreign)
+    return [*unplaced(modules_under(root)), *(line for check in checks for line in check(imports))]
+
+
+def test_imports_of_the_package_point_one_way():
+    assert read_imports(ROOT), f"no import found under {ROOT}"
+    assert not violations(ROOT), "\n".join(["", *violations(ROOT)])
+
+
+def test_narrower_rules_name_existing_modules():
+    modules = modules_under(ROOT)
+    named = {*ONLY, *(f"{f}.{s}" for f, names in SHARED_SIBLINGS.items() for s in names)}
+    assert not named - modules.keys()
+
+
+# --- the check itself --------------------------------------------------------------------------
+
+GOOD_TREE = {
+    "__init__.py": "from . import autograd\nfrom ._engine import tensor\n",
+    "_core/__init__.py": "from . import errors, dtypes\n",
+    "_core/errors.py": "import math\n",
+    "_core/dtypes.py": "from .errors import DTypeError\n",
+    "_ops/__init__.py": "from . import pointwise, reduce\nfrom .registry import TABLE\n",
+    "_ops/registry.py": "from .._core import errors\n",
+    "_ops/rules.py": "import jax.numpy as jnp\n",
+    "_ops/pointwise.py": "from . import rules\nfrom .registry import op\n",
+    "_ops/reduce.py": "from torchgrad_jax._ops.registry import op\n",
+    "_engine/__init__.py": "",
+    "_engine/tensor.py": "import numpy\nfrom .._core import dtypes\n",
+    "_engine/bind.py": "from . import tensor\nfrom .._ops import TABLE\n",
+    "autograd/__init__.py": "from .._engine.tensor import Tensor\nfrom .graph import Node\n",
+    "autograd/graph.py": "def f():\n    from .. import _engine\n",
+}
+
+BAD_FILES = {
+    "upward": ("_core/dtypes.py", "from .._engine import tensor", "upward, from L0 to L2"),
+    "upward-absolute": ("_ops/rules.py", "import torchgrad_jax.autograd.graph", "L1 to L3"),
+    "upward-to-the-root": ("_engine/tensor.py", "from .. import no_grad", "L2 to L5"),
+    "upward-in-a-function": (
+        "_engine/tensor.py",
+        "def f():\n    if f:\n        from ..autograd import graph",
+        "_engine.tensor:3 imports torchgrad_jax.autograd.graph: upward",
+    ),
+    "upward-for-types": (
+        "_core/errors.py",
+        "import typing\nif typing.TYPE_CHECKING:\n    from .._engine.tensor import Tensor",
+        "upward, from L0 to L2",
+    ),
+    "upward-by-name": (
+        "_ops/registry.py",
+        "import importlib\nimportlib.import_module('.._engine.bind', __package__)",
+        "upward, from L1 to L2",
+    ),
+    "cycle-of-two": (
+        "_engine/tensor.py",
+        "from . import bind",
+        "_engine.tensor -> torchgrad_jax._engine.bind -> torchgrad_jax._engine.tensor",
+    ),
+    "cycle-through-init": (
+        "autograd/graph.py",
+        "def f():\n    from . import backward",
+        "cycle: torchgrad_jax.autograd -> torchgrad_jax.autograd.graph -> torchgrad_jax.autograd",
+    ),
+    "another-family": ("_ops/reduce.py", "from . import pointwise", "narrower than its layer"),
+    "narrow-file": ("_engine/hooks.py", "from .._core import errors", "narrower than its layer"),
+    "no-layer": ("extras.py", "", "torchgrad_jax.extras is in no layer"),
+    "torch": (
+        "_core/devices.py",
+        "import torch.cuda",
+        "_core.devices:1 imports torch: not a dependency",
+    ),
+}
+
+
+def _write_tree(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    return root / PACKAGE
+
+
+def test_a_good_tree_passes(tmp_path):
+    assert violations(_write_tree(tmp_path, GOOD_TREE)) == []
+
+
+@pytest.mark.parametrize("name, text, message", BAD_FILES.values(), ids=BAD_FILES)
+def test_one_bad_file_fails(tmp_path, name, text, message):
+    found = violations(_write_tree(tmp_path, {**GOOD_TREE, name: text}))
+    assert any(message in line for line in found), found
+
+
+def test_a_long_cycle_is_found(tmp_path):
+    ring = {f"nn/m{i}.py": f"from . import m{(i + 1) % 50}" for i in range(50)}
+    found = violations(_write_tree(tmp_path, {**GOOD_TREE, "nn/__init__.py": "", **ring}))
+    assert [line.count("->") for line in found] == [50]

@@ -1,0 +1,1 @@
+"""Layer 0: facts about dtypes, devices, shapes, modes and errors; no Tensor and no ops."""

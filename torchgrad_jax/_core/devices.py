@@ -1,0 +1,136 @@
+"""Device objects and their map to JAX devices."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "xla": None, "meta": None}
+_TYPES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu", "METAL": "mps"}
+_KNOWN = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
+    "mps, meta, hpu, mtia, privateuseone"
+)
+
+
+class device:  # noqa: N801 - torch's name
+    """Where a tensor lives: a type such as ``"cpu"`` or ``"cuda"`` and an optional index.
+
+    Example:
+        >>> device("cpu")
+        device(type='cpu')
+    """
+
+    __slots__ = ("index", "type")
+    type: str
+    index: int | None
+
+    def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        if isinstance(type, int) and not isinstance(type, bool):
+            type, index = "cuda", type
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        if ":" in type:
+            if index is not None:
+                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+            type, _, tail = type.partition(":")
+            if not tail.isdigit() or (len(tail) > 1 and tail[0] == "0"):
+                raise RuntimeError(f"Invalid device string: '{type}:{tail}'")
+            index = int(tail)
+        if type not in (*_PLATFORMS, "mps"):
+            raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
+        return _intern(type, index)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+
+    def __repr__(self) -> str:
+        tail = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{tail})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device, (self.type, self.index) if self.index is not None else (self.type,))
+
+    def __enter__(self) -> device:
+        from .state import MODES
+
+        MODES.device_stack = (*MODES.device_stack, self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        from .state import MODES
+
+        MODES.device_stack = MODES.device_stack[:-1]
+
+
+@functools.cache
+def _intern(type: str, index: int | None) -> device:
+    self = object.__new__(device)
+    object.__setattr__(self, "type", type)
+    object.__setattr__(self, "index", index)
+    return self
+
+
+CPU = device("cpu")
+
+
+@functools.cache
+def _process_default() -> device:
+    return of_jax(jax.devices()[0])
+
+
+def of_jax(jdevice: Any) -> device:
+    """The device object for a JAX device; CPU has no index, as in torch."""
+    type = _TYPES.get(jdevice.platform, "xla")
+    return CPU if type == "cpu" else device(type, jdevice.id)
+
+
+def default_device() -> device:
+    """The innermost `with device(...)`, or JAX's default device."""
+    from .state import MODES
+
+    if MODES.device_stack:
+        return MODES.device_stack[-1]
+    return _process_default()
+
+
+def resolve(spec: Any) -> device:
+    """A concrete device for a user's device argument; None means the default."""
+    if spec is None:
+        return default_device()
+    dev = device(spec)
+    if dev.type == "xla":
+        return default_device()
+    if dev.type != "cpu" and dev.index is None:
+        return device(dev.type, 0)
+    return CPU if dev.type == "cpu" else dev
+
+
+def to_jax(dev: device) -> Any:
+    """The JAX device behind `dev`, or torch's error when the machine has none."""
+    platform = _PLATFORMS.get(dev.type)
+    try:
+        found = jax.devices(platform) if platform else jax.devices()
+    except RuntimeError:
+        found = []
+    index = dev.index or 0
+    if index >= len(found):
+        if dev.type == "cuda":
+            raise RuntimeError("No CUDA GPUs are available: JAX sees no GPU backend") from None
+        raise RuntimeError(f"JAX has no device for '{dev}'")
+    return found[index]

@@ -1,0 +1,113 @@
+"""Exception types and the messages users match on, in torch's wording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class UnsupportedLayoutError(NotImplementedError):
+    """Raised by entry points of layouts that are out of scope (sparse, quantized, nested)."""
+
+
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+LEAF_VIEW_IN_PLACE = (
+    "a view of a leaf Variable that requires grad is being used in an in-place operation."
+)
+SECOND_BACKWARD = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+SCALAR_ONLY = "grad can be implicitly created only for scalar outputs"
+NO_GRAPH = "element {index} of tensors does not require grad and does not have a grad_fn"
+UNUSED = (
+    "One of the differentiated Tensors appears to not have been used in the graph. "
+    "Set allow_unused=True if this is the desired behavior."
+)
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
+
+
+def modified_in_place(
+    type_name: str, shape: Sequence[int], producer: str | None, output_nr: int, now: int, then: int
+) -> str:
+    """The backward-time complaint about a saved tensor that was overwritten."""
+    origin = f", which is output {output_nr} of {operation_name(producer)}," if producer else ""
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: [{type_name} {list(shape)}]{origin} is at version {now}; "
+        f"expected version {then} instead. Hint: enable anomaly detection to find the operation "
+        "that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+        "check_nan=False)."
+    )
+
+
+def operation_name(node: str) -> str:
+    """How torch's messages shorten a node's name: ``ExpBackward0`` -> ``Exp``."""
+    return node.partition("Backward")[0] or node
+
+
+def forbidden_view_write(producer: str, output_nr: int, creation: str, indirect: bool) -> str:
+    """Why a view made in no_grad mode, or one of several, must not be written to."""
+    how = (
+        "its base or another view of its base has been modified inplace"
+        if indirect
+        else "is being modified inplace"
+    )
+    if creation == "no_grad":
+        head = f"A view was created in no_grad mode and {how} with grad mode enabled."
+    elif creation == "inference":
+        head = f"A view was created in inference mode and {how} in normal mode."
+    else:
+        head = f"Output {output_nr} of {operation_name(producer)} is a view and {how}."
+    if creation == "multi" or creation == "no_grad_multi":
+        return (
+            f"{head} This view is the output of a function that returns multiple views. Such "
+            "functions do not allow the output views to be modified inplace. You should replace "
+            "the inplace operation by an out-of-place one."
+        )
+    if creation == "no_grad":
+        return (
+            f"{head} Given that this use case is ambiguous and error-prone, it is forbidden. You "
+            "can clarify your code by moving both the view and the inplace either both inside the "
+            "no_grad block (if you don't want the inplace to be tracked) or both outside (if you "
+            "want the inplace to be tracked)."
+        )
+    if creation == "inference":
+        return (
+            f"{head} Given that this use case is ambiguous and error-prone, it is forbidden. You "
+            "can clarify your code by moving both the view and the inplace either both inside the "
+            "inference_mode block (if you don't want the inplace to be tracked) or both outside "
+            "(if you want the inplace to be tracked)."
+        )
+    return (
+        f"{head} This view was created inside a custom Function (or because an input was returned "
+        "as-is) and the autograd logic to handle view+inplace would override the custom backward "
+        "associated with the custom Function, leading to incorrect gradients. This behavior is "
+        "forbidden. You can fix this by cloning the output of the custom Function."
+    )
+
+
+def not_broadcastable(a: Sequence[int], b: Sequence[int]) -> str:
+    """Why two shapes do not broadcast, naming the last dimension that clashes."""
+    n = max(len(a), len(b))
+    pa = [1] * (n - len(a)) + list(a)
+    pb = [1] * (n - len(b)) + list(b)
+    dim = max(i for i in range(n) if pa[i] != pb[i] and 1 not in (pa[i], pb[i]))
+    return (
+        f"The size of tensor a ({pa[dim]}) must match the size of tensor b ({pb[dim]}) "
+        f"at non-singleton dimension {dim}"
+    )
+
+
+def dim_out_of_range(dim: int, ndim: int) -> str:
+    """torch's text for a dimension outside ``[-ndim, ndim - 1]``."""
+    n = max(ndim, 1)
+    return f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or an algorithm did not converge."""

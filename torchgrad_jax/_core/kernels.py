@@ -1,0 +1,66 @@
+"""What kernels of several families say and do alike: refusing a dtype, half types in float32."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from . import dtypes
+
+_CPP_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short",
+    "int32": "int", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+_HALF = (np.dtype(jnp.float16), np.dtype(jnp.bfloat16))
+
+
+def category(x: Any) -> int:
+    """BOOL, INTEGRAL, FLOATING or COMPLEX of an array."""
+    return dtypes.from_np(x.dtype).category
+
+
+def scalar_name(x: Any) -> str:
+    """``'Float'``, ``'ComplexDouble'``: an array's dtype as torch's messages print it."""
+    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+
+
+def cpp_name(x: Any) -> str:
+    """``float``, ``long int``: an array's dtype as C++ prints it."""
+    name = dtypes.from_np(x.dtype).name
+    return _CPP_NAMES.get(name, name)
+
+
+def refuse(x: Any, kernel: str, *categories: int) -> None:
+    """Raise torch's complaint if `x` has a dtype of one of these categories."""
+    if category(x) in categories:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
+
+
+def is_half(x: Any) -> bool:
+    """Whether torch would compute this dtype in float32."""
+    return x.dtype in _HALF
+
+
+def widen(x: Any) -> Any:
+    """Half types in float32, everything else as it is."""
+    return x.astype(jnp.float32) if is_half(x) else x
+
+
+def half_as_float(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with half-type arrays computed in float32 and rounded once at the end, as torch does."""
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        half = next((a.dtype for a in args if hasattr(a, "dtype") and is_half(a)), None)
+        if half is None:
+            return fn(*args, **kwargs)
+        out = fn(*[widen(a) if hasattr(a, "dtype") else a for a in args], **kwargs)
+        return out.astype(half)
+
+    return wrapped

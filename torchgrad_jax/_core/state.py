@@ -1,0 +1,60 @@
+"""Modes of the running thread, and the few settings that are process-wide as in torch."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+GRAD = 1
+"""Bit of `Modes.bits`: operations are recorded."""
+INFERENCE = 2
+"""Bit of `Modes.bits`: inference mode; new tensors are inference tensors."""
+DUAL = 4
+"""Bit of `Modes.bits`: a forward-mode level is open."""
+LIFT = 8
+"""Bit of `Modes.bits`: tensor code is being turned into a JAX function."""
+OBSERVED = 16
+"""Bit of `Modes.bits`: somebody watches each operation (anomaly mode, profiler)."""
+PACKING = 32
+"""Bit of `Modes.bits`: saved tensors go through pack and unpack hooks."""
+FUNCTION_MODE = 64
+"""Bit of `Modes.bits`: a `__torch_function__` mode is active."""
+
+
+class Modes(threading.local):
+    """What the current thread's operations must heed.
+
+    `bits` is one integer so that the hot path needs one attribute read: 0 and 1 (recording off
+    and on) are the plain cases, anything above takes the general path.
+    """
+
+    bits: int = GRAD
+    pack_hooks: tuple[Any, ...] = ()
+    hooks_disabled: str | None = None
+    view_replay: bool = False
+    multithreading: bool = True
+    anomaly: Any = None
+    function_modes: tuple[Any, ...] = ()
+    lifts: tuple[Any, ...] = ()
+    dual_level: int = -1
+    forward_grad: bool = True
+    device_stack: tuple[Any, ...] = ()
+    graph_task: Any = None
+
+
+MODES = Modes()
+
+
+class Settings:
+    """Process-wide settings."""
+
+    default_dtype: Any = None  # filled by dtypes
+    deterministic: bool = False
+
+
+SETTINGS = Settings()
+
+_sequence = itertools.count()
+next_sequence_nr = _sequence.__next__
+"""Number of the next recorded node; torch counts per thread, one counter keeps order total."""

@@ -1,0 +1,1 @@
+"""Layer 2: the eager tensor, its graph and the backward pass. See README.md in this folder."""

@@ -1,0 +1,804 @@
+"""Functions, methods, operators, in-place and out= forms, derived from the op table.
+
+For each row a Python function with torch's signature is generated. Its body is the plain case of
+`record.apply`, unrolled: plain tensors, recording on or off, nothing watching. Everything else goes
+to the general path.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes
+from .._core.meta import Meta
+from .._core.state import MODES, next_sequence_nr
+from .._ops import TABLE
+from .._ops import registry as reg
+from . import record
+from .record import NUMBERS, PLAIN, apply, apply_inplace, edge_of
+from .strided import read
+from .tensor import Storage, Tensor
+from .trace import Call
+from .views import apply_view, requires_grad_of
+
+_EMPTY = inspect.Parameter.empty
+_SLOTS = {"": {}}
+NAMESPACES: dict[str, dict[str, Callable[..., Any]]] = {}
+"""Public functions by namespace ("" is the top level) and name."""
+METHODS: dict[str, Callable[..., Any]] = {}
+"""Methods to install on Tensor."""
+OPERATORS: dict[str, Callable[..., Any]] = {}
+"""Dunder methods to install on Tensor."""
+COMPOSITES: dict[str, Any] = {}
+"""Functions over tensors registered with `composite`, by public name and namespace."""
+
+_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
+               reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",
+               reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype"}  # fmt: skip
+
+
+class Ops:
+    """Every row of the table as a function over tensors, by row name."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no op {name!r} is declared")
+
+
+ops: Any = Ops()
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def type_name(value: Any) -> str:
+    """How torch's messages name the type of an argument."""
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        inner = f" of {type_name(value[0])}s" if value and isinstance(value[0], (*NUMBERS, Tensor)) else ""
+        return type(value).__name__ + inner if inner else type(value).__name__
+    return type(value).__name__
+
+
+def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
+    """torch's complaint about an argument of the wrong type."""
+    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
+    return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {type_name(value)}")
+
+
+def as_int(value: Any) -> int | None:
+    """An int where torch takes an int: Python and numpy integers, 0-dim integer tensors."""
+    if value.__class__ is int:
+        return value
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, Tensor) and value._m.numel == 1 and value._m.dtype.category < dtypes.FLOATING:
+        if value._m.dtype.category == dtypes.BOOL:
+            return None
+        return int(record.concrete(value).reshape(()))
+    return None
+
+
+def as_ints(value: Any) -> tuple[int, ...] | None:
+    """A tuple of ints from a sequence of ints, or None."""
+    if isinstance(value, list | tuple):
+        out = tuple(as_int(v) for v in value)
+        return None if None in out else out  # type: ignore[return-value]
+    return None
+
+
+def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
+    """A static argument checked and normalised."""
+    kind = param.kind
+    if value is None and (param.optional or param.default is None):
+        return None
+    out: Any = None
+    if kind is int:
+        out = as_int(value)
+    elif kind is bool:
+        out = bool(value) if isinstance(value, bool | np.bool_) else None
+    elif kind is float:
+        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            out = float(value)
+        elif isinstance(value, Tensor) and value._m.numel == 1:
+            out = float(record.concrete(value).reshape(()))
+    elif kind is str:
+        out = value if isinstance(value, str) else None
+    elif kind is reg.Dims:
+        single = as_int(value) if not isinstance(value, list | tuple) else None
+        out = (single,) if single is not None else as_ints(value)
+    elif kind is reg.Size:
+        single = as_int(value) if not isinstance(value, list | tuple) else None
+        out = (single,) if single is not None else as_ints(value)
+    elif kind is reg.Dtype:
+        try:
+            out = dtypes.to_dtype(value)
+        except TypeError:
+            out = None
+    else:
+        return tuple(value) if isinstance(value, list) else value
+    if out is None:
+        raise bad_argument(op, param, position, value)
+    return out
+
+
+def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
+    """A leaf checked and normalised: tensor, Python number or None."""
+    if isinstance(value, Tensor):
+        if param.kind is reg.Scalar:
+            if value._m.numel == 1 and not requires_grad_of(value):
+                return record.concrete(value).reshape(()).item()
+            raise bad_argument(op, param, position, value)
+        if param.kind is reg.TracedInt:
+            out = as_int(value)
+            if out is None:
+                raise bad_argument(op, param, position, value)
+            return out
+        return value
+    if value is None:
+        if param.optional or param.default is None:
+            return None
+        raise bad_argument(op, param, position, value)
+    if param.kind is reg.TracedInt:
+        out = as_int(value)
+        if out is None:
+            raise bad_argument(op, param, position, value)
+        return out
+    if param.kind is reg.Scalar or param.scalar:
+        try:
+            return record.as_leaf(value)
+        except TypeError:
+            pass
+    raise bad_argument(op, param, position, value)
+
+
+class Binding:
+    """What is derived from one row: its argument handling and its calls by static arguments."""
+
+    def __init__(self, row: reg.OpDef) -> None:
+        self.row = row
+        self.public = public_name(row)
+        self.params = row.params
+        self.dynamic = [p for p in row.params if p.dynamic]
+        self.static = [p for p in row.params if not p.dynamic]
+        self.lists = any(p.kind in (reg.Arrays, reg.OptArrays) for p in self.dynamic)
+        self.raw: dict[Any, Call] = {}
+        self.calls: dict[Any, Call] = {}
+        self.result = _result_type(row)
+        self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
+
+    def call(self, *statics: Any) -> Call:
+        """The call for these static arguments (list lengths, where there are lists, come last)."""
+        n = len(self.static)
+        values = tuple(static_value(self.public, p, self.position[p.name], v) for p, v in zip(self.static, statics))
+        key = (values, tuple(v.__class__ for v in values), statics[n:])
+        found = self.calls.get(key)
+        if found is None:
+            found = self.calls[key] = self._make(values, statics[n:])
+        try:
+            self.raw[statics] = found
+        except TypeError:
+            pass
+        return found
+
+    def _make(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> Call:
+        row = self.row
+        static = {p.name: v for p, v in zip(self.static, values)}
+        passed = {
+            p.name: (v.np if isinstance(v, dtypes.dtype) else v) for p, v in zip(self.static, values)
+        }
+        recipe: list[tuple[str, int, int, Any]] = []  # name, first leaf, count (-1: single), default
+        argnames: list[str] = []
+        counts_left = list(counts)
+        for p in self.dynamic:
+            at = len(argnames)
+            if p.kind in (reg.Arrays, reg.OptArrays):
+                n = counts_left.pop(0)
+                recipe.append((p.name, at, n, None))
+                argnames += [f"{p.name}_{i}" for i in range(n)]
+            else:
+                default = p.default if p.kind in (reg.Scalar, reg.TracedInt) and p.default is not _EMPTY else None
+                recipe.append((p.name, at, -1, default))
+                argnames.append(p.name)
+        impl = row.impl
+
+        def run(leaves: Sequence[Any]) -> Any:
+            kwargs = dict(passed)
+            for name, at, n, default in recipe:
+                if n >= 0:
+                    kwargs[name] = tuple(leaves[at : at + n])
+                else:
+                    v = leaves[at]
+                    kwargs[name] = default if v is None else v
+            return impl(**kwargs)
+
+        def bound(leaves: Sequence[Any]) -> dict[str, Any]:
+            out: dict[str, Any] = dict(passed)
+            for name, at, n, default in recipe:
+                out[name] = tuple(leaves[at : at + n]) if n >= 0 else (default if leaves[at] is None else leaves[at])
+            return out
+
+        promoted = _promoted(row, recipe)
+        node = row.node
+        if callable(node):
+            shape_of = node
+
+            def node(keys: Sequence[Any]) -> str:
+                args = dict(static)
+                for name, at, n, default in recipe:
+                    k = keys[at] if n < 0 and at < len(keys) else None
+                    args[name] = None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
+                return shape_of(args)
+
+        geometry = None
+        if row.geometry is not None:
+            shape_fn = row.geometry
+
+            def geometry(m: Meta, leaves: Sequence[Any]) -> Any:
+                kwargs = bound(leaves)
+                kwargs.pop(recipe[0][0])
+                return shape_fn(m, **kwargs)
+
+        check = None
+        if row.check is not None:
+            user_check = row.check
+            check = lambda leaves: user_check(**_concrete(bound(leaves)))  # noqa: E731
+        return Call(
+            row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
+            promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
+            check_result=row.check_result, result=self.result, edges=_edges(promoted),
+            statics=static, geometry=geometry,
+        )  # fmt: skip
+
+    def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
+        """Call and leaves from arguments in the row's order, whatever they are."""
+        name = self.public
+        statics, leaves, counts = [], [], []
+        for i, (p, v) in enumerate(zip(self.params, args)):
+            if not p.dynamic:
+                statics.append(v)
+            elif p.kind in (reg.Arrays, reg.OptArrays):
+                if isinstance(v, Tensor) or not isinstance(v, list | tuple):
+                    raise bad_argument(name, p, i + 1, v)
+                for j, item in enumerate(v):
+                    if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
+                        raise TypeError(
+                            f"expected Tensor as element {j} in argument {i}, but got {type(item).__name__}"
+                        )
+                counts.append(len(v))
+                leaves.extend(v)
+            else:
+                leaf = dynamic_value(name, p, i + 1, v)
+                if leaf is p.default or (p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default):
+                    leaf = None
+                leaves.append(leaf)
+        return self.call(*statics, *counts), tuple(leaves)
+
+
+def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
+    def value(v: Any) -> Any:
+        if isinstance(v, tuple):
+            return tuple(value(x) for x in v)
+        return np.asarray(v) if hasattr(v, "aval") else v
+
+    return {k: value(v) for k, v in bound.items()}
+
+
+def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+    if row.promote is reg.Promote.NONE:
+        return frozenset()
+    kinds = {p.name: p for p in row.params}
+    out = []
+    for name, at, n, _ in recipe:
+        p = kinds[name]
+        named = row.promoted is not None and name in row.promoted
+        implied = row.promoted is None and (p.kind in (reg.Array, reg.Arrays) or p.scalar)
+        if named or implied:
+            out.extend(range(at, at + max(n, 1) if n >= 0 else at + 1))
+    return frozenset(out)
+
+
+def _edges(promoted: frozenset[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+    """Which leaves have an entry in next_functions: promoted ones always, others when floating."""
+
+    def edges(keys: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(
+            i for i, k in enumerate(keys)
+            if (i in promoted and k is not None) or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+        )  # fmt: skip
+
+    return edges
+
+
+# --- named tuples ---------------------------------------------------------------------------------
+
+RETURN_TYPES: dict[str, type] = {}
+
+
+def return_type(name: str, fields: Sequence[str]) -> type:
+    """The named tuple ``torch.return_types.<name>``."""
+    found = RETURN_TYPES.get(name)
+    if found is not None:
+        return found
+    base = namedtuple(name, list(fields))  # type: ignore[misc]  # noqa: PYI024
+
+    class Result(base):  # type: ignore[misc,valid-type]
+        __slots__ = ()
+
+        def __new__(cls, *values: Any) -> Any:
+            if len(values) == 1 and len(fields) != 1:
+                values = tuple(values[0])
+            return base.__new__(cls, *values)
+
+        def __repr__(self) -> str:
+            body = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self))
+            return f"torch.return_types.{name}(\n{body})"
+
+        def __reduce__(self) -> Any:
+            return (_rebuild_result, (name, tuple(fields), tuple(self)))
+
+    Result.__name__ = Result.__qualname__ = name
+    Result.__module__ = "torch.return_types"
+    Result.n_fields = Result.n_sequence_fields = len(fields)
+    Result.n_unnamed_fields = 0
+    RETURN_TYPES[name] = Result
+    return Result
+
+
+def _rebuild_result(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return return_type(name, fields)(*values)
+
+
+def _result_type(row: reg.OpDef) -> type | None:
+    if row.returns is None:
+        return None
+    return return_type(row.returns_name or public_name(row), row.returns)
+
+
+def public_name(row: reg.OpDef) -> str:
+    """The name users call: the row's without the prefix of its namespace."""
+    prefix = row.namespace.rpartition(".")[2] + "_"
+    if row.namespace and row.name.startswith(prefix):
+        return row.name[len(prefix) :]
+    return row.name
+
+
+# --- generated functions --------------------------------------------------------------------------
+
+
+def _fast(b: Binding) -> bool:
+    """Whether the plain case of this row can be unrolled."""
+    row = b.row
+    required = [p for p in b.dynamic if p.kind is reg.Array and not p.optional or p.scalar and not p.optional]
+    others = [p for p in b.dynamic if p not in required]
+    return (
+        not b.lists and not row.view and row.check is None and row.check_result is None
+        and row.returns is None and len(required) in (1, 2, 3)
+        and all(p.default is None or p.kind is reg.Scalar and p.default is not _EMPTY for p in others)
+    )  # fmt: skip
+
+
+_LEAF = """
+    c{i} = {p}.__class__
+    if c{i} in plain and {p}._x is None:
+        k{i} = {p}._m
+        if {p}._al is None:
+            x{i} = {p}._st.array
+            r{i} = {p}._rg
+        else:
+            x{i} = read({p})
+            r{i} = {p}._rg or requires_grad_of({p})
+{number}    else:
+        return {fallback}
+"""
+_NUMBER = """    elif c{i} in numbers:
+        k{i} = c{i}
+        x{i} = {p}
+        r{i} = False
+"""
+_RUN = """
+    plan = call.plans.get({keys})
+    if plan is None:
+        plan = call.plan({keys})
+    array = plan.fwd({xs})
+    m = plan.out
+    if not plan.single:
+        return general(call, {leaves})
+    t = new(Tensor)
+    s = new(Storage)
+    s.array = array
+    s.meta = t._m = m
+    s.version = s.stamp = s.pointer = t._onr = 0
+    t._st = t._vc = s
+    t._al = t._g = t._acc = t._x = None
+    if mode and ({anyr}) and plan.any_diff:
+        mask = {mask}
+        gp = plan.grads.get(mask)
+        if gp is None:
+            gp = plan.grad_plan(mask)
+        n = new(gp.node_class)
+        n.gp = gp
+{edges}
+        n.edges = {edge_tuple} if gp.edge_pick is None else gp.edge_pick({edge_tuple})
+        n.saved, n.vers = gp.save({leaf_list}{store})
+        n.seq = next_seq()
+        n.extras = None
+        t._fn = n
+        t._rg = True
+    else:
+        t._fn = None
+        t._rg = False
+    return t
+"""
+_EDGE = """
+        if r{i}:
+            e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else edge_of({p})
+        else:
+            e{i} = None"""
+
+
+def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None) -> str:
+    parts, star = [], False
+    for p in b.params:
+        if p is varargs:
+            parts.append(f"*{p.name}")
+            star = True
+            continue
+        if p.kwonly and not star:
+            parts.append("*")
+            star = True
+        if p.default is _EMPTY and not (varargs and star):
+            parts.append(p.name)
+        else:
+            space[f"default_{p.name}"] = None if p.default is _EMPTY else p.default
+            parts.append(f"{p.name}=default_{p.name}")
+    if out:
+        if not star:
+            parts.append("*")
+        parts.append("out=None")
+    parts.append("**kw")
+    return ", ".join(parts)
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{i}, " for i in items) + ")"
+
+
+def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = False) -> Callable[..., Any]:
+    """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method."""
+    row = b.row
+    space: dict[str, Any] = {
+        "new": object.__new__, "Tensor": Tensor, "Storage": Storage, "plain": PLAIN,
+        "numbers": frozenset(NUMBERS), "read": read, "requires_grad_of": requires_grad_of,
+        "edge_of": edge_of, "MODES": MODES, "next_seq": next_sequence_nr, "calls": b.raw,
+        "make_call": b.call, "general": apply, "binding": b,
+    }  # fmt: skip
+    varargs = next((p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None)
+    if varargs is not None and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1:
+        varargs = None
+    with_out = row.out and not inplace and not operator and not row.view
+    names = [p.name for p in b.params]
+    lines = [f"def {name}({_signature(b, space, with_out, varargs)}):"]
+    me = f"me{', ' if names else ''}"
+    args = _tuple(names)
+    if varargs is not None:
+        lines.append(f"    {varargs.name} = size_argument({varargs.name}, kw, {varargs.name!r})")
+        space["size_argument"] = size_argument
+    lines.append(f"    if kw: return rebind(me, {args}, {names!r}, kw{', out' if with_out else ''})")
+    space["rebind"] = rebind
+    if with_out:
+        lines.append(f"    if out is not None: return write_out(me, {args}, {names!r}, out)")
+        space["write_out"] = write_out
+    slow = {"inplace": "run_inplace", "view": "run_view"}.get(
+        "inplace" if inplace else "view" if row.view else "", "run_general"
+    )
+    space[slow] = {"run_inplace": run_inplace, "run_view": run_view, "run_general": run_general}[slow]
+    fallback = f"{slow}(me, binding, {args})"
+    if operator:
+        fallback = f"run_operator(me, binding, {args}, {'run_inplace' if inplace else 'run_general'})"
+        space["run_operator"] = run_operator
+        space.setdefault("run_inplace", run_inplace)
+        space.setdefault("run_general", run_general)
+    if inplace or row.view or not _fast(b):
+        lines.append(f"    return {fallback}")
+    else:
+        lines += _unrolled(b, space, fallback)
+    exec("\n".join(lines), space)
+    fn = space[name]
+    space["me"] = fn
+    fn.__qualname__ = name
+    fn.__module__ = "torchgrad_jax"
+    fn.__doc__ = row.doc
+    fn.binding = b
+    del me
+    return fn
+
+
+def _unrolled(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
+    lines = ["    mode = MODES.bits", f"    if mode > 1: return {fallback}"]
+    hot, optional = [], []
+    for p in b.dynamic:
+        if (p.kind is reg.Array or p.scalar) and not p.optional:
+            hot.append(p)
+        else:
+            optional.append(p)
+            space[f"default_{p.name}"] = p.default
+            lines.append(f"    if {p.name} is not default_{p.name}: return {fallback}")
+    if b.static:
+        key = _tuple([p.name for p in b.static])
+        lines += [
+            f"    try: call = calls[{key}]",
+            f"    except (KeyError, TypeError): call = make_call(*{key})",
+        ]
+    else:
+        space["call"] = b.call()
+    for i, p in enumerate(hot):
+        number = _NUMBER.format(i=i, p=p.name) if p.scalar else ""
+        lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
+    where = {p.name: i for i, p in enumerate(hot)}
+    keys = _tuple([f"k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    leaves = [p.name if p.name in where else "None" for p in b.dynamic]
+    position = {p.name: i for i, p in enumerate(b.dynamic)}
+    rs = [f"r{i}" for i in range(len(hot))]
+    if len(hot) == 1:
+        mask = str(1 << position[hot[0].name])
+    else:
+        mask = " + ".join(f"({1 << position[p.name]} if r{i} else 0)" for i, p in enumerate(hot))
+    edges = "".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(hot))
+    edge_tuple = _tuple([f"e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    lines.append(
+        _RUN.format(
+            keys=keys, xs=", ".join(f"x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
+            anyr=" or ".join(rs), mask=mask, edges=edges, edge_tuple=edge_tuple,
+            leaf_list=", ".join(leaves), store="{store}",
+        ).replace("{store}", ", *([s] if gp.saved_out else ())")
+    )  # fmt: skip
+    return lines
+
+
+def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Anything that is not the plain case."""
+    if overridden(args):
+        return override(me, b, args)
+    return apply(*b.general(args))
+
+
+def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """A view of the first argument."""
+    if overridden(args):
+        return override(me, b, args)
+    return apply_view(*b.general(args))
+
+
+def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Write the result into the first argument."""
+    if overridden(args):
+        return override(me, b, args)
+    if not isinstance(args[0], Tensor):
+        raise bad_argument(b.public + "_", b.params[0], 1, args[0])
+    return apply_inplace(*b.general(args))
+
+
+def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
+    """An operator: operands of a foreign type are somebody else's business."""
+    for a in args[1:]:
+        if not isinstance(a, (Tensor, *NUMBERS, np.generic)) and a is not None and not isinstance(a, list | tuple):
+            return NotImplemented
+        if isinstance(a, list | tuple | type(None)) and b.params[1].kind is reg.Array:
+            return NotImplemented
+    return run(me, b, args)
+
+
+def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
+    """A shape given as varargs, as one sequence, or by keyword."""
+    if name in kw:
+        return kw.pop(name)
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        return tuple(given[0])
+    return given
+
+
+def rebind(me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None) -> Any:
+    """Call again with numpy's argument names translated, or say which name is unknown."""
+    named = {k: v for k, v in zip(names, args)}
+    for k, v in kw.items():
+        known = _ALIASES.get(k)
+        if known is None or known not in named:
+            raise TypeError(f"{me.__name__}() got an unexpected keyword argument '{k}'")
+        named[known] = v
+    extra = {} if out is None else {"out": out}
+    return me(**named, **extra)
+
+
+def overridden(args: Sequence[Any]) -> bool:
+    """Whether some argument's class, or a mode, has its own idea of functions."""
+    if MODES.function_modes:
+        return True
+    for a in args:
+        if isinstance(a, Tensor):
+            if a.__class__ not in PLAIN and _custom(a.__class__):
+                return True
+        elif isinstance(a, list | tuple):
+            if any(isinstance(x, Tensor) and x.__class__ not in PLAIN and _custom(x.__class__) for x in a):
+                return True
+        elif a is not None and hasattr(a.__class__, "__torch_function__"):
+            return True
+    return False
+
+
+def _custom(cls: type) -> bool:
+    return getattr(cls, "__torch_function__", None) is not _DISABLED
+
+
+_DISABLED = object()
+
+
+def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Hand a call to `__torch_function__`."""
+    from .overrides import handle
+
+    kwargs = {p.name: a for p, a in zip(b.params, args) if p.kwonly and a is not p.default}
+    return handle(me, [a for p, a in zip(b.params, args) if not p.kwonly], kwargs)
+
+
+def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
+    """Compute, then write into `out`, resizing it as torch does."""
+    targets = out if isinstance(out, tuple | list) else (out,)
+    for t in targets:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
+    if MODES.bits & 1 and any(requires_grad_of(t) for t in [*tensors, *targets]):
+        raise RuntimeError(
+            f"{me.__name__}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+    result = me(**dict(zip(names, args)))
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != len(targets):
+        raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+    for t, r in zip(targets, results):
+        store_out(t, r)
+    return out if isinstance(out, Tensor) else type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+
+
+def store_out(target: Tensor, result: Tensor) -> None:
+    """Write a result into an out= tensor."""
+    if not dtypes.can_cast(result._m.dtype, target._m.dtype):
+        names = [dtypes.scalar_type_name(d) for d in (result._m.dtype, target._m.dtype)]
+        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+    if target._m.shape != result._m.shape:
+        if target._m.numel:
+            warnings.warn(
+                "An output with one or more elements was resized since it had shape "
+                f"{list(target._m.shape)}, which does not match the required output shape "
+                f"{list(result._m.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
+                "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+                "resizing it, inplace, to zero elements with t.resize_(0).",
+                stacklevel=4,
+            )
+        METHODS["resize_"](target, result._m.shape)
+    METHODS["copy_"](target, result)
+
+
+# --- compositions ---------------------------------------------------------------------------------
+
+
+def composite(
+    fn: Callable[..., Any] | None = None, /, *, name: str | None = None, method: bool = True,
+    function: bool = True, namespace: str = "", aliases: Sequence[str] = (),
+    inplace: Any = None, operator: str | None = None, out: bool = False,
+) -> Any:  # fmt: skip
+    """Register a Python function over tensors under torch's name and signature."""
+    if fn is None:
+        return lambda f: composite(
+            f, name=name, method=method, function=function, namespace=namespace, aliases=aliases,
+            inplace=inplace, operator=operator, out=out,
+        )  # fmt: skip
+    label = name or fn.__name__
+    public = _with_conventions(fn, label, out)
+    if function:
+        space = NAMESPACES.setdefault(namespace, {})
+        for n in (label, *aliases):
+            _enter(space, n, public)
+    if method and namespace in ("", "linalg") and (namespace == "" or method == "force"):
+        for n in (label, *aliases):
+            _enter(METHODS, n, public)
+    if operator:
+        OPERATORS[operator] = public
+    if callable(inplace):
+        for n in (label, *aliases):
+            _enter(METHODS, n + "_", inplace)
+    COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
+    return public
+
+
+def _enter(space: dict[str, Any], name: str, fn: Any) -> None:
+    if name in space:
+        raise ValueError(f"{name!r} is declared twice")
+    space[name] = fn
+
+
+def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
+    """Add numpy's argument names, overrides, and out= to a composition."""
+    signature = inspect.signature(fn)
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    takes_out = "out" in names
+    alias = {k: v for k, v in _ALIASES.items() if v in names and k not in names}
+    wild = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+    @functools.wraps(fn)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not wild:
+            for k in [k for k in kwargs if k in alias]:
+                kwargs[alias[k]] = kwargs.pop(k)
+            if out and not takes_out and "out" in kwargs:
+                target = kwargs.pop("out")
+                if target is not None:
+                    return _composite_out(public, args, kwargs, target)
+        for a in args:
+            if a.__class__ not in PLAIN and overridden((a,)):
+                from .overrides import handle
+
+                return handle(public, args, kwargs)
+        return fn(*args, **kwargs)
+
+    public.__name__ = public.__qualname__ = label
+    public.__module__ = "torchgrad_jax"
+    return public
+
+
+def _composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    names = [f"_{i}" for i in range(len(args))]
+
+    def call(**named: Any) -> Any:
+        return fn(*[named[n] for n in names], **kwargs)
+
+    call.__name__ = fn.__name__
+    return write_out(call, args, names, out)
+
+
+# --- the whole surface ----------------------------------------------------------------------------
+
+
+def bind_table() -> None:
+    """Generate everything that follows from the table."""
+    for row in TABLE.values():
+        b = Binding(row)
+        label = public_name(row)
+        fn = generate(b, label)
+        setattr(ops, row.name, fn)
+        if row.function:
+            space = NAMESPACES.setdefault(row.namespace, {})
+            for n in (label, *row.aliases):
+                _enter(space, n, fn)
+        if row.method and row.namespace == "":
+            for n in (label, *row.aliases):
+                _enter(METHODS, n, fn)
+        if row.inplace:
+            ip = generate(b, label + "_", inplace=True)
+            setattr(ops, row.name + "_", ip)
+            if row.namespace == "":
+                if row.method:
+                    for n in (label, *row.aliases):
+                        _enter(METHODS, n + "_", ip if n == label else ip)
+            else:
+                _enter(NAMESPACES.setdefault(row.namespace, {}), label + "_", ip)
+        if row.operator:
+            OPERATORS[row.operator] = generate(b, row.operator, operator=True)
+        if row.reflected:
+            OPERATORS[row.reflected] = OPERATORS.get(row.operator or "") or generate(b, row.reflected, operator=True)
+        if row.inplace_operator:
+            OPERATORS[row.inplace_operator] = generate(b, row.inplace_operator, operator=True, inplace=True)
+
+
+bind_table()

@@ -1,0 +1,1 @@
+"""Forward mode: tangents that ride along on tensors."""

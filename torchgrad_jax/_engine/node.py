@@ -1,0 +1,170 @@
+"""Graph nodes and edges: data, no algorithms."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from .._core.state import next_sequence_nr
+from .hooks import Hooks, RemovableHandle
+
+Edge = "tuple[Node, int] | None"
+
+
+class NodeExtras:
+    """What few nodes carry: hooks and metadata."""
+
+    __slots__ = ("__weakref__", "metadata", "post", "pre", "retains", "tensor_pre", "traceback")
+
+    def __init__(self) -> None:
+        self.pre: Hooks | None = None
+        self.post: Hooks | None = None
+        self.tensor_pre: list[tuple[int, Hooks]] = []
+        self.retains: dict[int, Any] = {}
+        self.metadata: dict[Any, Any] | None = None
+        self.traceback: Any = None
+
+    @property
+    def observed(self) -> bool:
+        """Whether a backward pass has to stop here and call somebody."""
+        return bool(self.pre or self.post or self.tensor_pre or self.retains)
+
+
+class Node:
+    """An operation recorded for the backward pass.
+
+    `gp` is the gradient plan shared by all nodes alike; `edges` say where each gradient goes, one
+    per entry of ``gp.edge_leaves``; `saved` are the values kept for backward and `vers` their
+    versions at that time; `saved` is None once freed.
+    """
+
+    __slots__ = ("__weakref__", "edges", "extras", "gp", "saved", "seq", "vers")
+    gp: Any
+    edges: tuple[Any, ...]
+    saved: tuple[Any, ...] | None
+    vers: tuple[int, ...]
+    seq: int
+    extras: NodeExtras | None
+    fusable = True
+
+    def name(self) -> str:
+        """The node's name, such as ``MulBackward0``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Per input: the node that made it (or None) and which of its outputs it was."""
+        return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for whatever a user wants to remember about this node."""
+        extras = self._extras()
+        if extras.metadata is None:
+            extras.metadata = {}
+        return extras.metadata
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def _input_metadata_count(self) -> int:
+        return len(self.gp.plan.outs)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many forward outputs (backward inputs) the node has."""
+        return len(self.gp.plan.outs)
+
+    def out_meta(self, nr: int) -> Any:
+        """Meta of a forward output."""
+        return self.gp.plan.outs[nr]
+
+    def _extras(self) -> NodeExtras:
+        if self.extras is None:
+            self.extras = NodeExtras()
+        return self.extras
+
+    def register_hook(self, fn: Any) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node ran; it may return new grad_inputs."""
+        extras = self._extras()
+        if extras.post is None:
+            extras.post = Hooks()
+        return extras.post.add(fn)
+
+    def register_prehook(self, fn: Any) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs; it may return new grad_outputs."""
+        extras = self._extras()
+        if extras.pre is None:
+            extras.pre = Hooks()
+        return extras.pre.add(fn)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_saved_", "_raw_saved_")):
+            from .saved import saved_attribute
+
+            return saved_attribute(self, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        from .saved import saved_names
+
+        names = saved_names(self)
+        return [*object.__dir__(self), *names]
+
+    def _release(self) -> None:
+        """Free what was saved."""
+        self.saved = None
+
+
+class AccumulateGrad(Node):
+    """The sink that adds incoming gradients to a leaf's ``.grad``."""
+
+    __slots__ = ("variable",)
+    variable: Any
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+        self.gp = None
+        self.edges = ()
+        self.saved = ()
+        self.vers = ()
+        self.seq = next_sequence_nr()
+        self.extras = None
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    def out_meta(self, nr: int) -> Any:
+        return self.variable._m
+
+    def _sequence_nr(self) -> int:
+        return 2**64 - 1
+
+    def _release(self) -> None:
+        """Nothing is saved."""
+
+
+class GraphRoot(Node):
+    """Stands for the gradients that a pass starts from."""
+
+    __slots__ = ()
+
+
+@functools.cache
+def node_class(name: str) -> type[Node]:
+    """The class of nodes of this name, so that ``type(node).__name__`` is torch's."""
+    return type(name, (Node,), {"__slots__": (), "__module__": "torchgrad_jax"})
+
+
+def accumulator(tensor: Any) -> AccumulateGrad:
+    """The leaf's AccumulateGrad node: one while anything holds it, made anew after."""
+    ref = tensor._acc
+    if ref is not None:
+        node = ref()
+        if node is not None:
+            return node
+    node = AccumulateGrad(tensor)
+    tensor._acc = weakref.ref(node)
+    return node

@@ -1,0 +1,303 @@
+"""Apply an op: gather arrays, find the plan, run it, wrap the results, add a node.
+
+`apply` is the general path. `bind` generates specialised copies of its plain case for the common
+signatures; both must stay the same in effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from . import saved as saving
+from .node import Node, accumulator
+from .strided import check_writable, read, write
+from .tensor import Tensor, alias_of, extras, make
+from .trace import Call, GradPlan, Plan
+from .views import check_inplace, grad_fn_of, rebase_history, requires_grad_of
+
+PLAIN: set[type] = {Tensor}
+"""Classes whose instances never override how functions treat them."""
+NUMBERS = (int, float, bool, complex)
+
+
+class no_grad:  # noqa: N801 - reads like the public context manager
+    """Recording off inside, as a light context manager for the engine's own use."""
+
+    __slots__ = ("bits",)
+
+    def __enter__(self) -> None:
+        self.bits = MODES.bits
+        MODES.bits = self.bits & ~GRAD
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
+
+
+def concrete(t: Tensor) -> np.ndarray:
+    """The tensor's values as numpy, or an error that names the way out when it is being traced."""
+    array = read(t)
+    if isinstance(array, jax.core.Tracer):
+        raise RuntimeError(
+            "the values of this tensor are needed to go on, but it is being traced into a JAX "
+            "function; move the data-dependent step outside of the traced function"
+        )
+    return np.asarray(array)
+
+
+def as_leaf(value: Any) -> Any:
+    """A leaf as `apply` wants it: tensor, Python number or None."""
+    if value is None or isinstance(value, Tensor) or value.__class__ in NUMBERS:
+        return value
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return value.item()
+    for kind in (bool, int, float, complex):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"must be Tensor, not {type(value).__name__}")
+
+
+def edge_of(t: Tensor) -> tuple[Any, int] | None:
+    """Where a tensor's gradient goes: its node and output number, or its accumulator."""
+    fn = t._fn if t._al is None else grad_fn_of(t)
+    if fn is not None:
+        return (fn, t._onr)
+    if t._rg:
+        return (accumulator(t), 0)
+    return None
+
+
+def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
+    """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
+    keys, xs, mask = [], [], 0
+    for i, v in enumerate(leaves):
+        if isinstance(v, Tensor):
+            keys.append(v._m)
+            al = v._al
+            if al is None:
+                xs.append(v._st.array)
+                if v._rg:
+                    mask |= 1 << i
+            else:
+                xs.append(read(v))
+                if v._rg or requires_grad_of(v):
+                    mask |= 1 << i
+        elif v is None:
+            keys.append(None)
+        else:
+            keys.append(v.__class__)
+            xs.append(v)
+    return tuple(keys), xs, mask
+
+
+def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
+    """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
+    node = begin_node(gp, leaves, mode)
+    end_node(node, outs, mode)
+    return node
+
+
+def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
+    """A node with its edges and saved inputs; in-place ops need these before they write."""
+    node = object.__new__(gp.node_class)
+    node.gp = gp
+    mask = gp.mask
+    node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+    saved = [leaves[i] for i in gp.saved_in]
+    node.vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
+    if mode & (PACKING | INFERENCE) or any(isinstance(v, Tensor) and v._x is not None for v in saved):
+        saved = [save_general(v, False) for v in saved]
+    node.saved = tuple(saved)
+    node.seq = next_sequence_nr()
+    node.extras = None
+    return node
+
+
+def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
+    """Add the saved outputs and attach the outputs to the node."""
+    gp = node.gp
+    if gp.saved_out:
+        saved = []
+        for k in gp.saved_out:
+            t = outs[k]
+            saved.append(t._st if t._al is None and t._vc is t._st else alias_of(t, t._m, t._al, t._vc))
+        node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
+        if mode & PACKING:
+            saved = [save_general(v, True) for v in saved]
+        node.saved += tuple(saved)
+    for k in gp.plan.diff:
+        t = outs[k]
+        t._fn, t._onr, t._rg = node, k, True
+    if mode & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.node_recorded(node)
+
+
+def save_general(value: Any, is_output: bool) -> Any:
+    """Save with hooks and with inference tensors in mind."""
+    if isinstance(value, Tensor) and value._x is not None and value._x.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+            "inference mode in computation tracked by autograd. To work around this, you can make "
+            "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
+            "instead of `torch.inference_mode()`."
+        )
+    return saving.pack(value, is_output)
+
+
+def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tuple[Any, ...]:
+    """Run the forward with the call's checks on concrete values around it."""
+    if call.check is not None and not any(isinstance(x, jax.core.Tracer) for x in xs):
+        it = iter(xs)
+        call.check([None if v is None else next(it) for v in leaves])
+    outs = plan.fwd(*xs)
+    outs = (outs,) if plan.single else tuple(outs)
+    if call.check_result is not None and not any(isinstance(x, jax.core.Tracer) for x in outs):
+        call.check_result(outs)
+    return outs
+
+
+def apply(call: Call, leaves: Sequence[Any]) -> Any:
+    """Run a call on tensors, numbers and Nones, and record it when it should be."""
+    keys, xs, mask = keys_of(leaves)
+    plan = call.plans.get(keys) or call.plan(keys)
+    arrays = run_plan(call, plan, leaves, xs)
+    outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
+    mode = MODES.bits
+    if mode & GRAD and mask and plan.any_diff:
+        record(plan.grad_plan(mask), leaves, outs, mode)
+    if mode > GRAD:
+        finish(call, plan, leaves, outs, mode)
+    if plan.single:
+        return outs[0]
+    return call.result(*outs) if call.result is not None else outs
+
+
+def finish(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
+    """What the rarer modes add to an op that just ran."""
+    if mode & INFERENCE:
+        for t in outs:
+            extras(t).inference = True
+    if mode & DUAL:
+        from .dual import push_tangents
+
+        push_tangents(call, plan, leaves, outs)
+    if mode & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.op_ran(call, leaves, outs)
+
+
+_INPLACE: dict[Call, Call] = {}
+
+
+def inplace_call(call: Call) -> Call:
+    """The call whose result has the first leaf's shape and dtype, or an error."""
+    found = _INPLACE.get(call)
+    if found is None:
+        found = _INPLACE[call] = InplaceCall(call)
+    return found
+
+
+class InplaceCall(Call):
+    """Writes to its first leaf: same shape, torch's rules for the dtype."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Call) -> None:
+        super().__init__(
+            inner.name, inner.run, node_name=inner.node_name, argnames=inner.argnames,
+            promote=inner.promote, promoted=inner.promoted, nondiff=inner.nondiff, grad=inner.grad,
+            layout=inner.layout, check=inner.check, check_result=inner.check_result,
+            edges=inner.edges, statics=inner.statics,
+        )  # fmt: skip
+        self.inner = inner
+
+    def plan(self, keys: tuple[Any, ...]) -> Plan:
+        plan = self.plans.get(keys)
+        if plan is None:
+            plan = self.plans[keys] = InplacePlan(self, keys)
+        return plan
+
+
+class InplacePlan(Plan):
+    """A plan whose result is cast to the first leaf's dtype."""
+
+    __slots__ = ()
+
+    def __init__(self, call: InplaceCall, keys: tuple[Any, ...]) -> None:
+        from .._core import dtypes
+
+        super().__init__(call, keys)
+        me, out = keys[0], self.outs[0]
+        if not dtypes.can_cast(out.dtype, me.dtype):
+            names = [dtypes.scalar_type_name(d) for d in (out.dtype, me.dtype)]
+            raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+        if out.shape != me.shape:
+            raise RuntimeError(
+                f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
+            )
+        if out.dtype is not me.dtype:
+            inner, target = self.fn, me.dtype.np
+
+            def fn(*xs: Any) -> Any:
+                return jax.lax.convert_element_type(inner(*xs), target)
+
+            fn.__name__ = fn.__qualname__ = call.name
+            self.fn = fn
+            self.fwd = jax.jit(fn)
+        self.outs, self.single, self.out = (me,), True, me
+        self._set_diff()
+
+
+def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:
+    """The leaves to save: when the overwritten tensor is needed, its old value under a new name."""
+    if 0 not in gp.saved_in:
+        return leaves
+    me = leaves[0]
+    old = make(array, me._m)
+    fn = me._fn if me._al is None else grad_fn_of(me)
+    old._rg, old._fn, old._onr, old._acc = me._rg, fn, me._onr, me._acc
+    return [old, *leaves[1:]]
+
+
+def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    """Run `call` and write its result into the first leaf; autograd's rules for in-place writes."""
+    me = leaves[0]
+    call = inplace_call(call)
+    mode = MODES.bits
+    keys, xs, mask = keys_of(leaves)
+    if mode & GRAD and (mask or me._al is not None):
+        check_inplace(me, bool(mask))
+    check_writable(me)
+    if me._x is not None and me._x.inference and not mode & INFERENCE:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed."
+            "You can make a clone to get a normal tensor before doing inplace update."
+            "See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    plan = call.plans.get(keys) or call.plan(keys)
+    recording = mode & GRAD and mask and plan.any_diff
+    gp = plan.grad_plan(mask) if recording else None
+    (array,) = run_plan(call, plan, leaves, xs)
+    before = None
+    if mode & DUAL:
+        from .dual import snapshot
+
+        before = snapshot(leaves)
+    node = None
+    if gp is not None:
+        node = begin_node(gp, _keep_old_self(gp, leaves, xs[0]), mode)
+    write(me, array)
+    if node is not None:
+        result = alias_of(me, me._m, me._al, me._vc)
+        end_node(node, (result,), mode)
+        rebase_history(me, node)
+    if mode & DUAL:
+        from .dual import push_inplace
+
+        push_inplace(call, plan, before, me)
+    if mode & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.op_ran(call, leaves, (me,))
+    return me

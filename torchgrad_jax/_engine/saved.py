@@ -1,0 +1,251 @@
+"""Values that nodes keep for the backward pass: version checks, unpacking, pack and unpack hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import errors
+from .._core.state import MODES
+from . import strided
+from .tensor import Storage, Tensor, alias_of, make
+
+
+class Packed:
+    """A saved tensor that went through a pack hook."""
+
+    __slots__ = ("is_output", "meta", "packed", "unpack", "vc", "version")
+
+    def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
+        self.packed, self.unpack, self.vc, self.meta = packed, unpack, vc, m
+        self.version = vc.version
+        self.is_output = is_output
+
+
+def pack(value: Any, is_output: bool) -> Any:
+    """Run the innermost pack hook on a value about to be saved."""
+    hooks = MODES.pack_hooks
+    if isinstance(value, Storage):
+        tensor = make(value.array, value.meta)
+        tensor._st = tensor._vc = value
+    elif isinstance(value, Tensor):
+        tensor = value
+    else:
+        return value
+    if not hooks:
+        return value
+    from .record import no_grad
+
+    shown = alias_of(tensor, tensor._m, tensor._al)
+    if not is_output:
+        shown = tensor
+    before = tensor._vc.version
+    with no_grad():
+        packed = hooks[-1][0](shown)
+    if tensor._vc.version != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "can not be modified by in-place operations as this can lead to unexpected side-effects. Please open "
+            "an issue if you need to perform in-place operations on the input to a pack hook."
+        )
+    return Packed(packed, hooks[-1][1], tensor._vc, tensor._m, is_output)
+
+
+def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> RuntimeError:
+    prefix = "torch." if m.device.type == "cpu" else f"torch.{m.device.type}."
+    return RuntimeError(
+        errors.modified_in_place(prefix + m.dtype.type_name, m.shape, producer, nr, now, then)
+    )
+
+
+def _describe(node: Any, index: int) -> tuple[str | None, int]:
+    """Which node made a saved value, for the message."""
+    entry = node.saved[index]
+    n_in = len(node.gp.saved_in)
+    if index >= n_in:
+        return node.name(), node.gp.saved_out[index - n_in]
+    if isinstance(entry, Tensor) and entry._fn is not None:
+        from .views import grad_fn_of
+
+        return grad_fn_of(entry).name(), entry._onr
+    leaf = node.gp.saved_in[index]
+    if leaf in node.gp.edge_leaves:
+        edge = node.edges[node.gp.edge_leaves.index(leaf)]
+        if edge is not None:
+            name = edge[0].name()
+            return (None if name.endswith("AccumulateGrad") else name), edge[1]
+    return None, 0
+
+
+def unpack_arrays(node: Any) -> list[Any]:
+    """The saved values as arrays and numbers, after checking that nobody wrote to them."""
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(errors.SECOND_BACKWARD)
+    out = []
+    for i, (entry, then) in enumerate(zip(saved, node.vers)):
+        kind = entry.__class__
+        if kind is Storage:
+            if entry.version != then:
+                raise _complain(entry.meta, *_describe(node, i), entry.version, then)
+            out.append(entry.array)
+        elif isinstance(entry, Tensor):
+            if entry._vc.version != then:
+                raise _complain(entry._m, *_describe(node, i), entry._vc.version, then)
+            out.append(entry._st.array if entry._al is None else strided.read(entry))
+        elif kind is Packed:
+            out.append(strided.read(_unpack(node, i, entry, then)))
+        else:
+            out.append(entry)
+    return out
+
+
+def _unpack(node: Any, index: int, entry: Packed, then: int) -> Tensor:
+    if entry.vc.version != entry.version and not isinstance(entry.packed, Tensor):
+        pass  # torch checks no version for values that a hook packed
+    value = entry.unpack(entry.packed)
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def unpack_tensors(node: Any) -> list[Any]:
+    """The saved values as tensors with their place in the graph, for a recorded backward."""
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(errors.SECOND_BACKWARD)
+    arrays = None
+    gp = node.gp
+    n_in = len(gp.saved_in)
+    out: list[Any] = []
+    for i, (entry, then) in enumerate(zip(saved, node.vers)):
+        kind = entry.__class__
+        if kind is Packed:
+            out.append(_rewire(node, i, n_in, _unpack(node, i, entry, then)))
+            continue
+        if not isinstance(entry, Tensor | Storage):
+            out.append(entry)
+            continue
+        if arrays is None:
+            arrays = True
+            for j, e in enumerate(saved):  # the version checks, with their message
+                vc = e if isinstance(e, Storage) else e._vc if isinstance(e, Tensor) else None
+                if vc is not None and vc.version != node.vers[j]:
+                    m = e.meta if isinstance(e, Storage) else e._m
+                    raise _complain(m, *_describe(node, j), vc.version, node.vers[j])
+        if kind is Storage:
+            t = make(entry.array, entry.meta)
+            t._st = t._vc = entry
+            out.append(_as_output(node, gp.saved_out[i - n_in], t))
+        elif i >= n_in:
+            t = alias_of(entry, entry._m, entry._al)
+            out.append(_as_output(node, gp.saved_out[i - n_in], t))
+        else:
+            out.append(entry)
+    return out
+
+
+def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:
+    if nr in node.gp.plan.diff:
+        t._fn, t._onr, t._rg = node, nr, True
+    return t
+
+
+def _rewire(node: Any, index: int, n_in: int, value: Tensor) -> Tensor:
+    """Give an unpacked value the graph connection of what was packed."""
+    gp = node.gp
+    if index >= n_in:
+        return _as_output(node, gp.saved_out[index - n_in], alias_of(value, value._m, value._al))
+    leaf = gp.saved_in[index]
+    if leaf in gp.edge_leaves:
+        edge = node.edges[gp.edge_leaves.index(leaf)]
+        if edge is not None:
+            from .node import AccumulateGrad
+
+            t = alias_of(value, value._m, value._al)
+            t._rg = True
+            if isinstance(edge[0], AccumulateGrad):
+                import weakref
+
+                t._acc = weakref.ref(edge[0])
+                return t
+            t._fn, t._onr = edge
+            return t
+    return value
+
+
+# --- the attributes that users look at ------------------------------------------------------------
+
+
+def _name_of(argname: str) -> str:
+    return {"input": "self"}.get(argname, argname)
+
+
+def saved_names(node: Any) -> list[str]:
+    """`_saved_*` attributes of a node, as torch would list them."""
+    gp = node.gp
+    if gp is None:
+        return []
+    names = [f"_saved_{n}" for n in saved_map(gp)]
+    return [*names, *[f"_raw{n}" for n in names]]
+
+
+def saved_map(gp: Any) -> dict[str, int]:
+    """Names of saved values and their positions in `node.saved`."""
+    call = gp.plan.call
+    out: dict[str, int] = {}
+    for pos, leaf in enumerate(gp.saved_in):
+        label = call.argnames[leaf] if leaf < len(call.argnames) else f"arg{leaf}"
+        out[_name_of(label)] = pos
+    n_in = len(gp.saved_in)
+    for pos, k in enumerate(gp.saved_out):
+        fields = getattr(call.result, "_fields", None)
+        label = "result" if gp.plan.single else fields[k] if fields else f"result{k}"
+        out[label] = n_in + pos
+    return out
+
+
+class SavedTensor:
+    """One saved value of a node, before it is unpacked."""
+
+    def __init__(self, node: Any, index: int) -> None:
+        self._node, self._index = node, index
+
+    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+        """Pack this value now; unpack it whenever it is needed."""
+        node, i = self._node, self._index
+        if node.saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        entry = node.saved[i]
+        if isinstance(entry, Packed):
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): pack_hook and unpack_hook must be callable")
+        if not isinstance(entry, Tensor | Storage):
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        before = MODES.pack_hooks
+        MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
+        try:
+            packed = pack(entry, i >= len(node.gp.saved_in))
+        finally:
+            MODES.pack_hooks = before
+        node.saved = (*node.saved[:i], packed, *node.saved[i + 1 :])
+
+
+def saved_attribute(node: Any, name: str) -> Any:
+    """`node._saved_x` (a tensor or value) or `node._raw_saved_x` (a SavedTensor)."""
+    gp = node.gp
+    raw = name.startswith("_raw")
+    label = name.partition("saved_")[2]
+    names = saved_map(gp) if gp is not None else {}
+    if label in names:
+        if node.saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        if raw:
+            return SavedTensor(node, names[label])
+        return unpack_tensors(node)[names[label]]
+    if gp is not None and not raw and label in gp.plan.call.statics:
+        return gp.plan.call.statics[label]
+    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")

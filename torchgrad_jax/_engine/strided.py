@@ -1,0 +1,270 @@
+"""Reading and writing strided views of a storage, as pure JAX kernels with a traced offset.
+
+A view is (shape, strides, offset) over the storage's elements in memory order. Where the strides
+nest (slices, transposes, selections, diagonals, steps) reading is slice + reshape; where they
+overlap (unfold, odd as_strided) it is a gather. Writing is the transpose of reading.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import errors, shapes
+from .._core.meta import Meta
+from .tensor import Tensor
+
+
+def _dense_order(m: Meta) -> tuple[int, ...]:
+    big = [d for d in range(m.ndim) if m.shape[d] != 1]
+    big.sort(key=lambda d: -m.strides[d])
+    return tuple(d for d in range(m.ndim) if m.shape[d] == 1) + tuple(big)
+
+
+def to_flat(x: Any, m: Meta) -> Any:
+    """Elements in memory order; a layout with gaps is filled with zeros."""
+    if m.contiguous or m.ndim < 2:
+        if m.contiguous or m.dense:
+            return x.reshape(-1)
+    if m.dense:
+        return jnp.transpose(x, _dense_order(m)).reshape(-1)
+    extent = shapes.storage_extent(m.shape, m.strides)
+    return scatter(jnp.zeros(extent, x.dtype), m.shape, m.strides, 0, x, add=True)
+
+
+def from_flat(flat: Any, m: Meta) -> Any:
+    """Inverse of `to_flat`."""
+    if m.contiguous or (m.ndim < 2 and m.dense):
+        return flat.reshape(m.shape)
+    if m.dense:
+        order = _dense_order(m)
+        inverse = tuple(int(i) for i in np.argsort(order))
+        return jnp.transpose(flat.reshape([m.shape[d] for d in order]), inverse)
+    return gather(flat, m.shape, m.strides, 0)
+
+
+def reinterpret(flat: Any, dtype: np.dtype) -> Any:
+    """The same bytes as another dtype; complex numbers are (real, imaginary) pairs."""
+    src = flat.dtype
+    if src == dtype:
+        return flat
+    if jnp.issubdtype(src, jnp.complexfloating):
+        real = jnp.stack([jnp.real(flat), jnp.imag(flat)], -1).reshape(-1)
+        return reinterpret(real, dtype)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        real_dtype = np.zeros(0, dtype).real.dtype
+        pairs = reinterpret(flat, real_dtype).reshape(-1, 2)
+        return lax.complex(pairs[:, 0], pairs[:, 1])
+    if src == jnp.bool_:
+        return reinterpret(flat.astype(jnp.uint8), dtype)
+    if dtype == np.bool_:
+        return reinterpret(flat, np.dtype(np.uint8)) != 0
+    if src.itemsize < dtype.itemsize:
+        flat = flat.reshape(-1, dtype.itemsize // src.itemsize)
+    return lax.bitcast_convert_type(flat, dtype).reshape(-1)
+
+
+def _nested(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]] | None:
+    """(size, stride) from outermost in, if each inner pattern fits inside one outer step."""
+    dims = sorted(((s, n) for n, s in zip(shape, strides) if n != 1 and s != 0), reverse=True)
+    out = [(n, s) for s, n in dims]
+    extent = 1
+    for n, s in reversed(out):
+        if extent > s:
+            return None
+        extent += (n - 1) * s
+    return out
+
+
+def _take_nested(segment: Any, dims: list[tuple[int, int]]) -> Any:
+    """Pick a nested strided pattern out of a 1-D segment that spans it exactly."""
+    lead: list[int] = []
+    x = segment
+    for n, s in dims:
+        want, have = n * s, x.shape[-1]
+        if have < want:
+            x = lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0)] * len(lead) + [(0, want - have, 0)])
+        elif have > want:
+            x = lax.slice_in_dim(x, 0, want, axis=len(lead))
+        lead.append(n)
+        x = x.reshape(*lead, s)
+    return x[..., 0]
+
+
+def _indices(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    idx = np.zeros(shape, np.int64)
+    for d, (n, s) in enumerate(zip(shape, strides)):
+        idx += (np.arange(n, dtype=np.int64) * s).reshape([-1 if i == d else 1 for i in range(len(shape))])
+    return idx
+
+
+def _pattern(
+    shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[list[tuple[int, int]], Callable[[Any], Any]] | None:
+    """Nested dims, and how their array becomes one of the wanted shape."""
+    dims = _nested(shape, strides)
+    if dims is None:
+        return None
+    kept = sorted((d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d]))
+    back = tuple(sorted(range(len(kept)), key=lambda i: kept[i]))
+    in_order = sorted(kept)
+
+    def shape_up(x: Any) -> Any:
+        x = jnp.transpose(x, back)
+        if x.shape == shape:
+            return x
+        return lax.broadcast_in_dim(x, shape, tuple(in_order))
+
+    return dims, shape_up
+
+
+def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: Any) -> Any:
+    """The strided view (shape, strides, offset) of a 1-D array."""
+    if 0 in shape:
+        return jnp.zeros(shape, flat.dtype)
+    found = _pattern(shape, strides)
+    extent = shapes.storage_extent(shape, strides)
+    if found is None:
+        return flat[_indices(shape, strides) + offset]
+    dims, shape_up = found
+    segment = flat if extent == flat.shape[0] else lax.dynamic_slice(flat, (offset,), (extent,))
+    return shape_up(_take_nested(segment, dims))
+
+
+def scatter(
+    flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: Any, value: Any, *, add: bool = False
+) -> Any:
+    """`flat` with the strided view overwritten by (or added to) `value`."""
+    if 0 in shape:
+        return flat
+    found = _pattern(shape, strides)
+    extent = shapes.storage_extent(shape, strides)
+    overlapping = any(n > 1 and s == 0 for n, s in zip(shape, strides))
+    if found is None or (overlapping and not add):
+        at = flat.at[_indices(shape, strides) + offset]
+        return at.add(value) if add else at.set(value)
+    dims, shape_up = found
+    whole = extent == flat.shape[0]
+    segment = flat if whole else lax.dynamic_slice(flat, (offset,), (extent,))
+    placed = _put(value, extent, shape, strides)
+    if add:
+        new = segment + placed
+    else:
+        mask = np.zeros(extent, bool)
+        mask[_indices(shape, strides).reshape(-1)] = True
+        new = placed if mask.all() else jnp.where(mask, placed, segment)
+    return new if whole else lax.dynamic_update_slice(flat, new, (offset,))
+
+
+def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """Place `x` at a nested strided pattern of a zero segment; the transpose of reading."""
+    kept = sorted((d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d]))
+    repeated = tuple(d for d in range(len(shape)) if shape[d] != 1 and strides[d] == 0)
+    if repeated:
+        x = jnp.sum(x, axis=repeated, keepdims=True, dtype=x.dtype)
+    x = jnp.transpose(x, (*[d for d in range(len(shape)) if d not in kept], *kept))
+    sizes = [shape[d] for d in kept]
+    steps = [strides[d] for d in kept]
+    x = x.reshape(*sizes, 1)
+    zero = jnp.zeros((), x.dtype)
+    for level in range(len(kept) - 1, -1, -1):
+        s = steps[level]
+        have = x.shape[-1]
+        if have < s:
+            x = lax.pad(x, zero, [(0, 0, 0)] * (x.ndim - 1) + [(0, s - have, 0)])
+        elif have > s:
+            x = lax.slice_in_dim(x, 0, s, axis=x.ndim - 1)
+        x = x.reshape(*sizes[:level], sizes[level] * s)
+    flat = x.reshape(-1)
+    if flat.shape[0] < extent:
+        return lax.pad(flat, zero, [(0, extent - flat.shape[0], 0)])
+    return lax.slice_in_dim(flat, 0, extent)
+
+
+def view_from(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool) -> Any:
+    """Read a tensor of meta `m` out of storage elements in memory order."""
+    x = gather(reinterpret(flat, m.dtype.np), m.shape, m.strides, offset)
+    if conj:
+        x = jnp.conj(x)
+    return -x if neg else x
+
+
+def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any) -> Any:
+    """Storage elements with a tensor of meta `m` overwritten by `value`."""
+    if conj:
+        value = jnp.conj(value)
+    if neg:
+        value = -value
+    mine = reinterpret(flat, m.dtype.np)
+    return reinterpret(scatter(mine, m.shape, m.strides, offset, value), flat.dtype)
+
+
+@functools.cache
+def _reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+    def read_view(array: Any, offset: Any) -> Any:
+        return view_from(to_flat(array, store), m, offset, conj, neg)
+
+    return jax.jit(read_view)
+
+
+@functools.cache
+def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+    def write_view(array: Any, offset: Any, value: Any) -> Any:
+        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
+
+    return jax.jit(write_view)
+
+
+def is_direct(t: Tensor) -> bool:
+    """Whether the tensor reads its storage whole and as it is."""
+    al = t._al
+    return al is None or (
+        t._m is t._st.meta and al.offset == 0 and not al.conj and not al.neg
+    )
+
+
+def read(t: Tensor) -> Any:
+    """The tensor's current array; a view is read again only after its storage was written."""
+    al, st = t._al, t._st
+    if al is None:
+        return st.array
+    if al.stamp == st.stamp and al.array is not None:
+        return al.array
+    if is_direct(t):
+        return st.array
+    array = _reader(st.meta, t._m, al.conj, al.neg)(st.array, al.offset)
+    al.array, al.stamp = array, st.stamp
+    return array
+
+
+def write(t: Tensor, array: Any, bump: bool = True) -> None:
+    """Overwrite the tensor's elements; everything on the same storage sees it."""
+    al, st = t._al, t._st
+    if is_direct(t):
+        st.array = array
+        st.stamp += 1
+    else:
+        st.array = _writer(st.meta, t._m, al.conj, al.neg)(st.array, al.offset, array)
+        st.stamp += 1
+        if not shapes.has_overlap(t._m.shape, t._m.strides):
+            al.array, al.stamp = array, st.stamp
+    if bump:
+        t._vc.version += 1
+
+
+def elements(m: Meta) -> int:
+    """How many elements of storage a meta spans."""
+    return math.prod(m.shape) if m.dense else shapes.storage_extent(m.shape, m.strides)
+
+
+def check_writable(t: Tensor) -> None:
+    """Refuse to write where several elements share one location."""
+    if shapes.has_overlap(t._m.shape, t._m.strides):
+        raise RuntimeError(errors.OVERLAP)

@@ -1,0 +1,158 @@
+"""Tensor: a handle on a storage, with metadata and a place in the graph. No op methods here."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .._core.meta import Meta, meta
+
+_pointers = itertools.count(1)
+
+
+class Storage:
+    """Owns the current array and, for tensors that do not say otherwise, the version counter.
+
+    `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
+    the elements out. `stamp` counts writes, whoever made them.
+    """
+
+    __slots__ = ("__weakref__", "array", "meta", "pointer", "stamp", "version")
+
+    def __init__(self, array: Any, m: Meta) -> None:
+        self.array = array
+        self.meta = m
+        self.version = 0
+        self.stamp = 0
+        self.pointer = 0
+
+    def data_ptr(self) -> int:
+        """A number that identifies the storage."""
+        if not self.pointer:
+            self.pointer = next(_pointers) << 20
+        return self.pointer
+
+
+class Version:
+    """A version counter of its own, for ``.data`` and friends."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int = 0) -> None:
+        self.version = version
+
+
+class Alias:
+    """How a tensor reads a storage that is not exactly its own, and what it is a view of.
+
+    `offset` is in elements of the tensor's dtype. `base` is the tensor that autograd regards this
+    one as a view of (None for `detach` and the like). `creation` says under which circumstances the
+    view was made, which decides whether writing to it is allowed; `seen` is the version at which
+    the tensor's grad_fn was last brought up to date with the base.
+    """
+
+    __slots__ = ("array", "base", "conj", "creation", "neg", "offset", "replay", "seen", "stamp", "strided")
+
+    def __init__(self, offset: int, base: Any, creation: int, seen: int, strided: bool = True) -> None:
+        self.offset = offset
+        self.base = base
+        self.creation = creation
+        self.seen = seen
+        self.strided = strided
+        self.conj = False
+        self.neg = False
+        self.array = None
+        self.stamp = -1
+        self.replay = None
+
+
+CREATED_DEFAULT, CREATED_NO_GRAD, CREATED_MULTI, CREATED_INFERENCE, CREATED_CUSTOM = range(5)
+"""Values of `Alias.creation`."""
+
+
+class Extras:
+    """What few tensors carry."""
+
+    __slots__ = ("dual", "hooks", "inference", "name", "retains", "post_acc")
+
+    def __init__(self) -> None:
+        self.hooks = None
+        self.post_acc = None
+        self.retains = False
+        self.dual = None
+        self.inference = False
+        self.name = None
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that can record what is done to it."""
+
+    __slots__ = ("__dict__", "__weakref__", "_acc", "_al", "_fn", "_g", "_m", "_onr", "_rg", "_st", "_vc", "_x")
+    _st: Storage
+    _vc: Any
+    _m: Meta
+    _al: Alias | None
+    _rg: bool
+    _fn: Any
+    _onr: int
+    _g: Any
+    _acc: Any
+    _x: Extras | None
+
+    __hash__ = object.__hash__
+
+
+_new = object.__new__
+
+
+def make(array: Any, m: Meta) -> Tensor:
+    """A fresh tensor around an array; m describes it."""
+    t = _new(Tensor)
+    t._st = t._vc = Storage(array, m)
+    t._m = m
+    t._al = t._fn = t._g = t._acc = t._x = None
+    t._rg = False
+    t._onr = 0
+    return t
+
+
+def make_of(cls: type, array: Any, m: Meta) -> Any:
+    """The same for a subclass."""
+    t = _new(cls)
+    t._st = t._vc = Storage(array, m)
+    t._m = m
+    t._al = t._fn = t._g = t._acc = t._x = None
+    t._rg = False
+    t._onr = 0
+    return t
+
+
+def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: type = Tensor) -> Any:
+    """A tensor on the storage of `src`."""
+    t = _new(cls)
+    t._st = src._st
+    t._vc = src._vc if vc is None else vc
+    t._m = m
+    t._al = alias
+    t._fn = t._g = t._acc = t._x = None
+    t._rg = False
+    t._onr = 0
+    return t
+
+
+def extras(t: Tensor) -> Extras:
+    """The rarely used part of a tensor, made on first use."""
+    if t._x is None:
+        t._x = Extras()
+    return t._x
+
+
+def wrap_array(array: Any) -> Tensor:
+    """A tensor around a JAX array (or tracer), by reference."""
+    from .._core import devices, dtypes
+
+    try:
+        dev = devices.of_jax(next(iter(array.devices())))
+    except Exception:  # noqa: BLE001 - tracers do not know their device
+        dev = devices.default_device()
+    return make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), dev))

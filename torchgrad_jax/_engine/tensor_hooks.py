@@ -1,0 +1,56 @@
+"""Hooks that users put on tensors: gradients seen, replaced or retained."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .hooks import Hooks, RemovableHandle
+from .tensor import Tensor, extras
+from .views import grad_fn_of, requires_grad_of
+
+
+def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
+    """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
+    if not requires_grad_of(t):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    x = extras(t)
+    fn = grad_fn_of(t)
+    if fn is None:
+        if x.hooks is None:
+            x.hooks = Hooks()
+        return x.hooks.add(hook)
+    ex = fn._extras()
+    for nr, group in ex.tensor_pre:
+        if nr == t._onr and group is x.hooks:
+            return group.add(hook)
+    group = Hooks()
+    ex.tensor_pre.append((t._onr, group))
+    x.hooks = group
+    return group.add(hook)
+
+
+def register_post_accumulate_grad_hook(t: Tensor, hook: Any) -> RemovableHandle:
+    """Call ``hook(tensor)`` after a gradient was added to this leaf's ``.grad``."""
+    if not requires_grad_of(t):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if grad_fn_of(t) is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    x = extras(t)
+    if x.post_acc is None:
+        x.post_acc = Hooks()
+    return x.post_acc.add(hook)
+
+
+def retain_grad(t: Tensor) -> None:
+    """Keep the gradient of a non-leaf in its ``.grad``."""
+    if not requires_grad_of(t):
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    fn = grad_fn_of(t)
+    if fn is None:
+        return
+    x = extras(t)
+    if x.retains:
+        return
+    x.retains = True
+    fn._extras().retains[t._onr] = weakref.ref(t)

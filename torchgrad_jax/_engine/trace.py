@@ -1,0 +1,513 @@
+"""From one pure function to everything the engine runs: forward, vjp, jvp and the saved set.
+
+`Call` is an op with its static arguments. `Plan` is a call for given input metas: the compiled
+forward and the metas of its results. `GradPlan` is a plan for a given set of inputs that need
+gradients: which values a node must save, and the function that turns cotangents into gradients.
+All are built once and cached.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+
+from .._core import dtypes, shapes
+from .._core.meta import Meta, meta
+from .._ops.registry import Grad, Layout, Promote
+
+Key = Meta | type | None
+_PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
+              complex: np.dtype(np.complex128)}  # fmt: skip
+_PLAN_CACHES: weakref.WeakSet[Call] = weakref.WeakSet()
+
+
+def forget_plans() -> None:
+    """Drop every plan; called when the default dtype changes, which plans depend on."""
+    for call in list(_PLAN_CACHES):
+        call.plans.clear()
+
+
+class Call:
+    """A pure function of a fixed number of leaves (arrays, numbers or None)."""
+
+    __slots__ = (
+        "__weakref__", "argnames", "check", "check_result", "edges", "geometry", "grad", "layout",
+        "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, run: Callable[[Sequence[Any]], Any], *, node_name: Any,
+        argnames: tuple[str, ...] = (), promote: Promote = Promote.NONE,
+        promoted: frozenset[int] = frozenset(), nondiff: tuple[int, ...] = (),
+        grad: Grad = Grad.YES, layout: Any = Layout.CONTIGUOUS, check: Any = None,
+        check_result: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
+        geometry: Any = None,
+    ) -> None:  # fmt: skip
+        self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
+        self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
+        self.layout, self.check, self.check_result = layout, check, check_result
+        self.result, self.edges, self.statics, self.geometry = result, edges, statics or {}, geometry
+        self.plans: dict[tuple[Key, ...], Plan] = {}
+        _PLAN_CACHES.add(self)
+
+    def plan(self, keys: tuple[Key, ...]) -> Plan:
+        """The plan for these input metas, built on first use."""
+        plan = self.plans.get(keys)
+        if plan is None:
+            plan = Plan(self, keys)
+            self.plans[keys] = plan
+        return plan
+
+    def __repr__(self) -> str:
+        return f"Call({self.name})"
+
+
+def aval(key: Meta | type) -> jax.ShapeDtypeStruct:
+    """What JAX sees of a leaf."""
+    if isinstance(key, Meta):
+        return jax.ShapeDtypeStruct(key.shape, key.dtype.np)
+    np_type = jax.dtypes.canonicalize_dtype(_PYTHON_NP[key])
+    return jax.ShapeDtypeStruct((), np_type, weak_type=key is not bool)
+
+
+def compute_dtype(call: Call, keys: tuple[Key, ...]) -> dtypes.dtype | None:
+    """The dtype that the promoted leaves are brought to, or None."""
+    if call.promote is Promote.NONE:
+        return None
+    dimmed, zero_dim, numbers = [], [], []
+    for i in call.promoted:
+        key = keys[i]
+        if isinstance(key, Meta):
+            (dimmed if key.ndim else zero_dim).append(key.dtype)
+        elif key is not None:
+            numbers.append(dtypes.of_python(key))
+    target = dtypes.result_type_of(dimmed, zero_dim, numbers)
+    if call.promote is Promote.FLOAT and target.category < dtypes.FLOATING:
+        return dtypes.get_default_dtype()
+    return target
+
+
+def _common_device(keys: tuple[Key, ...], name: str) -> Any:
+    metas = [k for k in keys if isinstance(k, Meta)]
+    devices = {k.device for k in metas}
+    if len(devices) == 1:
+        return metas[0].device
+    wide = {k.device for k in metas if k.ndim or k.device.type != "cpu"}
+    if len(wide) == 1:
+        return wide.pop()
+    first, second = list(dict.fromkeys(k.device for k in metas))[:2]
+    raise RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
+class Plan:
+    """A call for given input metas."""
+
+    __slots__ = ("any_diff", "call", "device", "diff", "fn", "fwd", "grads", "keys", "out", "outs",
+                 "present", "single")  # fmt: skip
+
+    def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
+        self.call, self.keys = call, keys
+        self.present = tuple(i for i, k in enumerate(keys) if k is not None)
+        self.device = _common_device(keys, call.name)
+        self.grads: dict[int, GradPlan] = {}
+        target = compute_dtype(call, keys)
+        casts = {}
+        if target is not None:
+            for i in call.promoted:
+                k = keys[i]
+                if k is not None and not (isinstance(k, Meta) and k.dtype is target):
+                    casts[i] = target.np
+        n, present, run = len(keys), self.present, call.run
+
+        def fn(*xs: Any) -> Any:
+            leaves: list[Any] = [None] * n
+            for i, x in zip(present, xs):
+                leaves[i] = jax.lax.convert_element_type(x, casts[i]) if i in casts else x
+            return run(leaves)
+
+        fn.__name__ = fn.__qualname__ = call.name
+        self.fn = fn
+        self.fwd = jax.jit(fn)
+        if any(isinstance(k, Meta) and k.device is not self.device for k in keys):
+            self.fwd = _moving(self.fwd, self.device)
+        out = jax.eval_shape(fn, *[aval(keys[i]) for i in present])
+        self.single = not isinstance(out, tuple | list)
+        outs = (out,) if self.single else tuple(out)
+        self.outs = tuple(
+            meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o)) for o in outs
+        )
+        self.out = self.outs[0] if self.single else None
+        self._set_diff()
+
+    def _set_diff(self) -> None:
+        call = self.call
+        self.diff = tuple(
+            k for k, m in enumerate(self.outs)
+            if k not in call.nondiff and m.dtype.category >= dtypes.FLOATING
+        )  # fmt: skip
+        self.any_diff = bool(self.diff) and call.grad is not Grad.NO
+
+    def _strides(self, out: Any) -> tuple[int, ...] | None:
+        layout = self.call.layout
+        if layout is Layout.CONTIGUOUS or len(out.shape) < 2:
+            return None
+        metas = [k for k in self.keys if isinstance(k, Meta)]
+        shape = tuple(out.shape)
+        if layout is Layout.ELEMENTWISE:
+            if all(m.contiguous for m in metas):
+                return None
+            strides = shapes.elementwise_strides(shape, [(m.shape, m.strides) for m in metas])
+        elif layout is Layout.PRESERVE:
+            strides = shapes.preserve_strides(shape, metas[0].strides) if shape == metas[0].shape else None
+        else:
+            strides = layout(metas, shape)
+        return None if strides == shapes.contiguous_strides(shape) else strides
+
+    def grad_plan(self, mask: int) -> GradPlan:
+        """The gradient plan for the inputs whose bits are set in `mask`."""
+        found = self.grads.get(mask)
+        if found is None:
+            kind = MissingGradPlan if self.call.grad is Grad.MISSING else GradPlan
+            found = self.grads[mask] = kind(self, mask)
+        return found
+
+
+class ViewPlan(Plan):
+    """A view for given metas: nothing runs forward, only gradients are ever derived."""
+
+    __slots__ = ()
+
+    def __init__(self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool) -> None:
+        self.call, self.keys = call, keys
+        self.present = tuple(i for i, k in enumerate(keys) if k is not None)
+        self.grads = {}
+        self.device = outs[0].device
+        present, run, n = self.present, call.run, len(keys)
+
+        def fn(*xs: Any) -> Any:
+            leaves: list[Any] = [None] * n
+            for i, x in zip(present, xs):
+                leaves[i] = x
+            return run(leaves)
+
+        fn.__name__ = fn.__qualname__ = call.name
+        self.fn = fn
+        self.fwd = jax.jit(fn)
+        self.single, self.outs, self.out = not multi, outs, outs[0]
+        self._set_diff()
+
+
+def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
+    """Wrap a forward whose 0-dim CPU operands join tensors on another device."""
+    from .._core.devices import to_jax
+
+    target = to_jax(dev)
+    return lambda *xs: fwd(*[jax.device_put(x, target) if isinstance(x, jax.Array) else x for x in xs])
+
+
+# --- jaxprs as a flat list of steps -------------------------------------------------------------
+
+_INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
+
+
+class _Const:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Steps:
+    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids)."""
+
+    def __init__(self, closed: Any) -> None:
+        self.steps: list[tuple[Any, list[Any], list[int]]] = []
+        self.size = 0
+        self.n_in = len(closed.jaxpr.invars)
+        ins = [self._new() for _ in closed.jaxpr.invars]
+        self.out = self._inline(closed.jaxpr, [_Const(c) for c in closed.consts], ins)
+
+    def _new(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def _inline(self, jaxpr: Any, consts: list[Any], args: list[Any]) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
+        env.update(zip(jaxpr.invars, args))
+
+        def ref(v: Any) -> Any:
+            return _Const(v.val) if isinstance(v, jex.Literal) else env[v]
+
+        for eqn in jaxpr.eqns:
+            refs = [ref(v) for v in eqn.invars]
+            if eqn.primitive.name in _INLINED:
+                sub = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
+                inner = getattr(sub, "jaxpr", sub)
+                outs = self._inline(inner, [_Const(c) for c in getattr(sub, "consts", ())], refs)
+            else:
+                outs = [self._new() for _ in eqn.outvars]
+                self.steps.append((eqn, refs, outs))
+            env.update(zip(eqn.outvars, outs))
+        return [ref(v) for v in jaxpr.outvars]
+
+    def slice(self, wanted: Sequence[Any], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
+        """The steps that `wanted` refs need when ids in `cuts` are given, and the ids they read."""
+        need = {r for r in wanted if not isinstance(r, _Const)}
+        read: set[int] = set()
+        kept = []
+        for step in reversed(self.steps):
+            if any(o in need and o not in cuts for o in step[2]):
+                kept.append(step)
+                need.update(r for r in step[1] if not isinstance(r, _Const))
+        made = {o for step in kept for o in step[2]}
+        read = {r for r in need if r in cuts or r < self.n_in}
+        assert all(r in made or r in read for r in need)
+        kept.reverse()
+        return kept, read
+
+    @staticmethod
+    def run(steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]) -> list[Any]:
+        """Evaluate steps over `env`, keeping the given values of cut ids."""
+        for eqn, refs, outs in steps:
+            args = [r.value if isinstance(r, _Const) else env[r] for r in refs]
+            subfuns, params = eqn.primitive.get_bind_params(eqn.params)
+            res = eqn.primitive.bind(*subfuns, *args, **params)
+            if not eqn.primitive.multiple_results:
+                res = [res]
+            for o, v in zip(outs, res):
+                if o not in cuts or o not in env:
+                    env[o] = v
+        return [r.value if isinstance(r, _Const) else env[r] for r in wanted]
+
+
+def _conj(x: Any) -> Any:
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+class GradPlan:
+    """What a node of this plan saves and how it turns cotangents into gradients.
+
+    The saved set falls out of the trace of (f(x), vjp(x, ct)): with f's outputs as cut points,
+    it is whatever inputs and outputs the gradients still depend on.
+    """
+
+    __slots__ = ("_steps", "calls", "cuts", "edge_grads", "edge_pick", "edge_leaves", "grad_refs", "inputs", "jvps", "mask",
+                 "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in", "saved_out",
+                 "slices", "vjps")  # fmt: skip
+
+    def __init__(self, plan: Plan, mask: int) -> None:
+        from .node import node_class
+
+        self.plan, self.mask = plan, mask
+        self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
+        self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
+        self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
+        name = plan.call.node_name
+        self.name = name if isinstance(name, str) else name(plan.keys)
+        self.node_class = node_class(self.name)
+        self.vjps: dict[Any, Any] = {}
+        self.calls: dict[Any, Any] = {}
+        self.slices: dict[Any, Any] = {}
+        self._derive()
+        self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
+        self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
+
+    # -- derivation
+    def _derive(self) -> None:
+        plan = self.plan
+        positions = {leaf: p for p, leaf in enumerate(plan.present)}
+        wrt = [positions[i] for i in self.inputs]
+        n = len(plan.present)
+        diff = plan.diff
+        single = plan.single
+
+        def both(*args: Any) -> Any:
+            prim, cts = args[:n], args[n:]
+
+            def g(*d: Any) -> Any:
+                full = list(prim)
+                for p, v in zip(wrt, d):
+                    full[p] = v
+                out = plan.fn(*full)
+                outs = (out,) if single else tuple(out)
+                return tuple(outs[k] for k in diff), outs
+
+            _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+            grads = vjp(tuple(_conj(c) for c in cts))
+            return tuple(outs), tuple(_conj(x) for x in grads)
+
+        avals = [aval(plan.keys[i]) for i in plan.present]
+        cts = [aval(plan.outs[k]) for k in diff]
+        steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
+        n_out = len(plan.outs)
+        self._steps = steps
+        self.prim_pos = {leaf: p for leaf, p in positions.items()}
+        self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
+        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, _Const) and r >= steps.n_in)
+        _, read = steps.slice(self.grad_refs, self.cuts)
+        self.saved_in, self.saved_out = self._reads(read)
+
+    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = tuple(k for k, r in enumerate(self.out_refs) if not isinstance(r, _Const) and r in self.cuts and r in read)
+        return ins, tuple(dict.fromkeys(outs))
+
+    # -- the pure function
+    def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
+           ins: Sequence[int] | None = None, outs: Sequence[int] | None = None) -> list[Any]:  # fmt: skip
+        """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
+
+        `cts` has one entry per differentiable output; None stands for zeros.
+        """
+        wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
+        ins = self.saved_in if ins is None else ins
+        outs = self.saved_out if outs is None else outs
+        kept = self.slices.get(wanted)
+        refs = [self.grad_refs[w] for w in wanted]
+        if kept is None:
+            kept = self.slices[wanted] = self._steps.slice(refs, self.cuts)[0]
+        env: dict[int, Any] = {}
+        plan = self.plan
+        for leaf, v in zip(ins, saved):
+            key = plan.keys[leaf]
+            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+        for k, v in zip(outs, saved[len(ins):]):
+            env[self.out_refs[k]] = v
+        base = len(plan.present)
+        for j, (k, ct) in enumerate(zip(plan.diff, cts)):
+            m = plan.outs[k]
+            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        return Steps.run(kept, env, refs, self.cuts)
+
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
+        """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
+        found = self.vjps.get((present, wanted))
+        if found is None:
+            n = sum(present)
+
+            def run(*args: Any) -> Any:
+                it = iter(args[:n])
+                cts = [next(it) if p else None for p in present]
+                return self.fn(cts, args[n:], wanted)
+
+            run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
+            found = self.vjps[present, wanted] = jax.jit(run)
+        return found
+
+    def call(self, which: int, present: tuple[bool, ...]) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+        """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
+        key = (which, present)
+        found = self.calls.get(key)
+        if found is None:
+            _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
+            ins, outs = self._reads(read)
+            base = len(self.plan.present)
+            used = tuple(p and base + j in read for j, p in enumerate(present))
+            n = sum(used)
+
+            def run(leaves: Sequence[Any]) -> Any:
+                it = iter(leaves[:n])
+                cts = [next(it) if u else None for u in used]
+                return self.fn(cts, leaves[n:], (which,), ins, outs)[0]
+
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_backward_name(self.name),
+                        layout=Layout.CONTIGUOUS)  # fmt: skip
+            found = self.calls[key] = (call, ins, outs, used)
+        return found
+
+
+class MissingGradPlan(GradPlan):
+    """An op without a derivative: recorded, and an error once a backward pass needs it."""
+
+    __slots__ = ()
+
+    def _derive(self) -> None:
+        self.name = "NotImplemented"
+        from .node import node_class
+
+        self.node_class = node_class("NotImplemented")
+        self.saved_in = self.saved_out = ()
+
+    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Say which op has no derivative."""
+        raise RuntimeError(f"derivative for aten::{self.plan.call.name} is not implemented")
+
+    def call(self, *args: Any) -> Any:
+        """The same."""
+        return self.fn()
+
+
+def _backward_name(name: str) -> str:
+    """The node name of a recorded backward: SinBackward0 -> SinBackwardBackward0."""
+    stem = name.rstrip("0123456789")
+    return f"{stem}Backward0" if stem.endswith("Backward") else f"{stem}BackwardBackward0"
+
+
+def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
+    """Leaves that get an entry in next_functions: tensors that could carry a gradient."""
+    return tuple(
+        i for i, k in enumerate(keys)
+        if isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING
+    )  # fmt: skip
+
+
+def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
+    """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
+    call = plan.call
+    n, present = len(plan.keys), plan.present
+    diff, single = plan.diff, plan.single
+    where = [present.index(i) for i in tangents]
+
+    def run(leaves: Sequence[Any]) -> Any:
+        prim = [leaves[i] for i in present]
+        given = leaves[n:]
+
+        def g(*d: Any) -> Any:
+            full = list(prim)
+            for p, v in zip(where, d):
+                full[p] = v
+            out = plan.fn(*full)
+            outs = (out,) if single else tuple(out)
+            return tuple(outs[k] for k in diff)
+
+        _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
+        return out_t[0] if len(diff) == 1 else tuple(out_t)
+
+    return Call(f"{call.name}_jvp", run, node_name=f"{call.name}_jvp", layout=call.layout if call.layout is Layout.ELEMENTWISE else Layout.CONTIGUOUS)
+
+
+@functools.cache
+def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., Any]:
+    """``(kinds, leaves..., storages of fresh outputs...) -> (saved, versions)`` for one pattern.
+
+    Generated, because a loop over a pattern costs more than the two or three reads it does. A leaf
+    that is a number is saved as it is.
+    """
+    args = [f"a{i}" for i in range(n)]
+    stores = [f"s{k}" for k in outs]
+    saved = [f"a{i}" for i in ins] + stores
+    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(outs)
+    tup = lambda xs: "(" + "".join(x + "," for x in xs) + ")"  # noqa: E731
+    space: dict[str, Any] = {"numbers": frozenset(_PYTHON_NP)}
+    exec(f"def save({', '.join(args + stores)}): return {tup(saved)}, {tup(vers)}", space)
+    return space["save"]
+
+
+def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
+    """`indices` of a sequence as a tuple, at C speed."""
+    if not indices:
+        return lambda seq: ()
+    if len(indices) == 1:
+        return operator.itemgetter(slice(indices[0], indices[0] + 1))
+    return operator.itemgetter(*indices)

@@ -1,0 +1,13 @@
+"""Layer 2b: functions that torch composes of other functions. Importing this registers them all."""
+
+import importlib
+import importlib.util
+
+FAMILIES = (
+    "shape", "create", "convert", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index",
+    "matmul", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
+)  # fmt: skip
+
+for _family in FAMILIES:
+    if importlib.util.find_spec(f"{__name__}.{_family}"):  # type: ignore[attr-defined]
+        importlib.import_module(f"{__name__}.{_family}")

@@ -1,0 +1,242 @@
+"""`tensor[index]` and `tensor[index] = value`, as torch turns them into views and index ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes
+from .._engine.bind import ops
+from .._engine.record import concrete
+from .._engine.tensor import Tensor
+from .shape import slice_along
+
+
+def _as_int(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
+
+
+def _tensor_index(value: Any, like: Tensor) -> Tensor:
+    """A list, array or tensor used as an index."""
+    if not isinstance(value, Tensor):
+        from .create import tensor
+
+        value = tensor(value, device=like._m.device)
+        if value._m.numel == 0 and value._m.dtype.is_floating_point:
+            value = ops._to_copy(value, dtypes.int64)
+    if value._m.dtype.category >= dtypes.FLOATING or value._m.dtype in (dtypes.int8, dtypes.int16):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return value
+
+
+def _width(value: Any) -> int:
+    """How many dimensions of the source an index consumes."""
+    if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
+        return 0
+    if isinstance(value, Tensor) and value._m.dtype in (dtypes.bool_, dtypes.uint8):
+        return value._m.ndim
+    if isinstance(value, list | np.ndarray):
+        array = np.asarray(value)
+        return array.ndim if array.dtype == np.bool_ else 1
+    return 1
+
+
+def _wrap_tuple(index: Any) -> tuple[Any, ...]:
+    """Indices as a tuple; a list of slices or Nones counts as one, as in older NumPy."""
+    if isinstance(index, tuple):
+        return tuple(index)
+    if isinstance(index, list) and any(isinstance(v, slice | type(None) | type(Ellipsis)) for v in index):
+        return tuple(index)
+    return (index,)
+
+
+def _bound(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, Tensor):
+        return value.__index__()
+    return value.__index__()
+
+
+def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
+    """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
+    items = _wrap_tuple(index)
+    used = sum(_width(v) for v in items)
+    ndim = x._m.ndim
+    if used > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    out, at = x, 0
+    gathered: dict[int, Tensor] = {}
+    for value in items:
+        number = _as_int(value)
+        if number is not None:
+            out = _select(out, at, number, x, value)
+        elif isinstance(value, slice):
+            out = _slice(out, at, value)
+            at += 1
+        elif value is None:
+            out = ops.unsqueeze(out, at)
+            at += 1
+        elif value is Ellipsis:
+            at += ndim - used
+        elif isinstance(value, bool | np.bool_):
+            from .create import tensor
+
+            out = ops.unsqueeze(out, at)
+            gathered[at] = tensor(bool(value), device=x._m.device)
+            at += 1
+        else:
+            if not isinstance(value, Tensor | list | tuple | range | np.ndarray):
+                try:
+                    out = _select(out, at, value.__index__(), x, value)
+                    continue
+                except AttributeError:
+                    raise IndexError(
+                        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                        f"indices (got {type(value).__name__})"
+                    ) from None
+            t = _tensor_index(list(value) if isinstance(value, range) else value, x)
+            m = t._m
+            if m.ndim == 0 and m.dtype.category < dtypes.FLOATING:
+                if m.dtype in (dtypes.bool_, dtypes.uint8):
+                    out = ops.unsqueeze(out, at)
+                    gathered[at] = t
+                    at += 1
+                else:
+                    out = _select(out, at, int(concrete(t)), x, value)
+            else:
+                gathered[at] = t
+                at += m.ndim if m.dtype in (dtypes.bool_, dtypes.uint8) else 1
+    if not gathered:
+        return out, []
+    indices: list[Tensor | None] = []
+    for d in range(max(gathered) + 1):
+        if d in gathered:
+            indices.append(gathered[d])
+        elif not any(g <= d < g + (t._m.ndim if t._m.dtype in (dtypes.bool_, dtypes.uint8) else 1) for g, t in gathered.items()):
+            indices.append(None)
+    return out, indices
+
+
+def _select(out: Tensor, at: int, number: int, x: Tensor, value: Any) -> Tensor:
+    if out._m.ndim <= at:
+        if x._m.ndim == 0:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        raise IndexError(f"too many indices for tensor of dimension {x._m.ndim}")
+    n = out._m.shape[at]
+    if not -n <= number < n:
+        raise IndexError(f"index {number} is out of bounds for dimension {at} with size {n}")
+    return ops.select(out, at, number)
+
+
+def _slice(out: Tensor, at: int, value: slice) -> Tensor:
+    step = 1 if value.step is None else _bound(value.step)
+    if step is None or step == 0:
+        raise ValueError("step cannot be zero")
+    if step < 0:
+        raise ValueError("step must be greater than zero")
+    start, stop = _bound(value.start), _bound(value.stop)
+    n = out._m.shape[at]
+    if step == 1 and (start is None or start == 0) and (stop is None or stop >= n):
+        return out
+    return slice_along(out, at, start, stop, step)
+
+
+def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Bool and byte masks replaced by the integer indices of their true elements."""
+    from .create import tensor
+
+    out: list[Tensor | None] = []
+    at = 0
+    for t in indices:
+        if t is None:
+            out.append(None)
+            at += 1
+            continue
+        if t._m.dtype not in (dtypes.bool_, dtypes.uint8):
+            out.append(t)
+            at += 1
+            continue
+        mask = t._m.shape
+        for k, n in enumerate(mask):
+            if x._m.shape[at + k] != n:
+                raise IndexError(
+                    f"The shape of the mask {list(mask)} at index {k} does not match the shape of the indexed tensor "
+                    f"{list(x._m.shape)} at index {at + k}"
+                )
+        found = np.nonzero(np.atleast_1d(concrete(t))) if not mask else np.nonzero(concrete(t))
+        if not mask:
+            out.append(tensor(found[0], device=x._m.device))
+            at += 1
+            continue
+        out.extend(tensor(f, device=x._m.device) for f in found)
+        at += len(mask)
+    return out
+
+
+def getitem(self: Tensor, index: Any) -> Tensor:
+    """`tensor[index]`."""
+    if index.__class__ is int and self._m.ndim:
+        n = self._m.shape[0]
+        if not -n <= index < n:
+            raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
+        return ops.select(self, 0, index)
+    out, indices = parse(self, index)
+    if not indices:
+        return ops.alias(out) if out is self else out
+    return ops.index(out, tuple(expand_masks(out, indices)))
+
+
+def setitem(self: Tensor, index: Any, value: Any) -> None:
+    """`tensor[index] = value`."""
+    if not isinstance(value, Tensor):
+        from .create import tensor
+
+        if not isinstance(value, int | float | complex | bool | np.generic):
+            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self._m.dtype.type_name}")
+        value = tensor(value, dtype=self._m.dtype, device=self._m.device) if _fits(value, self) else tensor(value)
+        plain = True
+    else:
+        plain = False
+    if isinstance(index, bool | np.bool_) and not index:
+        return
+    out, indices = parse(self, index)
+    if not indices:
+        copy_to(out, value)
+        return
+    del plain
+    if value._m.dtype is not out._m.dtype and value._m.ndim == 0:
+        value = ops._to_copy(value, out._m.dtype)
+    ops.index_put_(out, tuple(expand_masks(out, indices)), _trim(value))
+
+
+def _fits(value: Any, self: Tensor) -> bool:
+    return not (isinstance(value, complex) and not self._m.dtype.is_complex)
+
+
+def _trim(value: Tensor) -> Tensor:
+    """torch drops leading dimensions of size 1 from an assigned value."""
+    shape = value._m.shape
+    lead = 0
+    while lead < len(shape) and shape[lead] == 1 and len(shape) > 1:
+        lead += 1
+    return ops.view(value, shape[lead:]) if lead else value
+
+
+def copy_to(out: Tensor, value: Tensor) -> None:
+    """Assign `value` to a view, dropping leading dimensions of size 1 that the view lacks."""
+    shape = value._m.shape
+    extra = len(shape) - out._m.ndim
+    if extra > 0 and all(n == 1 for n in shape[:extra]):
+        value = ops.view(value, shape[extra:])
+    if value._m.ndim == 0 and value._m.device is not out._m.device:
+        value = ops._to_copy(value, value._m.dtype)
+    if value._m.ndim == 0 and value._fn is None and not value._rg:
+        ops.fill_tensor_(out, value) if False else ops.copy_(out, value)
+        return
+    ops.copy_(out, value)

@@ -1,0 +1,16 @@
+"""Layer 1: the op table. Importing this module declares every family and seals the table."""
+
+import importlib
+import importlib.util
+
+from .registry import TABLE as TABLE
+
+FAMILIES = (
+    "shape", "pointwise", "compare", "activation", "loss", "reduce", "scan", "sort", "index",
+    "matmul", "linalg", "fft", "conv", "pool", "norm", "attention", "vision", "special",
+)  # fmt: skip
+
+for _family in FAMILIES:
+    if importlib.util.find_spec(f"{__name__}.{_family}"):  # type: ignore[attr-defined]
+        importlib.import_module(f"{__name__}.{_family}")
+TABLE.sealed = True

@@ -1,0 +1,456 @@
+"""Activation functions; coefficients are static, so that each kernel is the plain formula."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._core import shapes
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.kernels import category, half_as_float, refuse, scalar_name, widen
+from .helpers import broadcast
+from .registry import NONE, Array, Layout, op
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+# Rows that users reach through a Python function of the namespace nn.functional.
+_hidden = functools.partial(
+    op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False, promote=NONE, inplace=True
+)
+_NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
+
+
+def _float_only(x: Array, kernel: str) -> None:
+    refuse(x, kernel, *_NOT_FLOAT)
+
+
+# --- piecewise linear ---------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def _relu(x: Array) -> Array:
+    return lax.max(x, jnp.zeros_like(x))
+
+
+@_relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> Any:
+    """Through the result, which is what torch saves; slope 0 at 0, and 1 for nan."""
+    y = _relu(*primals)
+    return y, jnp.where(y <= 0, 0, tangents[0])
+
+
+@op(layout=Layout.ELEMENTWISE, inplace=True, out=False)
+def relu(input: Array) -> Array:
+    """The larger of the input and 0."""
+    if category(input) == BOOL:
+        raise RuntimeError("Boolean inputs not supported for relu")
+    if category(input) == COMPLEX:
+        raise NotImplementedError("clamp is not supported for complex types")
+    return _relu(input)
+
+
+def _gate(name: str) -> Callable[..., Any]:
+    """``where(rule(x, ...), 0, t)`` as the slope of a function whose slopes are 0 and 1."""
+
+    def declare(fn: Callable[..., Array], stops: Callable[..., Array]) -> Callable[..., Array]:
+        ruled = jax.custom_jvp(fn, nondiff_argnums=(1, 2))
+
+        def jvp(a: Any, b: Any, primals: Any, tangents: Any) -> Any:
+            (x,), (t,) = primals, tangents
+            return ruled(x, a, b), jnp.where(stops(x, a, b), 0, t)
+
+        ruled.defjvp(jvp)
+        ruled.__name__ = name
+        return ruled
+
+    return declare
+
+
+_hardtanh = _gate("hardtanh")(
+    lambda x, low, high: lax.min(lax.max(x, jnp.full_like(x, low)), jnp.full_like(x, high)),
+    lambda x, low, high: (x <= low) | (x >= high),
+)
+_threshold = _gate("threshold")(
+    lambda x, at, value: jnp.where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
+)
+_hardshrink = _gate("hardshrink")(
+    lambda x, lambd, _: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
+    lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
+)
+_softshrink = _gate("softshrink")(
+    lambda x, lambd, _: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
+)
+
+
+def _plain(x: Array, value: float) -> Any:
+    """A coefficient for `x`: whole numbers stay exact beside integers."""
+    return int(value) if category(x) < FLOATING else value
+
+
+@_hidden()
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
+    """The input limited to ``[min_val, max_val]``, flat on both edges."""
+    if category(input) == BOOL:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if category(input) == COMPLEX:
+        raise NotImplementedError("clamp is not supported for complex types")
+    return _hardtanh(input, _plain(input, min_val), _plain(input, max_val))
+
+
+@_hidden()
+def threshold(input: Array, threshold: float, value: float) -> Array:
+    """The input above `threshold`, `value` elsewhere."""
+    refuse(input, "threshold_cpu", BOOL, COMPLEX)
+    return _threshold(input, _plain(input, threshold), _plain(input, value))
+
+
+@op(layout=Layout.ELEMENTWISE)
+def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+    """0 on ``[-lambd, lambd]``, the input elsewhere."""
+    _float_only(input, "hardshrink_cpu")
+    return _hardshrink(input, lambd, None)
+
+
+@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+def softshrink(input: Array, lambd: float = 0.5) -> Array:
+    """0 on ``[-lambd, lambd]``, the input moved towards 0 by `lambd` elsewhere."""
+    _float_only(input, "softshrink_check")
+    if not 0 <= lambd:
+        high = float(jnp.finfo(input.dtype).max)
+        raise RuntimeError(
+            f"lambda must be in range [0, {high:g}] for input dtype {scalar_name(input)}, but found {lambd:g}"
+        )
+    return _softshrink(input, lambd, None)
+
+
+def _leaky(x: Array, slope: Any) -> Array:
+    return jnp.where(x > 0, x, x * slope)
+
+
+@_hidden()
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
+    """The input where positive, `negative_slope` times it elsewhere."""
+    _float_only(input, "leaky_relu_cpu")
+    return half_as_float(_leaky)(input, negative_slope)
+
+
+@_hidden(name="prelu_kernel", node="PreluKernelBackward0", inplace=False)
+def _prelu_kernel(input: Array, weight: Array) -> Array:
+    _float_only(input, "prelu_cpu")
+    x, w = broadcast(input, weight)
+    return jnp.where(x > 0, x, w * x)
+
+
+@_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0")
+def _rrelu_with_noise(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
+    _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
+    if not training:
+        return half_as_float(_leaky)(input, (lower + upper) / 2)
+    return jnp.where(input <= 0, input * lax.stop_gradient(noise), input)
+
+
+@_hidden()
+def hardsigmoid(input: Array) -> Array:
+    """A straight line from 0 at -3 to 1 at 3."""
+    _float_only(input, "hardsigmoid_cpu")
+    return _hardsigmoid(input)
+
+
+@jax.custom_jvp
+def _hardsigmoid(x: Array) -> Array:
+    return half_as_float(lambda x: jnp.clip(x + 3, 0, 6) / 6)(x)
+
+
+@_hardsigmoid.defjvp
+def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _hardsigmoid(x), jnp.where((x > -3) & (x < 3), t * (1 / 6), 0)
+
+
+@_hidden()
+def hardswish(input: Array) -> Array:
+    """The input times hardsigmoid of it."""
+    _float_only(input, "hardswish_cpu")
+    return _hardswish(input)
+
+
+@jax.custom_jvp
+def _hardswish(x: Array) -> Array:
+    return half_as_float(lambda x: x * jnp.clip(x + 3, 0, 6) / 6)(x)
+
+
+@_hardswish.defjvp
+def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _hardswish(x), t * jnp.where(x <= -3, 0, jnp.where(x < 3, x / 3 + 0.5, 1))
+
+
+# --- exponential units --------------------------------------------------------------------------
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
+    below = jnp.where(x <= 0, x, 0)  # keeps exp of large numbers out of the derivative
+    return jnp.where(x <= 0, lax.expm1(below * input_scale) * (alpha * scale), x * scale)
+
+
+@_elu.defjvp
+def _elu_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    below = jnp.where(x < 0, x, 0)
+    steep = lax.exp(below * input_scale) * (alpha * scale * input_scale)
+    return _elu(x, alpha, scale, input_scale), t * jnp.where(x <= 0, steep, scale)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _elu_by_result(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
+    return half_as_float(_elu)(x, alpha, scale, input_scale)
+
+
+@_elu_by_result.defjvp
+def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
+    y = _elu_by_result(*primals, alpha, scale, input_scale)
+    slope = jnp.where(y <= 0, (y + alpha * scale) * input_scale, scale)
+    return y, tangents[0] * slope
+
+
+@_hidden(inplace=False)
+def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
+    """``scale * x`` where positive, ``scale * alpha * expm1(input_scale * x)`` elsewhere."""
+    _float_only(input, "elu_cpu")
+    return half_as_float(_elu)(input, alpha, scale, input_scale)
+
+
+@_hidden(inplace=False)
+def celu(input: Array, alpha: float = 1.0) -> Array:
+    """``max(0, x) + min(0, alpha * expm1(x / alpha))``."""
+    return elu(input, _nonzero(alpha), 1.0, 1.0 / alpha)
+
+
+def _nonzero(alpha: float) -> float:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return alpha
+
+
+# Written in place the input is gone, and torch differentiates through the result.
+@_hidden(name="elu_inplace", node="EluBackward1")
+def _elu_inplace(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
+    _float_only(input, "elu_cpu")
+    if alpha < 0:
+        raise RuntimeError(
+            "In-place elu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "please call out-of-place version instead."
+        )
+    return _elu_by_result(input, alpha, scale, input_scale)
+
+
+@_hidden(name="celu_inplace", node="CeluBackward1")
+def _celu_inplace(input: Array, alpha: float = 1.0) -> Array:
+    return _elu_inplace(input, _nonzero(alpha), 1.0, 1.0 / alpha)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _leaky_by_result(x: Array, slope: float) -> Array:
+    return half_as_float(_leaky)(x, slope)
+
+
+@_leaky_by_result.defjvp
+def _leaky_by_result_jvp(slope: float, primals: Any, tangents: Any) -> Any:
+    y = _leaky_by_result(*primals, slope)
+    return y, tangents[0] * jnp.where(y > 0, jnp.ones_like(y), slope)
+
+
+@_hidden(name="leaky_relu_inplace", node="LeakyReluBackward1")
+def _leaky_relu_inplace(input: Array, negative_slope: float = 0.01) -> Array:
+    _float_only(input, "leaky_relu_cpu")
+    if negative_slope < 0:
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, "
+            "please call out-of-place version instead. File an issue at "
+            "https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu "
+            "backward calculation with negative slope"
+        )
+    return _leaky_by_result(input, negative_slope)
+
+
+@_hidden(name="threshold_inplace", node="ThresholdBackward1")
+def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
+    refuse(input, "threshold_cpu", BOOL, COMPLEX)
+    return _threshold(input, _plain(input, threshold), _plain(input, value))
+
+
+@_hidden(name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1")
+def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
+    return _rrelu_with_noise(input, noise, lower, upper, training)
+
+
+# --- smooth units -------------------------------------------------------------------------------
+
+
+@_hidden()
+def silu(input: Array) -> Array:
+    """``x * sigmoid(x)``."""
+    refuse(input, "silu_cpu", BOOL, INTEGRAL)
+    return half_as_float(lambda x: x * lax.logistic(x))(input)
+
+
+@_hidden()
+def mish(input: Array) -> Array:
+    """``x * tanh(softplus(x))``."""
+    _float_only(input, "mish_cpu")
+    return half_as_float(lambda x: x * lax.tanh(_softplus(x)))(input)
+
+
+@jax.custom_jvp
+def _softplus(x: Array) -> Array:
+    return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _softplus(x), t * lax.logistic(x)
+
+
+@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """``log(1 + exp(beta * x)) / beta``, and the input itself where ``beta * x`` is past `threshold`."""
+    _float_only(input, "softplus_cpu")
+
+    def body(x: Array) -> Array:
+        z = x * beta
+        past = z > threshold
+        return jnp.where(past, x, lax.log1p(lax.exp(jnp.where(past, 0, z))) / beta)
+
+    return half_as_float(body)(input)
+
+
+@jax.custom_jvp
+def _log_sigmoid(x: Array) -> Array:
+    return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(x)
+
+
+@_log_sigmoid.defjvp
+def _log_sigmoid_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _log_sigmoid(x), t * lax.logistic(-x)
+
+
+@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+def log_sigmoid(input: Array) -> Array:
+    """``log(sigmoid(x))``."""
+    _float_only(input, "log_sigmoid_cpu")
+    return _log_sigmoid(input)
+
+
+def _gelu_erf(x: Array) -> Array:
+    return x * 0.5 * (1 + lax.erf(x * math.sqrt(0.5)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + lax.tanh(inner))
+
+
+@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+def gelu(input: Array, *, approximate: str = "none") -> Array:
+    """The input times the normal distribution function of it, or a tanh formula for that."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    _float_only(input, "GeluKernelImpl")
+    return half_as_float(_gelu_tanh if approximate == "tanh" else _gelu_erf)(input)
+
+
+@op(function=False, method=False)
+def glu(input: Array, dim: int = -1) -> Array:
+    """The first half along `dim` times the sigmoid of the second half."""
+    if not input.ndim:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = shapes.wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    refuse(input, "glu_cpu", BOOL, INTEGRAL)
+
+    def body(x: Array) -> Array:
+        a, b = (lax.slice_in_dim(x, i * size // 2, (i + 1) * size // 2, axis=dim) for i in (0, 1))
+        return a * lax.logistic(b)
+
+    return half_as_float(body)(input)
+
+
+# --- softmax ------------------------------------------------------------------------------------
+
+
+def _sum(x: Array, dim: int) -> Array:
+    return jnp.sum(x, axis=dim, keepdims=True)
+
+
+def _shifted(x: Array, dim: int) -> Array:
+    """The input less its largest value; the shift carries no gradient."""
+    return x - lax.stop_gradient(jnp.max(x, axis=dim, keepdims=True))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _softmax(x: Array, dim: int) -> Array:
+    def body(x: Array) -> Array:
+        e = lax.exp(_shifted(x, dim))
+        return e / _sum(e, dim)
+
+    return half_as_float(body)(x)
+
+
+@_softmax.defjvp
+def _softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
+    """Through the result, which is what torch saves."""
+    y = _softmax(*primals, dim)
+    wy, wt = widen(y), widen(tangents[0])
+    return y, (wy * (wt - _sum(wy * wt, dim))).astype(y.dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_softmax(x: Array, dim: int) -> Array:
+    def body(x: Array) -> Array:
+        z = _shifted(x, dim)
+        return z - lax.log(_sum(lax.exp(z), dim))
+
+    return half_as_float(body)(x)
+
+
+@_log_softmax.defjvp
+def _log_softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
+    """Through the result, which is what torch saves."""
+    y = _log_softmax(*primals, dim)
+    wy, wt = widen(y), widen(tangents[0])
+    return y, (wt - _sum(lax.exp(wy) * wt, dim)).astype(y.dtype)
+
+
+def _along(fn: Callable[[Array, int], Array], name: str, x: Array, dim: int) -> Array:
+    axis = shapes.wrap_dim(dim, x.ndim)
+    last = axis == max(x.ndim - 1, 0)
+    refuse(x, f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl", *_NOT_FLOAT)
+    if not x.size:
+        return x
+    return fn(x, axis) if x.ndim else fn(x.reshape(1), 0).reshape(())
+
+
+_rows = functools.partial(op, function=False, method=False, out=False)
+
+
+@_rows(name="_softmax", node="SoftmaxBackward0")
+def _softmax_row(input: Array, dim: int) -> Array:
+    return _along(_softmax, "softmax", input, dim)
+
+
+@_rows(name="_log_softmax", node="LogSoftmaxBackward0")
+def _log_softmax_row(input: Array, dim: int) -> Array:
+    return _along(_log_softmax, "log_softmax", input, dim)

@@ -1,0 +1,290 @@
+"""Comparisons, logic, and the ops that choose between values: where, clamp, maximum."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
+from .._core.kernels import category, cpp_name, refuse, scalar_name
+from .helpers import broadcast
+from .registry import (
+    COMMON,
+    NONE,
+    Array,
+    Grad,
+    Layout,
+    Scalar,
+    binary,
+    compare,
+    op,
+    unary,
+)
+
+_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
+
+
+# --- comparisons and logic ----------------------------------------------------------------------
+
+
+def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
+    def checked(x: Array, y: Array) -> Array:
+        refuse(x, f"{name}_cpu", COMPLEX)
+        return fn(x, y)
+
+    return checked
+
+
+compare("eq", lax.eq, operator="__eq__")
+compare("ne", lax.ne, operator="__ne__", aliases=("not_equal",))
+compare("lt", _ordered(lax.lt, "lt"), operator="__lt__", aliases=("less",))
+compare("le", _ordered(lax.le, "le"), operator="__le__", aliases=("less_equal",))
+compare("gt", _ordered(lax.gt, "gt"), operator="__gt__", aliases=("greater",))
+compare("ge", _ordered(lax.ge, "ge"), operator="__ge__", aliases=("greater_equal",))
+
+
+def _truth(x: Array) -> Array:
+    return x if category(x) == BOOL else x != jnp.zeros((), x.dtype)
+
+
+for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
+    # Each side is judged in its own dtype: promotion would turn a huge integer into a float.
+    compare(f"logical_{_name}", lambda x, y, fn=_fn: fn(_truth(x), _truth(y)), promote=NONE, scalar=False)
+unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
+
+
+def _is(test: Callable[[Array], Array], integers: bool) -> Callable[[Array], Array]:
+    """A test of floating-point numbers; a complex number is judged by its parts."""
+
+    def judged(x: Array) -> Array:
+        kind = category(x)
+        if kind < FLOATING:
+            return jnp.full(x.shape, integers)
+        if kind == COMPLEX:
+            parts = test(lax.real(x)), test(lax.imag(x))
+            return parts[0] & parts[1] if integers else parts[0] | parts[1]
+        return test(x)
+
+    return judged
+
+
+def _signed_inf(value: float, name: str) -> Callable[[Array], Array]:
+    def test(x: Array) -> Array:
+        if category(x) == COMPLEX:
+            raise RuntimeError(f"{name} does not support complex inputs.")
+        return _is(lambda x: x == value, False)(x)
+
+    return test
+
+
+def _isreal(x: Array) -> Array:
+    return lax.imag(x) == 0 if category(x) == COMPLEX else jnp.full(x.shape, True)
+
+
+_predicate = functools.partial(unary, grad=Grad.NO, inplace=False, out=False)
+_predicate("isnan", _is(lambda x: x != x, False))
+_predicate("isinf", _is(lambda x: lax.abs(x) == jnp.inf, False))
+_predicate("isfinite", _is(lax.is_finite, True))
+_predicate("isreal", _isreal)
+unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
+unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
+
+
+@_elementwise(grad=Grad.NO, out=False)
+def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:  # fmt: skip
+    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    if input.dtype != other.dtype:
+        raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
+    x, y = broadcast(input, other)
+    close = x == y
+    kind = category(x)
+    if kind >= FLOATING and equal_nan:
+        close |= (x != x) & (y != y)
+    if rtol == 0 and atol == 0:
+        return close
+    if kind < FLOATING:  # torch compares integers as numbers of the default floating dtype's kind
+        x, y = x.astype(jnp.float64), y.astype(jnp.float64)
+    gap = lax.abs(x - y)
+    allowed = atol + lax.abs(jnp.asarray(rtol, y.dtype) * y)
+    return close | (_is(lax.is_finite, True)(gap) & (gap <= allowed))
+
+
+def _heaviside(x: Array, values: Array) -> Array:
+    if category(x) == COMPLEX or category(values) == COMPLEX:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if x.dtype != values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    zero = jnp.zeros_like(x)
+    return jnp.where(x == zero, values, (x > zero).astype(x.dtype))
+
+
+@_elementwise(inplace=True, grad=Grad.MISSING)
+def heaviside(input: Array, values: Array) -> Array:
+    """0 left of 0, 1 right of it, `values` on it."""
+    return _heaviside(*broadcast(input, values))
+
+
+# --- the larger, the smaller --------------------------------------------------------------------
+
+
+def _real_only(x: Array, name: str) -> None:
+    if category(x) == COMPLEX:
+        raise RuntimeError(f"{name} not implemented for complex tensors.")
+
+
+def _share(x: Array, y: Array, tx: Array, ty: Array, loses: Array, wins: Array) -> Array:
+    """torch: equal values share the gradient, and one beside a nan gets all of its own."""
+    half = jnp.where(x == y, jnp.asarray(0.5, tx.dtype), jnp.ones_like(tx))
+    return jnp.where(loses, 0, half * tx) + jnp.where(wins, 0, half * ty)
+
+
+def _maximum(x: Array, y: Array) -> Array:
+    _real_only(x, "maximum")
+    return lax.max(x, y)
+
+
+def _minimum(x: Array, y: Array) -> Array:
+    _real_only(x, "minimum")
+    return lax.min(x, y)
+
+
+def _fmax(x: Array, y: Array) -> Array:
+    _real_only(x, "fmax")
+    return lax.select(_takes_fmax(x, y), x, y)
+
+
+def _fmin(x: Array, y: Array) -> Array:
+    _real_only(x, "fmin")
+    return lax.select(_takes_fmin(x, y), x, y)
+
+
+def _takes_fmax(x: Array, y: Array) -> Array:
+    return (x >= y) | (y != y)
+
+
+def _takes_fmin(x: Array, y: Array) -> Array:
+    return (x <= y) | (y != y)
+
+
+_pair = functools.partial(binary, scalar=False, inplace=False)
+_pair("maximum", _maximum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y))
+_pair("minimum", _minimum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y))
+_pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: jnp.where(_takes_fmax(x, y), tx, ty))
+_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: jnp.where(_takes_fmin(x, y), tx, ty))
+
+
+@jax.custom_jvp
+def _clamp(x: Array, low: Array, high: Array) -> Array:
+    return lax.min(lax.max(x, low), high)
+
+
+@_clamp.defjvp
+def _clamp_jvp(primals: Any, tangents: Any) -> Any:
+    """torch: the input's slope is 1 on both edges; a limit's is 1 only where it is strictly in force."""
+    (x, low, high), (tx, tlow, thigh) = primals, tangents
+    out = _clamp(x, low, high)
+    t = jnp.where((x >= low) & (x <= high), tx, 0)
+    t += jnp.where((low < high) & (x < low), tlow, 0)
+    return out, t + jnp.where((high < low) | (x > high), thigh, 0)
+
+
+@jax.custom_jvp
+def _clamp_low(x: Array, low: Array) -> Array:
+    return lax.max(x, low)
+
+
+@_clamp_low.defjvp
+def _clamp_low_jvp(primals: Any, tangents: Any) -> Any:
+    (x, low), (tx, tlow) = primals, tangents
+    return _clamp_low(x, low), jnp.where(x >= low, tx, 0) + jnp.where(x < low, tlow, 0)
+
+
+@jax.custom_jvp
+def _clamp_high(x: Array, high: Array) -> Array:
+    return lax.min(x, high)
+
+
+@_clamp_high.defjvp
+def _clamp_high_jvp(primals: Any, tangents: Any) -> Any:
+    (x, high), (tx, thigh) = primals, tangents
+    return _clamp_high(x, high), jnp.where(x <= high, tx, 0) + jnp.where(x > high, thigh, 0)
+
+
+def _clamp_any(input: Array, low: Any, high: Any) -> Array:
+    if category(input) == COMPLEX:
+        raise NotImplementedError("clamp is not supported for complex types")
+    limits = [jnp.asarray(v) for v in (low, high) if v is not None]
+    if not limits:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    x, *limits = broadcast(input, *limits)
+    if len(limits) == 2:
+        return _clamp(x, *limits)
+    return (_clamp_high if low is None else _clamp_low)(x, *limits)
+
+
+def _clamp_node(a: dict[str, Any]) -> str:
+    return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
+
+
+@_elementwise(promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node)
+def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None) -> Array:
+    """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
+    return _clamp_any(input, min, max)
+
+
+@_elementwise(promote=COMMON, inplace=True,
+              node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0")  # fmt: skip
+def clamp_min(input: Array, min: Array | Scalar) -> Array:
+    """The input, but at least `min`."""
+    return _clamp_any(input, min, None)
+
+
+@_elementwise(promote=COMMON, inplace=True,
+              node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0")  # fmt: skip
+def clamp_max(input: Array, max: Array | Scalar) -> Array:
+    """The input, but at most `max`."""
+    return _clamp_any(input, None, max)
+
+
+# --- choosing -----------------------------------------------------------------------------------
+
+
+@_elementwise(name="where", promote=COMMON, promoted=("input", "other"), function=False, method=False)
+def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
+    """`input` where the condition holds, `other` elsewhere."""
+    if condition.dtype not in (jnp.bool_, jnp.uint8):
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{scalar_name(condition)}"
+        )
+    c, x, y = broadcast(_truth(condition), jnp.asarray(input), jnp.asarray(other))
+    return lax.select(c, x, y)
+
+
+@op(inplace=True, out=False, layout=Layout.PRESERVE,
+              node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
+def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
+    """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
+    if mask.dtype != jnp.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask)}")
+    value = jnp.asarray(value)
+    if value.ndim:
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    if category(value) == COMPLEX and category(input) != COMPLEX:
+        raise RuntimeError(
+            f"value cannot be converted to type {from_np(np.dtype(input.dtype)).name} without overflow"
+        )
+    c, x, y = broadcast(mask, input, lax.convert_element_type(value, input.dtype))
+    return lax.select(c, y, x)

@@ -1,0 +1,627 @@
+"""Factorisations: Cholesky, triangular systems, QR, SVD, eigenvalues, Householder products.
+
+The rules are written in terms of the factors, so that a node saves those, as torch does. Eigen- and
+singular vectors are differentiated with torch's choice of gauge.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import shapes
+from .._core.errors import LinAlgError
+from .._core.matrices import (
+    column_major,
+    require_inexact,
+    require_matrix,
+    require_square,
+    require_supported,
+    type_name,
+)
+from .helpers import is_complex
+from .registry import Array, Grad, op
+
+_product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+
+
+def _h(x: Array) -> Array:
+    """Conjugate transpose."""
+    x = jnp.swapaxes(x, -1, -2)
+    return jnp.conj(x) if is_complex(x) else x
+
+
+def _diagonal(x: Array) -> Array:
+    return jnp.diagonal(x, axis1=-2, axis2=-1)
+
+
+def _eye(n: int, like: Array) -> Array:
+    """Identity matrices for the batch that `like` holds."""
+    return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype), (*like.shape[:-2], n, n))
+
+
+def _imaginary(x: Array) -> Array:
+    """The imaginary part of `x`, times i."""
+    return lax.complex(jnp.zeros_like(jnp.imag(x)), jnp.imag(x))
+
+
+def _no_tangent(x: Array) -> Any:
+    """The tangent of an integer output."""
+    return np.zeros(x.shape, jax.dtypes.float0)
+
+
+def _triangular(
+    a: Array, b: Array, *, lower: bool, unit: bool = False, trans: bool = False, conj: bool = True,
+    left: bool = True,
+) -> Array:  # fmt: skip
+    """Solve with a triangle of `a`; `trans` uses its (conjugate) transpose."""
+    batch = shapes.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b))
+    if 0 in a.shape or 0 in b.shape:
+        return b
+    return lax.linalg.triangular_solve(
+        a, b, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=trans,
+        conjugate_a=trans and conj and is_complex(a),
+    )  # fmt: skip
+
+
+def _divide(x: Array, by: Array) -> Array:
+    """x / by, linear in x even where `by` is 0: there 0 gives 0, anything else overflows.
+
+    Equal eigenvalues leave the derivative of their vectors undefined, but a loss of the values alone
+    sends zeros down this path and must not see nan.
+    """
+    zero = by == 0
+    huge = jnp.finfo(by.dtype).max
+    factor = jnp.where(zero, jnp.asarray(huge, by.dtype), 1 / jnp.where(zero, 1, by))
+    x = x * factor if is_complex(by) else _scale(x, factor)
+    return _scale(x, jnp.where(zero, huge, jnp.ones(by.shape, huge.dtype)))
+
+
+def _scale(x: Array, by: Array) -> Array:
+    """x * by with `by` real: componentwise, so that overflow stays in its component."""
+    by = jnp.broadcast_to(by, jnp.broadcast_shapes(x.shape, by.shape))
+    if is_complex(x):
+        x = jnp.broadcast_to(x, by.shape)
+        return lax.complex(jnp.real(x) * by, jnp.imag(x) * by)
+    return x * by.astype(x.dtype)
+
+
+def _gaps(values: Array) -> Array:
+    """Differences of every two values: entry (i, j) is values[j] - values[i], 1 on the diagonal."""
+    n = values.shape[-1]
+    return values[..., None, :] - values[..., :, None] + _eye(n, values[..., None])
+
+
+def _off_diagonal(x: Array) -> Array:
+    return jnp.where(np.eye(x.shape[-1], dtype=bool), 0, x)
+
+
+# --- Cholesky -----------------------------------------------------------------------------------
+
+
+def _leading_minor(a: Array, good: Array) -> Array:
+    """LAPACK's info: order of the first leading minor that is not positive definite, or 0.
+
+    Only runs when a factorisation failed; finds the order by bisection.
+    """
+    n = a.shape[-1]
+    index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), a.shape[:-1])
+
+    def definite(k: Array) -> Array:
+        inside = (index < k[..., None])[..., :, None] & (index < k[..., None])[..., None, :]
+        part = lax.linalg.cholesky(jnp.where(inside, a, _eye(n, a)), symmetrize_input=False)
+        return ~jnp.any(jnp.isnan(jnp.real(_diagonal(part))), -1)
+
+    def halve(_: Any, span: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = span  # the minor of order `low` is definite, that of order `high` is not
+        middle = (low + high) // 2
+        ok = definite(middle)
+        return jnp.where(ok, middle, low), jnp.where(ok, high, middle)
+
+    def search(_: Any) -> Array:
+        span = jnp.zeros(a.shape[:-2], jnp.int32), jnp.full(a.shape[:-2], n, jnp.int32)
+        return lax.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
+
+    none = jnp.zeros(a.shape[:-2], jnp.int32)
+    return jnp.where(good, none, lax.cond(jnp.all(good), lambda _: none, search, 0))
+
+
+@jax.custom_jvp
+def _cholesky(a: Array) -> tuple[Array, Array]:
+    if 0 in a.shape:
+        return a, jnp.zeros(a.shape[:-2], jnp.int32)
+    low = lax.linalg.cholesky(a, symmetrize_input=False)
+    good = ~jnp.any(jnp.isnan(jnp.real(_diagonal(low))), -1)
+    return low, _leading_minor(a, good)
+
+
+@_cholesky.defjvp
+def _cholesky_jvp(primals: Any, tangents: Any) -> Any:
+    # dL = L phi(L^-1 dA L^-H), phi the lower half. torch treats any change of A as a Hermitian one,
+    # off the diagonal; on it, where that is moot for Hermitian dA, it conjugates
+    low, info = _cholesky(*primals)
+    (t,) = tangents
+    x = _triangular(low, _triangular(low, t, lower=True), lower=True, trans=True, left=False)
+    phi = (jnp.tril(x + _h(x)) - x * _eye(x.shape[-1], x)) * 0.5
+    return (low, info), (_product(low, phi), _no_tangent(info))
+
+
+def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
+    require_inexact(what, a, half=True)
+    require_square(what, a)
+    require_supported("cholesky_cpu", a)
+    factor, info = _cholesky(_h(a) if upper else a)
+    return (_h(factor) if upper else factor), info
+
+
+@op(namespace="linalg", method=False, returns=("L", "info"), nondiff=(1,), layout=column_major)
+def linalg_cholesky_ex(
+    input: Array, *, upper: bool = False, check_errors: bool = False
+) -> tuple[Array, Array]:
+    """Cholesky factors, and the order of the first minor that is not positive definite."""
+    return _cholesky_of("linalg.cholesky", input, upper)
+
+
+@op(
+    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=column_major,
+    method=False, function=False, out=False,
+)  # fmt: skip
+def _cholesky_factor(input: Array, upper: bool = False) -> tuple[Array, Array]:
+    """Cholesky factors under the name of the older function."""
+    return _cholesky_of("cholesky", input, upper)
+
+
+def _raw_factor(low: Array, upper: bool) -> Array:
+    """The factor L with A = L L^H; torch takes the whole matrix as its variable here."""
+    return _h(low) if upper else low
+
+
+def _chol_apply(low: Array, b: Array) -> Array:
+    y = _triangular(low, b, lower=True)
+    return _triangular(low, y, lower=True, trans=True)
+
+
+@jax.custom_jvp
+def _chol_solve(b: Array, low: Array) -> Array:
+    return _chol_apply(low, b)
+
+
+@_chol_solve.defjvp
+def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
+    (b, low), (t_b, t_low) = primals, tangents
+    x = _chol_solve(b, low)
+    change = _product(t_low, _product(_h(low), x)) + _product(low, _product(_h(t_low), x))
+    return x, _chol_solve(t_b - change, low)
+
+
+@op(layout=column_major)
+def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
+    """Solve with the matrix whose Cholesky factor is `input2`."""
+    if input.ndim < 2 or input2.ndim < 2:
+        name, x = ("b", input) if input.ndim < 2 else ("u", input2)
+        raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+    if input.dtype != input2.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {type_name(input)} "
+            f"and A of type {type_name(input2)} instead."
+        )
+    if input2.shape[-1] != input2.shape[-2]:
+        raise RuntimeError(
+            "A must be batches of square matrices, but they are "
+            f"{input2.shape[-2]} by {input2.shape[-1]} matrices"
+        )
+    if input.shape[-2] != input2.shape[-1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {input2.shape[-1]} by "
+            f"{input2.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}"
+        )
+    require_supported("cholesky_solve_cpu", input)
+    batch = shapes.broadcast_shapes(input.shape[:-2], input2.shape[:-2])
+    b, low = (jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (input, input2))
+    return _chol_solve(b, _raw_factor(low, upper))
+
+
+@jax.custom_jvp
+def _chol_inverse(low: Array) -> Array:
+    return _chol_apply(low, _eye(low.shape[-1], low))
+
+
+@_chol_inverse.defjvp
+def _chol_inverse_jvp(primals: Any, tangents: Any) -> Any:
+    (low,), (t,) = primals, tangents
+    x = _chol_inverse(low)
+    change = _product(t, _h(low))
+    return x, -_product(x, _product(change + _h(change), x))
+
+
+def _nonzero_diagonal(input: Any, upper: bool = False) -> None:
+    zero = np.argwhere(np.diagonal(np.asarray(input), axis1=-2, axis2=-1) == 0)
+    if len(zero):
+        where = zero[0][:-1]
+        batch = f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):" if len(where) else ""
+        raise LinAlgError(
+            f"cholesky_inverse:{batch} The diagonal element {zero[0][-1] + 1} is zero, the inversion could not "
+            "be completed because the input matrix is singular."
+        )
+
+
+def _check_cholesky_inverse(input: Any, upper: bool = False) -> None:
+    if input.ndim >= 2 and input.shape[-1] == input.shape[-2]:  # the implementation reports shapes
+        _nonzero_diagonal(input)
+
+
+@op(layout=column_major, check=_check_cholesky_inverse)
+def cholesky_inverse(input: Array, upper: bool = False) -> Array:
+    """Inverse of the matrix whose Cholesky factor is given."""
+    require_square("cholesky_inverse", input)
+    require_supported("cholesky_inverse_out_cpu", input)
+    return _chol_inverse(_raw_factor(input, upper)) if 0 not in input.shape else input
+
+
+# --- triangular systems -------------------------------------------------------------------------
+
+
+@op(namespace="linalg", method=False, layout=column_major)
+def linalg_solve_triangular(
+    input: Array, B: Array, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Array:
+    """Solve A X = B (or X A = B) with one triangle of A."""
+    what = "linalg.solve_triangular"
+    require_square(what, input)
+    require_matrix(what, B, "B")
+    if input.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"{what}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({input.shape[-2]}x{input.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    require_supported("triangular_solve_cpu", input)
+    if input.dtype != B.dtype:
+        raise RuntimeError(
+            f"{what}: Expected A and B to have the same dtype, but found A of type {type_name(input)} "
+            f"and B of type {type_name(B)} instead"
+        )
+    return _triangular(input, B, lower=not upper, unit=unitriangular, left=left)
+
+
+@op(returns=("solution", "cloned_coefficient"), layout=column_major)
+def triangular_solve(
+    input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Array, Array]:
+    """Solve a triangular system (the older function); also gives a copy of the matrix."""
+    for name, x in (("b", input), ("A", A)):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
+                f"{x.ndim} dimensions instead"
+            )
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+    if input.shape[-2] != A.shape[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.shape[-2]} by {A.shape[-1]} "
+            f"but each b matrix is {input.shape[-2]} by {input.shape[-1]}"
+        )
+    require_supported("triangular_solve_cpu", A)
+    if input.dtype != A.dtype:
+        raise RuntimeError(
+            f"triangular_solve: expected b and A to have the same dtype, but got {type_name(input)} and {type_name(A)}"
+        )
+    x = _triangular(A, input, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
+    return x, jnp.broadcast_to(A, x.shape[:-2] + A.shape[-2:])
+
+
+# --- QR and Householder products ----------------------------------------------------------------
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _qr(a: Array, mode: str) -> tuple[Array, Array]:
+    m, n = a.shape[-2:]
+    if 0 in a.shape:
+        k = m if mode == "complete" else min(m, n)
+        q = jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k))
+        return q, jnp.zeros((*a.shape[:-2], k, n), a.dtype)
+    q, r = lax.linalg.qr(a, full_matrices=mode == "complete")
+    return q, r
+
+
+@_qr.defjvp
+def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+            "linalg.qr(A, mode='reduced') if you are going to require gradients"
+        )
+    (a,), (t,) = primals, tangents
+    m, n = a.shape[-2:]
+    if mode == "complete" and m > n:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
+        )
+    q, r = _qr(a, mode)
+    k = min(m, n)
+    square = r[..., :k]
+    x = _triangular(square, t[..., :k], lower=False, left=False)  # dA R^-1 of the leading columns
+    qx = _product(_h(q), x)
+    low = jnp.tril(qx, -1)
+    turn = low - _h(low)  # q^H dq: antihermitian, and such that the diagonal of R stays real
+    if is_complex(a):
+        turn = turn + _eye(k, a) * _imaginary(qx)
+    t_q = _product(q, turn - qx) + x
+    if n > m:  # the remaining columns follow from R = Q^H A
+        t_r = _product(_h(t_q), _product(q, r)) + _product(_h(q), t)
+        t_r = jnp.triu(t_r)
+    else:
+        t_r = jnp.triu(_product(qx - turn, square))
+    return (q, r), (t_q, t_r)
+
+
+@op(namespace="linalg", method=False, returns=("Q", "R"), layout=column_major)
+def linalg_qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
+    """Q with orthonormal columns and upper triangular R with A = Q R."""
+    require_matrix("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    require_inexact("linalg.qr", A, half=True)
+    require_supported("linalg_qr_cpu", A)
+    q, r = _qr(A, mode)
+    return (jnp.zeros((0,), A.dtype), r) if mode == "r" else (q, r)
+
+
+def _reflectors(a: Array, tau: Array) -> tuple[Array, Array]:
+    """V and T of H_1 ... H_k = I - V T V^H, for the reflectors packed in `a` and `tau`."""
+    k = tau.shape[-1]
+    v = jnp.tril(a[..., :k], -1)
+    v = v + jnp.broadcast_to(jnp.eye(a.shape[-2], k, dtype=a.dtype), v.shape)
+    scale = tau[..., :, None]
+    upper = scale * jnp.triu(_product(_h(v), v), 1)
+    t = _triangular(upper, scale * _eye(k, a), lower=False, unit=True)
+    return v, t
+
+
+def _check_reflectors(what: str, a: Array, tau: Array) -> None:
+    if a.ndim < 2:
+        raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
+    if a.shape[-2] < a.shape[-1]:
+        raise RuntimeError(f"{what}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if a.shape[-1] < tau.shape[-1]:
+        raise RuntimeError(f"{what}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if a.ndim - tau.ndim != 1:
+        raise RuntimeError(
+            f"{what}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
+            f"{tau.ndim} and input.ndim is equal to {a.ndim}"
+        )
+    if a.shape[:-2] != tau.shape[:-1]:
+        raise RuntimeError(
+            f"{what}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
+        )
+    if a.dtype != tau.dtype:
+        raise RuntimeError(f"{what}: tau dtype {type_name(tau)} does not match input dtype {type_name(a)}")
+    require_supported("orgqr_cpu", a)
+
+
+@op(namespace="linalg", method=False, layout=column_major)
+def linalg_householder_product(input: Array, tau: Array) -> Array:
+    """The first columns of a product of Householder reflectors."""
+    _check_reflectors("torch.linalg.householder_product", input, tau)
+    if 0 in input.shape or tau.shape[-1] == 0:
+        return jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
+    v, t = _reflectors(input, tau)
+    first = _h(v[..., : input.shape[-1], :])
+    q = _product(v, _product(t, first))
+    return jnp.broadcast_to(jnp.eye(*q.shape[-2:], dtype=q.dtype), q.shape) - q
+
+
+@op(layout=column_major)
+def ormqr(
+    input: Array, input2: Array, input3: Array, left: bool = True, transpose: bool = False
+) -> Array:
+    """Multiply `input3` by the orthogonal matrix of a QR factorisation."""
+    what = "torch.ormqr"
+    if input.ndim < 2:
+        raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
+    if input3.ndim < 2:
+        raise RuntimeError(f"{what}: other must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if input3.shape[side] < input2.shape[-1]:
+        raise RuntimeError(f"{what}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+    if input3.shape[side] != input.shape[-2]:
+        raise RuntimeError(f"{what}: other.shape[{side}] must be equal to input.shape[-2]")
+    require_supported("ormqr_cpu", input)
+    v, t = _reflectors(input, input2)
+    t = _h(t) if transpose else t
+    if left:
+        return input3 - _product(v, _product(t, _product(_h(v), input3)))
+    return input3 - _product(_product(_product(input3, v), t), _h(v))
+
+
+@op(returns=("a", "tau"), grad=Grad.MISSING, layout=column_major)
+def geqrf(input: Array) -> tuple[Array, Array]:
+    """The packed form of a QR factorisation, as LAPACK returns it."""
+    if input.ndim < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    require_supported("geqrf_cpu", input)
+    if 0 in input.shape:
+        k = min(input.shape[-2:])
+        return input, jnp.zeros((*input.shape[:-2], k), input.dtype)
+    h, tau = jnp.linalg.qr(input, mode="raw")
+    return jnp.swapaxes(h, -1, -2), tau
+
+
+# --- singular values ----------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def _svd(a: Array) -> tuple[Array, Array, Array]:
+    m, n = a.shape[-2:]
+    if 0 in a.shape:
+        batch, k = a.shape[:-2], min(m, n)
+        u = jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), (*batch, m, k))
+        vh = jnp.broadcast_to(jnp.eye(k, n, dtype=a.dtype), (*batch, k, n))
+        return u, jnp.zeros((*batch, k), jnp.finfo(a.dtype).dtype), vh
+    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    return u, s, vh
+
+
+def _svd_tangents(u: Array, s: Array, vh: Array, t: Array) -> tuple[Array, Array, Array]:
+    """Tangents of the thin factors."""
+    (m, k), n = u.shape[-2:], vh.shape[-1]
+    v = _h(vh)
+    p = _product(_h(u), _product(t, v))
+    wide, tall = s[..., None, :], s[..., :, None]
+    # (s_j - s_i)(s_j + s_i) keeps more digits than the difference of the squares
+    gap = _gaps(s) * (wide + tall + _eye(k, wide) * (1 - wide - tall))
+    ps, sp = _scale(p, wide), _scale(p, tall)
+    in_u = _divide(_off_diagonal(ps + _h(ps)), gap)
+    in_v = _divide(_off_diagonal(sp + _h(sp)), gap)
+    if is_complex(t):  # the common phase of a pair of vectors moves with U
+        phase = _divide(_imaginary(_diagonal(p)), s)
+        in_u = in_u + phase[..., None, :] * _eye(k, t)
+    t_u, t_v = _product(u, in_u), _product(v, in_v)
+    if m > k:
+        x = _product(t, v)
+        t_u = t_u + _divide(x - _product(u, _product(_h(u), x)), wide)
+    if n > k:
+        x = _product(_h(t), u)
+        t_v = t_v + _divide(x - _product(v, _product(vh, x)), wide)
+    return t_u, jnp.real(_diagonal(p)), _h(t_v)
+
+
+@_svd.defjvp
+def _svd_jvp(primals: Any, tangents: Any) -> Any:
+    out = _svd(*primals)
+    return out, _svd_tangents(*out, *tangents)
+
+
+@jax.custom_jvp
+def _full_svd(a: Array) -> tuple[Array, Array, Array]:
+    if 0 in a.shape:
+        (m, n), batch = a.shape[-2:], a.shape[:-2]
+        u, vh = (jnp.broadcast_to(_eye(k, a), (*batch, k, k)) for k in (m, n))
+        return u, jnp.zeros((*batch, min(m, n)), jnp.finfo(a.dtype).dtype), vh
+    u, s, vh = lax.linalg.svd(a, full_matrices=True)
+    return u, s, vh
+
+
+@_full_svd.defjvp
+def _full_svd_jvp(primals: Any, tangents: Any) -> Any:
+    # torch: the vectors beyond the rank are arbitrary, a loss must not depend on them
+    u, s, vh = out = _full_svd(*primals)
+    k = s.shape[-1]
+    t_u, t_s, t_vh = _svd_tangents(u[..., :k], s, vh[..., :k, :], *tangents)
+    same = [(0, 0)] * (u.ndim - 2)
+    t_u = jnp.pad(t_u, [*same, (0, 0), (0, u.shape[-1] - k)])
+    t_vh = jnp.pad(t_vh, [*same, (0, vh.shape[-2] - k), (0, 0)])
+    return out, (t_u, t_s, t_vh)
+
+
+def _finite_for_svd(A: Any, *_: Any, **__: Any) -> None:
+    if not np.all(np.isfinite(np.asarray(A))):
+        raise LinAlgError(
+            "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+
+
+@op(
+    node="LinalgSvdBackward0", returns=("U", "S", "Vh"), method=False, layout=column_major,
+    check=_finite_for_svd,
+)  # fmt: skip
+def _linalg_svd(
+    A: Array, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
+) -> tuple[Array, Array, Array]:
+    """Singular values and, unless told otherwise, vectors."""
+    require_matrix("linalg.svd", A)
+    if driver is not None:
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
+    require_inexact("linalg.svd", A, half=True)
+    require_supported("linalg_svd_cpu", A)
+    if compute_uv:
+        return _full_svd(A) if full_matrices and A.shape[-1] != A.shape[-2] else _svd(A)
+    none = jnp.zeros((0,), A.dtype)
+    if 0 in A.shape:
+        return none, _svd(A)[1], none
+    return none, lax.linalg.svd(A, compute_uv=False), none
+
+
+# --- eigenvalues --------------------------------------------------------------------------------
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _eigh(a: Array, lower: bool) -> tuple[Array, Array]:
+    if 0 in a.shape:
+        return jnp.zeros(a.shape[:-1], jnp.finfo(a.dtype).dtype), a
+    v, w = lax.linalg.eigh(a, lower=lower, symmetrize_input=False)
+    return w, v
+
+
+@_eigh.defjvp
+def _eigh_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
+    w, v = _eigh(*primals, lower)
+    (t,) = tangents  # torch treats any change of A as a Hermitian one
+    p = _product(_h(v), _product((t + _h(t)) * 0.5, v))
+    turn = _divide(_off_diagonal(p), _gaps(w))
+    return (w, v), (jnp.real(_diagonal(p)), _product(v, turn))
+
+
+@op(
+    node="LinalgEighBackward0", returns=("eigenvalues", "eigenvectors"), method=False,
+    layout=column_major,
+)  # fmt: skip
+def _linalg_eigh(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
+    """Eigenvalues and vectors of Hermitian matrices, of which one triangle is read."""
+    require_square("linalg.eigh", A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    require_supported("linalg_eigh_cpu", A)
+    w, v = _eigh(A, UPLO.upper() == "L")
+    return w, (v if compute_v else jnp.zeros((0,), A.dtype))
+
+
+@jax.custom_jvp
+def _eig(a: Array) -> tuple[Array, Array]:
+    if 0 in a.shape:
+        dtype = jnp.result_type(a.dtype, jnp.complex64)
+        return jnp.zeros(a.shape[:-1], dtype), a.astype(dtype)
+    w, v = lax.linalg.eig(a, compute_left_eigenvectors=False)
+    return w, v
+
+
+@_eig.defjvp
+def _eig_jvp(primals: Any, tangents: Any) -> Any:
+    w, v = _eig(*primals)
+    t = tangents[0].astype(v.dtype)
+    p = jnp.linalg.solve(v, _product(t, v))
+    turn = _divide(_off_diagonal(p), _gaps(w))
+    t_v = _product(v, turn)
+    # the vectors keep their length: take out the part of dv along v
+    along = jnp.real(jnp.sum(jnp.conj(v) * t_v, -2, keepdims=True)).astype(v.dtype)
+    return (w, v), (_diagonal(p), t_v - v * along)
+
+
+def _finite_for_eig(input: Any) -> None:
+    if not np.all(np.isfinite(np.asarray(input))):
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+
+
+@op(
+    namespace="linalg", method=False, returns=("eigenvalues", "eigenvectors"), layout=column_major,
+    check=_finite_for_eig,
+)  # fmt: skip
+def linalg_eig(input: Array) -> tuple[Array, Array]:
+    """Eigenvalues and unit eigenvectors of square matrices, always complex."""
+    require_square("linalg.eig", input)
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        raise RuntimeError(f"Unknown Complex ScalarType for {type_name(input)}")
+    require_supported("linalg_eig_out_cpu", input)
+    return _eig(input)

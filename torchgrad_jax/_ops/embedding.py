@@ -1,0 +1,186 @@
+"""Table lookups: embedding, embedding bags and max-norm renormalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes
+from .._core.errors import UnsupportedLayoutError
+from .helpers import is_float
+from .places import bounds, is_index, rows
+from .registry import Array, op
+
+SUM, MEAN, MAX = range(3)
+
+
+def _check_indices(indices: Array, name: str) -> None:
+    if not is_index(indices):
+        kind = dtypes.scalar_type_name(dtypes.from_np(indices.dtype))
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got torch.{kind}Tensor instead (while checking arguments for {name})"
+        )
+
+
+def _dense_only(name: str, sparse: bool) -> None:
+    if sparse:
+        raise UnsupportedLayoutError(f"{name}: sparse=True asks for a sparse gradient")
+
+
+def _looked_up(weight: Array, indices: Array, padding: int, by_frequency: bool) -> Array:
+    """Rows of `weight`. The gradient skips the padding row and may be divided by row counts."""
+    places = rows(weight.shape, 0, indices)
+    shape = (*indices.shape, weight.shape[1])
+    if (padding < 0 and not by_frequency) or not is_float(weight):
+        return places.take(weight).reshape(shape)
+
+    @jax.custom_jvp
+    def f(weight: Array, indices: Array) -> Array:
+        return places.take(weight).reshape(shape)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        weight, indices = primals
+        flat = indices.reshape(-1)
+        share = jnp.ones(flat.shape, weight.dtype)
+        if by_frequency:
+            count = jnp.zeros(weight.shape[:1], weight.dtype).at[flat].add(share)
+            share = 1 / count[flat]
+        if padding >= 0:
+            share = jnp.where(flat == padding, jnp.zeros_like(share), share)
+        taken = rows(weight.shape, 0, indices).take(tangents[0])
+        return f(weight, indices), (taken * lax.expand_dims(share, (1,))).reshape(shape)
+
+    return f(weight, indices)
+
+
+def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
+    if bounds(indices, weight.shape[0], negative=False) is not None:
+        raise IndexError("index out of range in self")
+
+
+@op(method=False, out=False, check=_check_rows)
+def embedding(
+    weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Array:  # fmt: skip
+    """Rows of `weight` at `indices`."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    _check_indices(indices, "embedding")
+    _dense_only("embedding", sparse)
+    return _looked_up(weight, indices, padding_idx, scale_grad_by_freq)
+
+
+@op(function=False, method=False, inplace=True, check=_check_rows)
+def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: float) -> Array:
+    """The rows at `indices` scaled down to the norm `max_norm` where they exceed it."""
+    if norm_type == 2:
+        size = jnp.sqrt(lax.reduce_sum(weight * weight, axes=(1,)))
+    elif norm_type == float("inf"):
+        size = lax.reduce_max(jnp.abs(weight), axes=(1,))
+    else:
+        p = jnp.asarray(norm_type, weight.dtype)
+        size = lax.reduce_sum(jnp.abs(weight) ** p, axes=(1,)) ** (1 / p)
+    used = jnp.zeros(weight.shape[:1], jnp.bool_).at[indices.reshape(-1)].set(True)
+    scale = jnp.asarray(max_norm, weight.dtype) / (size + jnp.asarray(1e-7, weight.dtype))
+    scale = jnp.where(used & (size > max_norm), scale, jnp.ones_like(scale))
+    return weight * lax.expand_dims(scale, (1,))
+
+
+# --- bags ---
+
+
+def _check_bag(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> None:
+    n, offsets, indices = weight.shape[0], np.asarray(offsets), np.asarray(indices)
+    if offsets.size and offsets[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}"
+        )
+    if offsets.size and offsets[-1] > indices.size:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {indices.size} but got "
+            f"offsets[-1] of {offsets[-1]}"
+        )
+    bad = bounds(indices, n, negative=False)
+    if bad is not None:
+        at = int(np.flatnonzero(indices == bad)[0])
+        raise RuntimeError(
+            f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})"
+        )
+
+
+def _padding(weight: Array, padding_idx: int | None) -> int:
+    n = weight.shape[0]
+    if padding_idx is None:
+        return -1
+    if not -n <= padding_idx < n:
+        raise RuntimeError(
+            "padding_idx must be within the number of embeddings, "
+            f"{-n} through {n - 1}, but got {padding_idx}"
+        )
+    return padding_idx % n
+
+
+def _bag_of(offsets: Array, n: int) -> Array:
+    """The bag that each of `n` positions is in; empty bags are in none."""
+    starts = jnp.zeros(n + 1, jnp.int64).at[offsets].add(1, mode="drop")
+    return lax.cumsum(starts[:n]) - 1
+
+
+def _largest(x: Array, bag: Array, counted: Array, bags: int) -> tuple[Array, Array]:
+    """Per bag and column the position of the first maximum, and whether there is any."""
+    n, width = x.shape
+    x = lax.stop_gradient(x)
+    low = jnp.where(lax.expand_dims(counted, (1,)), x, jnp.full_like(x, -jnp.inf))
+    best = jnp.full((bags + 1, width), -jnp.inf, x.dtype).at[bag].max(low)
+    hit = (low == best[bag]) & lax.expand_dims(counted, (1,))
+    place = jnp.where(hit, lax.broadcasted_iota(np.int64, x.shape, 0), n)
+    first = jnp.full((bags + 1, width), n, jnp.int64).at[bag].min(place)[:bags]
+    return jnp.minimum(first, max(n - 1, 0)), first < n
+
+
+@op(name="embedding_bag", method=False, out=False, check=_check_bag, node="EmbeddingBagBackward0",
+    nondiff=(1, 2, 3))  # fmt: skip
+def embedding_bag(
+    weight: Array, indices: Array, offsets: Array, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Array | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """Sum, mean or maximum of the looked-up rows of each bag, with its book-keeping."""
+    _check_indices(indices, "embedding_bag")
+    _dense_only("embedding_bag", sparse)
+    padding = _padding(weight, padding_idx)
+    n, bags = indices.size, offsets.size - int(include_last_offset)
+    bag = _bag_of(offsets.astype(jnp.int64), n)
+    counted = indices != padding
+    if include_last_offset:
+        counted = counted & (bag < bags)
+    bag_in = jnp.where(counted, bag, bags)  # one more bag takes what does not count
+    size = jnp.zeros(bags + 1, jnp.int64).at[bag_in].add(1)[:bags]
+    x = _looked_up(weight, indices, padding, scale_grad_by_freq and mode != MAX)
+    if mode == MAX:
+        place, some = _largest(x, bag_in, counted, bags)
+        which = indices[place] if n else jnp.zeros(place.shape, indices.dtype)
+        columns = lax.broadcasted_iota(np.int64, which.shape, 1)
+        out = weight[which, columns] if n else jnp.zeros(which.shape, weight.dtype)
+        out = jnp.where(some, out, jnp.zeros_like(out))
+        return out, bag, size, which.astype(jnp.int64)
+    if per_sample_weights is not None:
+        if per_sample_weights.dtype != weight.dtype:
+            raise RuntimeError(
+                "expected scalar type of per_sample_weights to be that of weight, got "
+                f"{per_sample_weights.dtype} and {weight.dtype}"
+            )
+        x = x * lax.expand_dims(per_sample_weights, (1,))
+    wide = x if x.dtype.itemsize >= 4 else x.astype(jnp.float32)
+    total = jnp.zeros((bags + 1, x.shape[1]), wide.dtype).at[bag_in].add(wide)[:bags]
+    if mode == MEAN:
+        total = total / lax.expand_dims(jnp.maximum(size, 1).astype(wide.dtype), (1,))
+    return total.astype(weight.dtype), bag, size, size

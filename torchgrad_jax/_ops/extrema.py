@@ -1,0 +1,375 @@
+"""Maxima, minima, medians, modes and order statistics that come with an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, shapes
+from .helpers import is_bool, is_complex, is_float
+from .registry import Array, Dims, Grad, op
+
+Shape = tuple[int, ...]
+FLOAT0 = jax.dtypes.float0
+
+
+def _torch_name(x: Any) -> str:
+    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+
+
+def _no_complex(x: Array, kernel: str) -> None:
+    if is_complex(x):
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{_torch_name(x)}\'')
+
+
+def _nonempty(x: Array, dims: Shape, name: str) -> None:
+    empty = next((d for d in dims if x.ndim and not x.shape[d]), None)
+    if empty is not None:
+        raise IndexError(f"{name}: Expected reduction dim {empty} to have non-zero size.")
+
+
+def _reduce(x: Array, dims: Shape, largest: bool) -> Array:
+    return (lax.reduce_max if largest else lax.reduce_min)(x, axes=dims)
+
+
+def _shared(x: Array, dims: Shape, largest: bool, nan_hits: bool) -> Array:
+    """Extremum over `dims`; ties share the gradient evenly."""
+    if not is_float(x):
+        return _reduce(x, dims, largest)
+
+    @jax.custom_jvp
+    def f(x: Array) -> Array:
+        return _reduce(x, dims, largest)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        y = f(x)
+        return y, tie_average(x, y, t, dims, nan_hits)
+
+    return f(x)
+
+
+def tie_average(x: Array, y: Array, t: Array, dims: Shape, nan_hits: bool) -> Array:
+    """Mean of `t` over the places along `dims` where x is y.
+
+    The full reductions count NaN as equal to NaN; the others do not, so that their gradient is NaN.
+    """
+    full = lax.expand_dims(y, dims) if dims else y
+    hit = x == full
+    if nan_hits:
+        hit = hit | (jnp.isnan(x) & jnp.isnan(full))
+    mask = hit.astype(t.dtype)
+    return lax.reduce_sum(mask * t, axes=dims) / lax.reduce_sum(mask, axes=dims)
+
+
+def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Array:
+    name = "amax()" if largest else "amin()"
+    _no_complex(input, "max_values_cpu" if largest else "min_values_cpu")
+    dims = shapes.wrap_dims(dim, input.ndim)
+    if not input.size:
+        if dim is None or dim == ():
+            raise RuntimeError(
+                f"{name}: Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+        _nonempty(input, dims, name)
+    y = _shared(input, dims, largest, nan_hits=False)
+    return lax.expand_dims(y, dims) if keepdim and dims else y
+
+
+@op
+def amax(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    """Maximum along `dim`; ties share the gradient."""
+    return _extremum_dims(input, dim, keepdim, largest=True)
+
+
+@op
+def amin(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+    """Minimum along `dim`; ties share the gradient."""
+    return _extremum_dims(input, dim, keepdim, largest=False)
+
+
+@op(returns=("min", "max"))
+def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
+    """Minimum and maximum in one call."""
+    _no_complex(input, "aminmax_cpu")
+    dims = shapes.wrap_dims(dim, input.ndim)
+    if not input.size:
+        if dim is None:
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has "
+                "no identity."
+            )
+        _nonempty(input, dims, "aminmax")
+    low, high = (_shared(input, dims, largest, nan_hits=False) for largest in (False, True))
+    if keepdim and dims:
+        return lax.expand_dims(low, dims), lax.expand_dims(high, dims)
+    return low, high
+
+
+def _full(x: Array, name: str, largest: bool) -> Array:
+    _no_complex(x, f"{name}_all")
+    if not x.size:
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+    return _shared(x, tuple(range(x.ndim)), largest, nan_hits=True)
+
+
+@op(function=False, method=False, node="MaxBackward1")
+def max_full(input: Array) -> Array:
+    """The largest element."""
+    return _full(input, "max", largest=True)
+
+
+@op(function=False, method=False, node="MinBackward1")
+def min_full(input: Array) -> Array:
+    """The smallest element."""
+    return _full(input, "min", largest=False)
+
+
+# --- a value and its index along one dimension ---
+
+
+def one_of(x: Array, dim: int, find: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """The element of `x` at index ``find(x)`` along `dim`, and that index (kept dimensions).
+
+    The gradient goes to that element through a comparison, which XLA fuses; a scatter it does not.
+    """
+
+    @jax.custom_jvp
+    def f(x: Array) -> tuple[Array, Array]:
+        index = find(x)
+        return jnp.take_along_axis(x, index, axis=dim, mode="promise_in_bounds"), index
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        values, index = f(*primals)
+        (t,) = tangents
+        here = lax.broadcasted_iota(index.dtype, t.shape, dim) == index
+        chosen = lax.reduce_sum(jnp.where(here, t, jnp.zeros_like(t)), axes=(dim,))
+        return (values, index), (lax.expand_dims(chosen, (dim,)), np.zeros(index.shape, FLOAT0))
+
+    return f(x)
+
+
+def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], Array]) -> Any:
+    """Wrap `dim`, handle 0-dim input, find, and drop the dimension unless kept."""
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if not x.ndim:
+        values, index = one_of(x.reshape(1), 0, find)
+        return values.reshape(()), index.reshape(())
+    _nonempty(x, (axis,), name)
+    values, index = one_of(x, axis, find)
+    if keepdim:
+        return values, index
+    return lax.squeeze(values, (axis,)), lax.squeeze(index, (axis,))
+
+
+def _arg(x: Array, axis: int, largest: bool) -> Array:
+    """Index of the first extremum (a NaN counts as one), dimension kept."""
+    x = x.astype(jnp.uint8) if is_bool(x) else x
+    index = (lax.argmax if largest else lax.argmin)(x, axis, np.int64)
+    return lax.expand_dims(index, (axis,))
+
+
+def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> Any:
+    if is_complex(x):
+        raise RuntimeError(f"{name}(): does not support complex input")
+    axis = shapes.wrap_dim(dim, x.ndim)
+    return _pick(x, dim, keepdim, f"{name}()", lambda x: _arg(x, axis, largest))
+
+
+@op(
+    function=False, method=False, returns=("values", "indices"), returns_name="max",
+    node="MaxBackward0", nondiff=(1,),
+)  # fmt: skip
+def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    """Maximum along `dim` and the index of its first occurrence."""
+    return _with_index(input, dim, keepdim, "max", largest=True)
+
+
+@op(
+    function=False, method=False, returns=("values", "indices"), returns_name="min",
+    node="MinBackward0", nondiff=(1,),
+)  # fmt: skip
+def min_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    """Minimum along `dim` and the index of its first occurrence."""
+    return _with_index(input, dim, keepdim, "min", largest=False)
+
+
+def _arg_op(x: Array, dim: int | None, keepdim: bool, name: str, largest: bool) -> Array:
+    for bad, kind in ((is_bool(x), "bool"), (is_complex(x), "complex")):
+        if bad:
+            raise RuntimeError(f"{name}(): does not support {kind} input")
+    if dim is None:
+        if not x.size:
+            raise IndexError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+            )
+        index = _arg(x.reshape(-1), 0, largest)
+        return index.reshape((1,) * x.ndim if keepdim else ())
+    axis = shapes.wrap_dim(dim, x.ndim)
+    _nonempty(x, (axis,), f"{name}()")
+    if not x.ndim:
+        return jnp.zeros((), jnp.int64)
+    index = _arg(x, axis, largest)
+    return index if keepdim else lax.squeeze(index, (axis,))
+
+
+@op(grad=Grad.NO)
+def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """Index of the maximum, of the flattened tensor or along `dim`."""
+    return _arg_op(input, dim, keepdim, "argmax", largest=True)
+
+
+@op(grad=Grad.NO)
+def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+    """Index of the minimum, of the flattened tensor or along `dim`."""
+    return _arg_op(input, dim, keepdim, "argmin", largest=False)
+
+
+# --- order statistics ---
+
+
+def _order(x: Array, axis: int) -> Array:
+    """Stable sorting permutation, NaN last."""
+    places = lax.broadcasted_iota(np.int64, x.shape, axis)
+    return lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1)[1]
+
+
+def _median_place(x: Array, axis: int, ignore_nan: bool) -> Array:
+    """Rank of the lower median; the median of anything with a NaN is the first NaN."""
+    n = x.shape[axis]
+    if not is_float(x):
+        return jnp.full((), (n - 1) // 2, jnp.int64)
+    missing = lax.reduce_sum(jnp.isnan(x).astype(jnp.int64), axes=(axis,))
+    missing = lax.expand_dims(missing, (axis,))
+    usable = n - missing
+    if ignore_nan:
+        return jnp.maximum(usable - 1, 0) // 2
+    return jnp.where(missing > 0, usable, (n - 1) // 2)
+
+
+def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:
+    rank = _median_place(x, axis, ignore_nan)
+    shape = tuple(1 if d == axis else n for d, n in enumerate(x.shape))
+    rank = jnp.broadcast_to(rank.reshape(shape if rank.ndim else (1,) * x.ndim), shape)
+    return jnp.take_along_axis(_order(x, axis), rank, axis=axis, mode="promise_in_bounds")
+
+
+def _median_full(x: Array, ignore_nan: bool) -> Array:
+    _check_median(x)
+    if not x.size:
+        if not is_float(x):
+            return jnp.full((), np.iinfo(x.dtype).min, x.dtype)
+        return jnp.full((), jnp.nan, x.dtype)
+    dims = tuple(range(x.ndim))
+
+    def value(x: Array) -> Array:
+        flat = lax.sort(x.reshape(-1))
+        return flat[_median_place(flat, 0, ignore_nan).reshape(())]
+
+    if not is_float(x):
+        return value(x)
+    f = jax.custom_jvp(value)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        y = f(*primals)
+        return y, tie_average(primals[0], y, tangents[0], dims, nan_hits=True)
+
+    return f(x)
+
+
+def _check_median(x: Array) -> None:
+    if is_complex(x) or is_bool(x):
+        raise NotImplementedError(f'"median_cpu" not implemented for \'{_torch_name(x)}\'')
+
+
+def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
+    name = "nanmedian()" if ignore_nan else "median()"
+    axis = shapes.wrap_dim(dim, x.ndim)
+    _nonempty(x, (axis,), name)
+    _check_median(x)
+    return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
+
+
+@op(function=False, method=False, node="MedianBackward0")
+def median_full(input: Array) -> Array:
+    """The lower median of all elements; ties share the gradient."""
+    return _median_full(input, ignore_nan=False)
+
+
+@op(function=False, method=False, node="NanmedianBackward0")
+def nanmedian_full(input: Array) -> Array:
+    """The lower median of the elements that are not NaN."""
+    return _median_full(input, ignore_nan=True)
+
+
+@op(
+    function=False, method=False, returns=("values", "indices"), returns_name="median",
+    node="MedianBackward1", nondiff=(1,),
+)  # fmt: skip
+def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    """The lower median along `dim` and an index where it stands."""
+    return _median_dim(input, dim, keepdim, ignore_nan=False)
+
+
+@op(
+    function=False, method=False, returns=("values", "indices"), returns_name="nanmedian",
+    node="NanmedianBackward1", nondiff=(1,),
+)  # fmt: skip
+def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+    """The lower median along `dim` of what is not NaN, and an index where it stands."""
+    return _median_dim(input, dim, keepdim, ignore_nan=True)
+
+
+@op(returns=("values", "indices"), nondiff=(1,))
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    _nonempty(input, (axis,), "kthvalue()")
+    if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    if is_complex(input) or is_bool(input):
+        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{_torch_name(input)}\'')
+
+    def find(x: Array) -> Array:
+        return lax.slice_in_dim(_order(x, axis), k - 1, k, axis=axis)
+
+    return _pick(input, dim, keepdim, "kthvalue()", find)
+
+
+def _find_mode(x: Array, axis: int) -> Array:
+    """Last place of the smallest among the most frequent values; a NaN equals nothing."""
+    order = _order(x, axis)
+    ranked = jnp.take_along_axis(x, order, axis=axis, mode="promise_in_bounds")
+    n = x.shape[axis]
+    fresh = jnp.concatenate(
+        [
+            jnp.ones_like(lax.slice_in_dim(ranked, 0, 1, axis=axis), jnp.bool_),
+            lax.slice_in_dim(ranked, 1, n, axis=axis) != lax.slice_in_dim(ranked, 0, n - 1, axis=axis),
+        ],
+        axis=axis,
+    )
+    places = lax.broadcasted_iota(np.int64, x.shape, axis)
+    start = lax.cummax(jnp.where(fresh, places, 0), axis=axis)
+    longest = _arg(places - start, axis, largest=True)  # where the first longest run ends
+    return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
+
+
+@op(returns=("values", "indices"), nondiff=(1,))
+def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    _nonempty(input, (axis,), "mode()")
+    _no_complex(input, "mode_cpu")
+    return _pick(input, dim, keepdim, "mode()", lambda x: _find_mode(x, axis))

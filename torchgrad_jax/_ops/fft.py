@@ -1,0 +1,97 @@
+"""Discrete Fourier transforms: the three primitives that every torch.fft function is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .._core import shapes
+from .._core.matrices import type_name
+from .helpers import is_complex, is_float
+from .registry import Array, Dims, op
+
+NONE, BY_ROOT_N, BY_N = range(3)
+"""How a transform is scaled, numbered as torch's `normalization` argument."""
+
+_MOST = 3  # dimensions that one XLA transform covers
+
+
+def _transform(x: Array, dims: tuple[int, ...], kind: Any, lengths: tuple[int, ...]) -> Array:
+    """Transform `dims`, moved to the end for XLA and back; at most three of them."""
+    n = len(dims)
+    last = tuple(range(x.ndim - n, x.ndim))
+    if dims == last:
+        return lax.fft(x, kind, lengths)
+    return jnp.moveaxis(lax.fft(jnp.moveaxis(x, dims, last), kind, lengths), last, dims)
+
+
+def _complex(x: Array, dims: tuple[int, ...], forward: bool) -> Array:
+    kind = lax.FftType.FFT if forward else lax.FftType.IFFT
+    for i in range(0, len(dims), _MOST):
+        part = dims[i : i + _MOST]
+        x = _transform(x, part, kind, tuple(x.shape[d] for d in part))
+    return x
+
+
+def _scaled(x: Array, normalization: int, n: int, inverse: bool) -> Array:
+    """Scale as asked for; XLA's inverse transforms come divided by n."""
+    factor = {NONE: 1.0, BY_ROOT_N: 1 / math.sqrt(n), BY_N: 1 / n}[normalization] if n else 1.0
+    factor = factor * n if inverse else factor
+    return x if factor == 1 else x * jnp.asarray(factor, x.dtype)
+
+
+def _dims(x: Array, dim: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(shapes.wrap_dim(d, x.ndim) for d in dim)
+
+
+def _points(x: Array, dims: tuple[int, ...]) -> int:
+    return math.prod(x.shape[d] for d in dims)
+
+
+@op(out=False, method=False)
+def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
+    """Complex to complex."""
+    if not is_complex(input):
+        raise RuntimeError(f"Only supports complex dtypes, but found: {type_name(input)}")
+    dims = _dims(input, dim)
+    out = _complex(input, dims, forward) if 0 not in input.shape else input
+    return _scaled(out, normalization, _points(input, dims), not forward)
+
+
+@op(out=False, method=False)
+def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
+    """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
+    if not is_float(input):
+        raise RuntimeError(f"Only supports floating-point dtypes, but found: {type_name(input)}")
+    dims = _dims(input, dim)
+    n = _points(input, dims)
+    dtype = jnp.complex128 if input.dtype == jnp.float64 else jnp.complex64
+    if not onesided or 0 in input.shape:
+        out = input.astype(dtype)
+        if onesided:
+            keep = input.shape[dims[-1]] // 2 + 1
+            out = jnp.zeros([keep if d == dims[-1] else s for d, s in enumerate(out.shape)], dtype)
+        out = out if 0 in input.shape else _complex(out, dims, True)
+    else:
+        out = _transform(input, dims[-1:], lax.FftType.RFFT, (input.shape[dims[-1]],))
+        out = _complex(out, dims[:-1], True)
+    return _scaled(out, normalization, n, False)
+
+
+@op(out=False, method=False)
+def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
+    """Complex to real, from the half of the frequencies that determines them."""
+    if not is_complex(input):
+        raise RuntimeError(f"Only supports complex dtypes, but found: {type_name(input)}")
+    dims = _dims(input, dim)
+    half = last_dim_size // 2 + 1
+    x = lax.slice_in_dim(input, 0, min(half, input.shape[dims[-1]]), axis=dims[-1])
+    if 0 in input.shape:
+        dtype = jnp.finfo(input.dtype).dtype
+        return jnp.zeros([last_dim_size if d == dims[-1] else s for d, s in enumerate(x.shape)], dtype)
+    x = _complex(x, dims[:-1], False)
+    out = _transform(x, dims[-1:], lax.FftType.IRFFT, (last_dim_size,))
+    return _scaled(out, normalization, _points(out, dims), True)

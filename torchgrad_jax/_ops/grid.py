@@ -1,0 +1,212 @@
+"""Sampling an image at given places: affine grids and grid sampling."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes
+from .helpers import is_float
+from .registry import Array, Dims, op
+
+ZEROS, BORDER, REFLECTION = range(3)
+BILINEAR, NEAREST, BICUBIC = range(3)
+
+
+# --- affine grids -------------------------------------------------------------------------------
+
+
+def _ticks(n: int, align: bool, dtype: Any) -> np.ndarray:
+    if n <= 1:
+        return np.zeros(n, dtype)
+    ticks = np.linspace(-1, 1, n, dtype=dtype)
+    return ticks if align else ticks * dtype.type((n - 1) / n)
+
+
+@op(node="AffineGridGeneratorBackward0", method=False, out=False)
+def affine_grid_generator(theta: Array, size: Dims, align_corners: bool) -> Array:
+    """Where each pixel of an image of `size` falls under the affine maps `theta`, in [-1, 1]."""
+    if len(size) not in (4, 5):
+        raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    k = len(size) - 2
+    batch = size[0]
+    if theta.shape[0] != batch or theta.ndim != 3 or theta.shape[2] != k + 1:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {k + 1}] but "
+            f"got: {list(theta.shape[::2])}."
+        )
+    spatial = size[2:]
+    kind = np.dtype(np.float32) if theta.dtype.itemsize < 4 else theta.dtype
+    axes = np.meshgrid(*[_ticks(n, align_corners, kind) for n in spatial], indexing="ij")
+    base = np.stack([*axes[::-1], np.ones(spatial, kind)], -1).reshape(-1, k + 1)
+    base = base.astype(theta.dtype)
+    grid = jnp.matmul(
+        jnp.broadcast_to(jnp.asarray(base), (batch, *base.shape)), jnp.swapaxes(theta, 1, 2),
+        precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+    return grid.reshape(batch, *spatial, k)
+
+
+# --- grid sampling ------------------------------------------------------------------------------
+
+
+def _unnormalize(x: Array, n: int, align: bool) -> Array:
+    half = jnp.array(0.5, x.dtype)
+    return (x + 1) * half * (n - 1) if align else ((x + 1) * n - 1) * half
+
+
+def _clip(x: Array, n: int) -> Array:
+    """Clip into the image; no gradient at or beyond an edge (nor for NaN), as in torch."""
+    inside = (x > 0) & (x < n - 1)
+    fixed = jnp.where(x >= n - 1, jnp.array(n - 1, x.dtype), jnp.zeros((), x.dtype))
+    return jnp.where(inside, x, fixed)
+
+
+def _reflect(x: Array, low2: int, high2: int) -> Array:
+    """Reflect until inside [low2 / 2, high2 / 2]."""
+    if low2 == high2:
+        return jnp.zeros_like(x)
+    low, span = low2 / 2, (high2 - low2) / 2
+    # torch: the sign of the gradient flips below `low`; at it, it stays
+    d = x - low
+    d = jnp.where(x < low, -d, d)
+    flips = jnp.floor(d / span)
+    extra = d - flips * span
+    return jnp.where(jnp.fmod(flips, 2) == 0, extra + low, span - extra + low)
+
+
+def _settle(x: Array, n: int, padding: int, align: bool) -> Array:
+    """Coordinates after the padding mode; still possibly outside for zeros."""
+    if padding == ZEROS:
+        return x
+    if padding == REFLECTION:
+        x = _reflect(x, 0, 2 * (n - 1)) if align else _reflect(x, -1, 2 * n - 1)
+    return _clip(x, n)
+
+
+def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
+    """image[n, :, at...], zero outside; `at` are float coordinates of shape (N, *out)."""
+    inside = None
+    flat = None
+    for a, n in zip(at, sizes):
+        ok = (a >= 0) & (a <= n - 1)
+        inside = ok if inside is None else inside & ok
+        i = jnp.clip(jnp.where(ok, a, 0), 0, n - 1).astype(jnp.int64)
+        flat = i if flat is None else flat * n + i
+    batch, channels = image.shape[:2]
+    area = int(np.prod(sizes))
+    where = flat.reshape(batch, 1, -1)
+    planes = lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 0) * channels
+    planes = (planes + lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 1)) * area
+    values = image.reshape(-1).at[planes + where].get(mode="promise_in_bounds")
+    values = values.reshape(batch, channels, *flat.shape[1:])
+    return jnp.where(inside[:, None], values, jnp.zeros((), image.dtype))
+
+
+def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> Array:
+    sizes = image.shape[2:]
+    k = len(sizes)
+    # the last coordinate of the grid is that of the first axis
+    places = [_unnormalize(grid[..., k - 1 - d], n, align) for d, n in enumerate(sizes)]
+    if mode == BICUBIC:
+        return _bicubic(image, places, padding, align)
+    places = [_settle(x, n, padding, align) for x, n in zip(places, sizes)]
+    if mode == NEAREST:
+        return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
+    lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
+    out = None
+    for corner in itertools.product((0, 1), repeat=k):
+        at = [low + c for low, c in zip(lows, corner)]
+        weight = None
+        for x, low, c in zip(places, lows, corner):
+            w = x - low if c else (low + 1) - x
+            weight = w if weight is None else weight * w
+        term = _read(image, at, sizes) * weight[:, None]
+        out = term if out is None else out + term
+    return out
+
+
+def _cubic_weights(t: Array) -> list[Array]:
+    a = -0.75
+
+    def near(x: Array) -> Array:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Array) -> Array:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Array:
+    sizes = image.shape[2:]
+    lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
+    weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
+    settled = [
+        [_settle(low + (i - 1), n, padding, align) for i in range(4)] for low, n in zip(lows, sizes)
+    ]
+    out = None
+    for i in range(4):
+        row = None
+        for j in range(4):
+            term = _read(image, [settled[0][i], settled[1][j]], sizes) * weights[1][j][:, None]
+            row = term if row is None else row + term
+        row = row * weights[0][i][:, None]
+        out = row if out is None else out + row
+    return out
+
+
+def _check(input: Array, grid: Array, mode: int, k: int) -> None:
+    shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got "
+            f"grid with sizes {list(grid.shape)}"
+        )
+    for axis in range(2, input.ndim):
+        if input.shape[axis] == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has "
+                f"sizes {list(input.shape)} with dimension {axis} being empty"
+            )
+    if input.ndim != k + 2 or grid.ndim != input.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got {shapes}"
+        )
+    if k == 3 and mode == BICUBIC:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if input.dtype != grid.dtype:
+        names = [dtypes.scalar_type_name(dtypes.from_np(a.dtype)) for a in (input, grid)]
+        raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
+    if not is_float(input):
+        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        raise NotImplementedError(f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'")
+
+
+def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: bool, k: int) -> Array:
+    _check(input, grid, mode, k)
+    if input.size == 0 or grid.size == 0:
+        return jnp.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
+    half = input.dtype.itemsize < 4
+    image, places = (a.astype(jnp.float32) if half else a for a in (input, grid))
+    return _sample(image, places, mode, padding, align).astype(input.dtype)
+
+
+@op(node="GridSampler2DBackward0", method=False, out=False)
+def grid_sampler_2d(
+    input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Array:
+    return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners, 2)
+
+
+@op(node="GridSampler3DBackward0", method=False, out=False)
+def grid_sampler_3d(
+    input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Array:
+    return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners, 3)

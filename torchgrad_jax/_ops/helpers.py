@@ -1,0 +1,58 @@
+"""Array helpers shared by several families."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core import shapes
+
+Array = jax.Array
+
+
+def broadcast(*xs: Array) -> tuple[Array, ...]:
+    """Broadcast arrays to their common shape, with torch's complaint where there is none."""
+    if all(x.shape == xs[0].shape for x in xs):
+        return xs
+    shape = shapes.broadcast_shapes(*[x.shape for x in xs])
+    return tuple(jnp.broadcast_to(x, shape) for x in xs)
+
+
+def is_float(x: Any) -> bool:
+    """Whether an array or dtype is floating (not complex)."""
+    return jnp.issubdtype(getattr(x, "dtype", x), jnp.floating)
+
+
+def is_complex(x: Any) -> bool:
+    """Whether an array or dtype is complex."""
+    return jnp.issubdtype(getattr(x, "dtype", x), jnp.complexfloating)
+
+
+def is_bool(x: Any) -> bool:
+    """Whether an array or dtype is bool."""
+    return getattr(x, "dtype", x) == jnp.bool_
+
+
+def is_integral(x: Any) -> bool:
+    """Whether an array or dtype is an integer type, bool excluded."""
+    return jnp.issubdtype(getattr(x, "dtype", x), jnp.integer)
+
+
+def zero_tangent(x: Array) -> Array:
+    """Zeros shaped like the tangent of `x`."""
+    return jnp.zeros(x.shape, x.dtype)
+
+
+def convert(x: Array, dtype: Any) -> Array:
+    """`x` cast the way torch casts: complex drops its imaginary part, floats truncate to ints."""
+    if x.dtype == dtype:
+        return x
+    if is_complex(x) and not jnp.issubdtype(dtype, jnp.complexfloating):
+        if dtype == jnp.bool_:
+            return x != 0
+        x = jnp.real(x)
+    if dtype == jnp.bool_:
+        return x != 0
+    return jax.lax.convert_element_type(x, dtype)

@@ -1,0 +1,247 @@
+"""Advanced indexing, and whole slices along a dimension at an index vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._core import shapes
+from .helpers import is_bool, is_complex
+from .places import (
+    Slices, accumulate, bounds, check_dim, combine, is_index, overwrite, rows, size_at, torch_name,
+    wrapped,
+)  # fmt: skip
+from .registry import Array, Layout, OptArrays, Scalar, op
+
+Shape = tuple[int, ...]
+
+
+def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
+    for dim, index in enumerate(indices):
+        if index is None:
+            continue
+        size = input.shape[dim]
+        bad = bounds(index, size, negative=True)
+        if bad is None:
+            continue
+        if not size:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+
+
+# --- advanced indexing ---
+
+
+def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
+    """The slices that integer index tensors select, None entries standing for whole dimensions."""
+    if len(indices) > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
+    dims = [d for d, i in enumerate(indices) if i is not None]
+    given = [i for i in indices if i is not None]
+    if any(not is_index(i) for i in given):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if not given:
+        return None
+    try:
+        common = shapes.broadcast_shapes(*[i.shape for i in given])
+    except RuntimeError:
+        listed = ", ".join(str(list(i.shape)) for i in given)
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes " + listed
+        ) from None
+    full = [jnp.broadcast_to(wrapped(i, shape[d]), common) for d, i in zip(dims, given)]
+    return Slices(shape, dims, full)
+
+
+@op(function=False, method=False, out=False, check=_check_advanced)
+def index(input: Array, indices: OptArrays) -> Array:
+    """Advanced indexing by integer tensors; None takes the whole dimension."""
+    places = _selection(input.shape, indices)
+    return input if places is None else places.take(input)
+
+
+@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True)
+def index_put(
+    input: Array, indices: OptArrays, values: Array, accumulate: bool = False
+) -> Array:
+    """`values` written to, or added at, what the indices select."""
+    if values.dtype != input.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{torch_name(input)} for the destination and {torch_name(values)} for the source."
+        )
+    places = _selection(input.shape, indices)
+    shape = input.shape if places is None else places.shape
+    try:
+        values = jnp.broadcast_to(values, shape)
+    except ValueError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(shape)}"
+        ) from None
+    if places is None:
+        return input + values if accumulate else values
+    return (accumulate if accumulate else overwrite)(input, values, places)
+
+
+# --- whole slices along one dimension ---
+
+
+@op(check=check_dim(IndexError, "index out of range in self"))
+def index_select(input: Array, dim: int, index: Array) -> Array:
+    """The slices along `dim` at the entries of a vector `index`."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if not is_index(index):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not input.ndim:
+        if index.size != 1:
+            raise RuntimeError(
+                f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)"
+            )
+        return input
+    return rows(input.shape, axis, index).take(input)
+
+
+def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) -> int:
+    """What index_add and index_reduce ask of their arguments; returns the wrapped dimension."""
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{torch_name(index)} and size: {list(index.shape)}"
+        )
+    if not is_index(index):
+        raise RuntimeError(
+            f"{name}: Expected dtype int32/int64 for index but got: {torch_name(index)}"
+        )
+    if x.dtype != source.dtype:
+        raise RuntimeError(
+            f"{name}: self ({torch_name(x)}) and source ({torch_name(source)}) must have the "
+            "same scalar type"
+        )
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if x.ndim and not source.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    length = source.shape[axis] if source.ndim else 1
+    if index.size != length:
+        raise RuntimeError(
+            f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): "
+            f"({length}), for dim: {axis}"
+        )
+    cut = [s[:axis] + s[axis + 1 :] for s in (x.shape, source.shape)]
+    if cut[0] != cut[1] and x.ndim:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
+        )
+    return axis
+
+
+@op(inplace=True, check=check_dim(RuntimeError))
+def index_add(
+    input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1
+) -> Array:
+    """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
+    axis = _check_slices("index_add_()", input, dim, index, source)
+    added = source * jnp.asarray(alpha).astype(source.dtype) if not is_bool(source) else source
+    if not input.ndim:
+        return input + added.reshape(())
+    return accumulate(input, added, rows(input.shape, axis, index))
+
+
+def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
+    size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
+    bad = bounds(index, size, negative=False)
+    if bad is not None:
+        raise IndexError(
+            f"index_copy_(): index {bad} is out of bounds for dimension {axis} with size {size}"
+        )
+
+
+@op(inplace=True, check=_check_index_copy)
+def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
+    """The slices of `source` written over the slices of `input` at `index`."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    if index.ndim > 1:
+        raise IndexError(
+            f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})"
+        )
+    if not source.ndim and index.size != 1:
+        raise IndexError(
+            "index_copy_(): When source is scalar, index should have one element "
+            f"(got {index.size})"
+        )
+    if index.dtype != jnp.int64:
+        raise RuntimeError(
+            f"index_copy_(): Expected a long tensor for index, but got {torch_name(index)}"
+        )
+    if input.dtype != source.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{torch_name(input)} and (source) {torch_name(source)}"
+        )
+    cut = [s[:axis] + s[axis + 1 :] for s in (input.shape, source.shape)]
+    if source.ndim and cut[0] != cut[1]:
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape: {' '.join(map(str, cut[0]))} at dimension {axis} and source slice "
+            f"shape: {' '.join(map(str, cut[1]))} at dimension 0."
+        )
+    if source.ndim and index.size != source.shape[axis]:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) "
+            f"({source.shape[axis]})"
+        )
+    if not input.ndim:
+        return source.reshape(())
+    places = rows(input.shape, axis, index)
+    return overwrite(input, jnp.broadcast_to(source, places.shape), places)
+
+
+@op(
+    inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
+    node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
+)  # fmt: skip
+def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:
+    """The slices of `input` at `index` filled with one value."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    value = jnp.asarray(value)
+    if value.ndim:
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    if is_complex(value) and not is_complex(input):
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
+    if index.dtype != jnp.int64:
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
+    if index.ndim > 1:
+        raise RuntimeError("Index has to be a vector/scalar")
+    value = value.astype(input.dtype)
+    if not input.ndim:
+        return value if index.size else input
+    places = rows(input.shape, axis, wrapped(index, input.shape[axis]))
+    return overwrite(input, jnp.broadcast_to(value, places.shape), places)
+
+
+@op(inplace=True, check=check_dim(IndexError, "index out of range in self"))
+def index_reduce(
+    input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
+) -> Array:
+    """The slices of `source` reduced into the slices of `input` at `index`."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    axis = _check_slices("index_reduce_()", input, dim, index, source)
+    if not input.ndim:
+        wide, src = input.reshape(1), source.reshape(1)
+        return combine(wide, src, rows((1,), 0, index), reduce, include_self).reshape(())
+    if not source.size:
+        return input
+    return combine(input, source, rows(input.shape, axis, index), reduce, include_self)

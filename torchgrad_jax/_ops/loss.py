@@ -1,0 +1,400 @@
+"""Losses that are single ops in torch; the others are compositions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.kernels import half_as_float, is_half, refuse, scalar_name
+from .helpers import broadcast
+from .registry import COMMON, Array, Layout, op
+
+_NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
+_loss = functools.partial(op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False)
+
+
+def _reduced(x: Array, reduction: str) -> Array:
+    """The mean (nan of nothing, as in torch), the sum, or every entry."""
+    if reduction == "none":
+        return x
+    total = jnp.sum(x)
+    return total / jnp.asarray(x.size, x.dtype) if reduction == "mean" else total
+
+
+def _elementwise_loss(body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str) -> Array:
+    """``body(x, y)`` reduced; half types are rounded once, after the reduction."""
+    x, y = broadcast(x, y)
+    refuse(x, kernel, *_NOT_FLOAT)
+    return half_as_float(lambda x, y: _reduced(body(x, y), reduction))(x, y)
+
+
+def _size(d: Array) -> Array:
+    """|d| with slope 0 at 0."""
+    return d * lax.sign(d)
+
+
+@_loss(promote=COMMON)
+def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """``(input - target) ** 2``."""
+    return _elementwise_loss(lambda x, y: lax.integer_pow(x - y, 2), input, target, reduction, "mse_cpu")
+
+
+@_loss(promote=COMMON)
+def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Array:
+    """Quadratic within `beta`, linear outside."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+
+    def body(x: Array, y: Array) -> Array:
+        d = x - y
+        if beta == 0:
+            return _size(d)
+        return jnp.where(lax.abs(d) < beta, d * d * (0.5 / beta), _size(d) - 0.5 * beta)
+
+    return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
+
+
+@_loss(promote=COMMON)
+def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
+    """Quadratic within `delta`, linear with slope `delta` outside."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+
+    def body(x: Array, y: Array) -> Array:
+        d = x - y
+        return jnp.where(lax.abs(d) <= delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
+
+    return _elementwise_loss(body, input, target, reduction, "huber_cpu")
+
+
+def _softplus(x: Array) -> Array:
+    return lax.max(x, jnp.zeros_like(x)) + lax.log1p(lax.exp(-lax.abs(x)))
+
+
+_softplus_ruled = jax.custom_jvp(_softplus)
+
+
+@_softplus_ruled.defjvp
+def _softplus_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _softplus_ruled(x), t * lax.logistic(x)
+
+
+@_loss(promote=COMMON)
+def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """``log(1 + exp(-target * input))``, without torch's overflow for large margins."""
+    return _elementwise_loss(lambda x, y: _softplus_ruled(-y * x), input, target, reduction, "exp_vml_cpu")
+
+
+# --- binary cross entropy -----------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def _bce(x: Array, y: Array) -> Array:
+    floor = jnp.asarray(-100, x.dtype)
+    return (y - 1) * lax.max(lax.log1p(-x), floor) - y * lax.max(lax.log(x), floor)
+
+
+@_bce.defjvp
+def _bce_jvp(primals: Any, tangents: Any) -> Any:
+    """torch keeps the denominator above 1e-12, and does not clamp the target's slope."""
+    (x, y), (tx, ty) = primals, tangents
+    variance = (1 - x) * x
+    variance = jnp.where(variance < 1e-12, jnp.asarray(1e-12, x.dtype), variance)
+    return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
+
+
+def _in_unit_interval(**arrays: Any) -> None:
+    for name in ("input", "target"):
+        x = np.asarray(arrays[name]).astype(np.float64)
+        if x.size and not ((x >= 0) & (x <= 1)).all():
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+
+
+@_loss(check=_in_unit_interval)
+def binary_cross_entropy(
+    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
+) -> Array:
+    """Cross entropy of probabilities; logarithms are kept above -100."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"Using a target size ({_torch_size(target)}) that is different to the input size "
+            f"({_torch_size(input)}) is deprecated. Please ensure they have the same size."
+        )
+    if input.dtype != target.dtype:
+        raise RuntimeError(f"Found dtype {scalar_name(target)} but expected {scalar_name(input)}")
+    refuse(input, "binary_cross_entropy", *_NOT_FLOAT)
+
+    def body(x: Array, y: Array, w: Array | None) -> Array:
+        loss = _bce(x, y)
+        return _reduced(loss if w is None else loss * w, reduction)
+
+    return half_as_float(body)(input, target, _like(weight, input))
+
+
+def _torch_size(x: Array) -> str:
+    return f"torch.Size({list(x.shape)})"
+
+
+def _like(w: Array | None, x: Array) -> Array | None:
+    return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
+
+
+@_loss(promote=COMMON)
+def binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """Cross entropy of ``sigmoid(input)``; `pos_weight` scales the positive class."""
+    refuse(input, "binary_cross_entropy_with_logits", *_NOT_FLOAT)
+
+    def body(x: Array, y: Array, w: Array | None, p: Array | None) -> Array:
+        missed = _softplus_ruled(-x)  # -log(sigmoid(x))
+        if p is not None:
+            missed = missed * (1 + (p - 1) * y)
+        loss = (1 - y) * x + missed
+        return _reduced(loss if w is None else loss * w, reduction)
+
+    return half_as_float(body)(input, target, _like(weight, input), _like(pos_weight, input))
+
+
+# --- class indices ------------------------------------------------------------------------------
+
+
+def _target_range(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "") -> None:
+    x, t = np.asarray(input), np.asarray(target)
+    classes = x.shape[1 if x.ndim > 1 else 0]
+    bad = (t != ignore_index) & ((t < 0) | (t >= classes))
+    if bad.any():
+        raise IndexError(f"Target {int(t[bad].flat[0])} is out of bounds.")
+
+
+def _check_target(x: Array, target: Array, weight: Array | None, classes: int) -> None:
+    if target.dtype not in (jnp.int64, jnp.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_name(target)}")
+    if weight is not None:
+        if weight.ndim != 1 or weight.shape[0] != classes:
+            raise RuntimeError(
+                f"weight tensor should be defined either for all {classes} classes or no classes but "
+                f"got weight tensor of shape: {list(weight.shape)}"
+            )
+        if weight.dtype != x.dtype:
+            raise RuntimeError(f"expected scalar type {scalar_name(x)} but found {scalar_name(weight)}")
+
+
+def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
+    """Over classes in dimension 1."""
+    target = lax.convert_element_type(target, jnp.int64)
+    valid = target != ignore_index
+    safe = jnp.where(valid, target, 0)
+
+    def body(x: Array, w: Array | None) -> Array:
+        if x.shape[1] == 0:
+            picked = jnp.zeros(safe.shape, x.dtype)
+        else:
+            at = jnp.expand_dims(safe, 1)
+            picked = jnp.squeeze(jnp.take_along_axis(x, at, axis=1, mode="clip"), 1)
+        one = jnp.ones((), x.dtype) if w is None else jnp.take(w, safe, axis=0, mode="clip")
+        share = jnp.where(valid, one, 0)
+        loss = jnp.where(valid, -picked * one, 0)
+        if reduction == "none":
+            return loss
+        return jnp.sum(loss) / jnp.sum(share) if reduction == "mean" else jnp.sum(loss)
+
+    return half_as_float(body)(x, weight)
+
+
+@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0")
+def nll_loss(
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """Minus the entry of each row that the target names."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError("input tensor should be 1D or 2D")
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input.ndim == 2 and (target.ndim == 0 or input.shape[0] != target.shape[0]):
+        raise RuntimeError(
+            f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})"
+        )
+    refuse(input, "nll_loss_out_frame", *_NOT_FLOAT)
+    _check_target(input, target, weight, input.shape[-1])
+    if input.ndim == 2:
+        return _nll(input, target, weight, ignore_index, reduction)
+    out = _nll(input[None], target.reshape(1), weight, ignore_index, reduction)
+    return out.reshape(()) if reduction == "none" else out
+
+
+@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0")
+def nll_loss2d(
+    input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """`nll_loss` over images: classes in dimension 1, two dimensions of positions."""
+    if target.ndim != 3:
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{target.ndim}"
+        )
+    if input.ndim != 4:
+        raise RuntimeError(
+            "only batches of spatial inputs supported (4D tensors), but got input of dimension: "
+            f"{input.ndim}"
+        )
+    if (input.shape[0], *input.shape[2:]) != target.shape:
+        raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
+    refuse(input, "nll_loss2d_forward_out_frame", *_NOT_FLOAT)
+    _check_target(input, target, weight, input.shape[1])
+    return _nll(input, target, weight, ignore_index, reduction)
+
+
+# --- margins ------------------------------------------------------------------------------------
+
+
+def _hinge(z: Array) -> Array:
+    """``max(z, 0)`` with slope 0 at 0."""
+    return jnp.where(z > 0, z, 0)
+
+
+def _margin_range(input: Any, target: Any, **_: Any) -> None:
+    x, t = np.asarray(input), np.asarray(target)
+    if ((t < 0) | (t >= x.shape[-1])).any():
+        raise RuntimeError("target out of range")
+
+
+@_loss(layout=Layout.CONTIGUOUS, check=_margin_range)
+def multi_margin_loss(
+    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """How far other classes come within `margin` of the target's score."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    x, t = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(-1))
+    if t.ndim != 1 or t.shape[0] != x.shape[0]:
+        raise RuntimeError(f"inconsistent target size, expected {list(x.shape[:1])} but got {list(target.shape)}")
+    if weight is not None and weight.shape != x.shape[1:]:
+        raise RuntimeError(f"inconsistent weight size, expected {list(x.shape[1:])} but got {list(weight.shape)}")
+    refuse(x, "multi_margin_loss", *_NOT_FLOAT)
+
+    def body(x: Array, w: Array | None) -> Array:
+        at = t[:, None]
+        z = _hinge(margin - jnp.take_along_axis(x, at, axis=1, mode="clip") + x)
+        z = z if p == 1 else z * z
+        if w is not None:
+            z = z * jnp.take(w, t, axis=0, mode="clip")[:, None]
+        others = jnp.arange(x.shape[1])[None, :] != at
+        loss = jnp.sum(jnp.where(others, z, 0), axis=1) / x.shape[1]
+        return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
+
+    return half_as_float(body)(x, weight)
+
+
+def _label_range(input: Any, target: Any, **_: Any) -> None:
+    x, t = np.asarray(input), np.asarray(target)
+    if ((t < -1) | (t >= max(x.shape[-1] if x.ndim else 1, 1))).any():
+        raise RuntimeError("argument #2 'target' is out of range")
+
+
+@_loss(layout=Layout.CONTIGUOUS, check=_label_range)
+def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """Margins between the labels (up to the first -1 of each row) and all other classes."""
+    if input.shape != target.shape or input.ndim > 2:
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    refuse(input, "multilabel_margin_loss_forward_out_frame", *_NOT_FLOAT)
+    x = input if input.ndim == 2 else input.reshape(1, -1)
+    t = target.reshape(x.shape)
+    listed = jnp.cumsum((t < 0).astype(jnp.int32), axis=1) == 0
+    classes = x.shape[1]
+    named = (t[:, :, None] == jnp.arange(classes)[None, None, :]) & listed[:, :, None]
+    is_target = jnp.any(named, axis=1)
+
+    def body(x: Array) -> Array:
+        own = jnp.take_along_axis(x, jnp.maximum(t, 0), axis=1, mode="clip")
+        z = _hinge(1 - own[:, :, None] + x[:, None, :])
+        counted = listed[:, :, None] & ~is_target[:, None, :]
+        loss = jnp.sum(jnp.where(counted, z, 0), axis=(1, 2)) / max(classes, 1)
+        return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
+
+    return half_as_float(body)(x)
+
+
+# --- connectionist temporal classification ------------------------------------------------------
+
+_NEVER = -1e30
+"""The logarithm of 0, finite so that differences of it have derivatives."""
+
+
+def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int) -> Array:
+    """Minus the log-likelihood of each sequence, by the forward recursion."""
+    n, s = targets.shape
+    width = 2 * s + 1
+    labels = jnp.full((n, width), blank, jnp.int64).at[:, 1::2].set(targets)
+    before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[:, :width]
+    may_skip = (labels != blank) & (labels != before)
+    never = jnp.asarray(_NEVER, lp.dtype)
+    picked = jnp.take_along_axis(lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip")
+    place = jnp.arange(width)[None, :]
+    start = jnp.where((place == 0) | ((place == 1) & (t_out[:, None] > 0)), picked[0], never)
+
+    def moved(a: Array, by: int) -> Array:
+        return jnp.concatenate([jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1)
+
+    def step(a: Array, row: Any) -> Any:
+        at, t = row
+        paths = jnp.stack([a, moved(a, 1), jnp.where(may_skip, moved(a, 2), never)])
+        new = jax.nn.logsumexp(paths, axis=0) + at
+        return jnp.where(t < t_in[:, None], jnp.maximum(new, never), a), None
+
+    last, _ = lax.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
+    end = 2 * t_out[:, None]
+    final = jnp.take_along_axis(last, end, axis=1, mode="clip")[:, 0]
+    prior = jnp.take_along_axis(last, jnp.maximum(end - 1, 0), axis=1, mode="clip")[:, 0]
+    prior = jnp.where(t_out > 0, prior, never)
+    return -jnp.logaddexp(final, prior)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
+def _ctc(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool) -> Array:
+    loss = _ctc_alphas(lp, targets, t_in, t_out, blank)
+    return jnp.where(loss > -0.5 * _NEVER, 0.0 if zero_infinity else jnp.inf, loss)
+
+
+@_ctc.defjvp
+def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> Any:
+    """torch's gradient takes the input for normalised: it has ``exp(log_probs)`` added to it."""
+    lp, targets, t_in, t_out = primals
+    loss, slope = jax.value_and_grad(
+        lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)), has_aux=True
+    )(lp)
+    possible = loss[1] < -0.5 * _NEVER
+    within = jnp.arange(lp.shape[0])[:, None, None] < t_in[None, :, None]
+    slope = jnp.where(within, slope + lax.exp(lp), 0)
+    if zero_infinity:
+        slope = jnp.where(possible[None, :, None], slope, 0)
+    return _ctc(*primals, blank, zero_infinity), jnp.sum(slope * tangents[0], axis=(0, 2))
+
+
+@_loss(layout=Layout.CONTIGUOUS, name="_ctc_loss", node="CtcLossBackward0")
+def _ctc_loss(
+    log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int = 0,
+    zero_infinity: bool = False,
+) -> Array:  # fmt: skip
+    """Per-sequence loss of (time, batch, class) log-probabilities and (batch, label) targets."""
+    refuse(log_probs, "ctc_loss_cpu", *_NOT_FLOAT)
+    if is_half(log_probs):
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{scalar_name(log_probs)}'")
+    if not 0 <= blank < log_probs.shape[2]:
+        raise RuntimeError("blank must be in label range")
+    rest = (lax.convert_element_type(a, jnp.int64) for a in (targets, input_lengths, target_lengths))
+    return _ctc(log_probs, *rest, blank, zero_infinity)

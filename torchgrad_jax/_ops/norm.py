@@ -1,0 +1,195 @@
+"""Normalisation over batches, layers and groups."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, errors
+from .helpers import is_float
+from .registry import Array, Dims, Scalar, op
+
+Shape = tuple[int, ...]
+
+
+def _wide(x: Array | None) -> Array | None:
+    """Halves are computed with in float32, as torch does."""
+    return x.astype(jnp.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
+    if weight is not None:
+        y = y * _wide(weight).astype(y.dtype)
+    return y if bias is None else y + _wide(bias).astype(y.dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
+def _normalize(
+    x: Array, weight: Array | None, bias: Array | None, axes: Shape, eps: float, stats: Shape, dtype: Any
+) -> tuple[Array, Array, Array, Array]:
+    """The affine map of x standardised over `axes`, the mean, 1 / std, and the biased variance.
+
+    weight and bias have x's rank; mean and 1 / std come with shape `stats` and `dtype`.
+    """
+    y = _wide(x)
+    count = math.prod(y.shape[a] for a in axes)
+    mean = jnp.sum(y, axes, keepdims=True, dtype=y.dtype) / count if count else jnp.sum(y, axes, keepdims=True)
+    centred = y - mean
+    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype)
+    var = var / count if count else var
+    invstd = lax.rsqrt(var + eps)
+    out = _affine(centred * invstd, weight, bias).astype(x.dtype)
+    return out, mean.reshape(stats).astype(dtype), invstd.reshape(stats).astype(dtype), var.reshape(stats)
+
+
+@_normalize.defjvp
+def _normalize_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any) -> Any:
+    # In terms of the mean and 1 / std that the op returns, which are what torch saves.
+    x, weight, bias = primals
+    tx, tw, tb = tangents
+    out, mean, invstd, var = _normalize(x, weight, bias, axes, eps, stats, dtype)
+    y, t = _wide(x), _wide(tx)
+    keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    m, s = (_wide(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
+    count = max(math.prod(x.shape[a] for a in axes), 1)
+    hat = (y - m) * s
+    t_mean = jnp.sum(t, axes, keepdims=True, dtype=t.dtype) / count
+    t_proj = jnp.sum(hat * t, axes, keepdims=True, dtype=t.dtype) / count
+    t_out = (t - t_mean - hat * t_proj) * s
+    if weight is not None:
+        t_out = t_out * _wide(weight).astype(y.dtype) + hat * _wide(tw).astype(y.dtype)
+    if bias is not None:
+        t_out = t_out + _wide(tb).astype(y.dtype)
+    t_invstd = -(s * s) * t_proj
+    t_var = 2 * t_proj / s
+    tangents_out = (
+        t_out.astype(out.dtype),
+        t_mean.reshape(stats).astype(dtype),
+        t_invstd.reshape(stats).astype(dtype),
+        t_var.reshape(stats).astype(var.dtype),
+    )
+    return (out, mean, invstd, var), tangents_out
+
+
+def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
+    """The dtype of the returned statistics: float32 when halves come with float32 parameters."""
+    if not is_float(input):
+        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
+    given = [p for p in params if p is not None]
+    if all(p.dtype == input.dtype for p in given):
+        return input.dtype
+    if input.dtype.itemsize < 4:
+        if all(p.dtype == jnp.float32 for p in given):
+            return np.dtype(np.float32)
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+    kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+    raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {kind}")
+
+
+def _per_channel(p: Array | None, ndim: int) -> Array | None:
+    return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
+
+
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), out=False,
+    method=False, function=False)  # fmt: skip
+def native_batch_norm(
+    input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
+    running_var: Array | None, training: bool, momentum: Scalar, eps: float,
+):  # fmt: skip
+    """Output, mean and 1 / std; in training with running statistics also their new values."""
+    if input.ndim < 2:
+        raise IndexError(errors.dim_out_of_range(1, input.ndim))
+    _check_batch_norm(input, weight, bias, running_mean, running_var, training)
+    stat = _check_dtypes("batch_norm", input, running_mean, running_var, weight, bias)
+    w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
+    if not training:
+        wide = _wide(input)
+        rm, rv = (_wide(_per_channel(p, input.ndim)).astype(wide.dtype) for p in (running_mean, running_var))
+        y = _affine((wide - rm) * lax.rsqrt(rv + eps), w, b).astype(input.dtype)
+        return y, jnp.zeros((0,), stat), jnp.zeros((0,), stat)
+    axes = tuple(a for a in range(input.ndim) if a != 1)
+    y, mean, invstd, var = _normalize(input, w, b, axes, eps, (input.shape[1],), stat)
+    if running_mean is None or running_var is None:
+        return y, mean, invstd
+    count = math.prod(input.shape[a] for a in axes)
+    unbiased = var * (count / (count - 1)) if count > 1 else var * jnp.nan
+    kept = 1 - momentum
+    return (
+        y, mean, invstd,
+        (mean.astype(var.dtype) * momentum + running_mean.astype(var.dtype) * kept).astype(running_mean.dtype),
+        (unbiased * momentum + running_var.astype(var.dtype) * kept).astype(running_var.dtype),
+    )  # fmt: skip
+
+
+def _check_batch_norm(
+    input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
+    running_var: Array | None, training: bool,
+) -> None:  # fmt: skip
+    n = input.shape[1]
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, p in given.items():
+        if p is not None and p.size != n:
+            raise RuntimeError(f"{name} should contain {n} elements not {p.size}")
+        if p is None and not training and name.startswith("running"):
+            raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if running_mean is not None and running_mean.dtype != running_var.dtype:
+        names = [dtypes.scalar_type_name(dtypes.from_np(p.dtype)) for p in (running_mean, running_var)]
+        raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
+
+
+@op(node="NativeLayerNormBackward0", nondiff=(1, 2), out=False, method=False)
+def native_layer_norm(
+    input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
+):  # fmt: skip
+    k = len(normalized_shape)
+    shape = list(normalized_shape)
+    if not k:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            "element, but got normalized_shape = []"
+        )
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and list(p.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(p.shape)} and normalized_shape = {shape}"
+            )
+    if list(input.shape[-k:]) != shape or input.ndim < k:
+        raise RuntimeError(
+            f"Given normalized_shape={shape}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}"
+        )
+    stat = _check_dtypes("LayerNormKernelImpl", input, weight, bias)
+    lead = input.ndim - k
+    stats = input.shape[:lead] + (1,) * k
+    w, b = (None if p is None else p.reshape((1,) * lead + p.shape) for p in (weight, bias))
+    return _normalize(input, w, b, tuple(range(lead, input.ndim)), eps, stats, stat)[:3]
+
+
+@op(node="NativeGroupNormBackward0", out=False, method=False)
+def native_group_norm(
+    input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
+):  # fmt: skip
+    for name, p in (("weight", weight), ("bias", bias)):
+        if p is not None and p.shape != (C,):
+            # torch prints the shape of the weight here whichever of the two is wrong
+            shown = [0] if weight is None else list(weight.shape)
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, "
+                f"but got {name} of shape {shown} and input of shape {list(input.shape)}"
+            )
+    stat = _check_dtypes("GroupNormKernelImpl", input, weight, bias)
+    per = C // group
+    w, b = (None if p is None else p.reshape(1, group, per, 1) for p in (weight, bias))
+    x = input.reshape(N, group, per, HxW)
+    y, mean, invstd, _ = _normalize(x, w, b, (2, 3), eps, (N, group), stat)
+    return y.reshape(input.shape), mean, invstd

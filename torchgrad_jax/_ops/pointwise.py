@@ -1,0 +1,922 @@
+"""Elementwise arithmetic: one or more tensors in, one number out per position."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.kernels import category, cpp_name, half_as_float, refuse, scalar_name, widen
+from .helpers import broadcast
+from .registry import (
+    COMMON,
+    FLOAT,
+    NONE,
+    Array,
+    Grad,
+    Layout,
+    Scalar,
+    Static,
+    binary,
+    op,
+    unary,
+)
+
+LN2 = math.log(2.0)
+_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
+
+
+def _kernel(fn: Callable[..., Any], kernel: str, *refused: int) -> Callable[..., Any]:
+    """`fn` of arrays, refusing dtypes of these categories the way torch's `kernel` does."""
+
+    def checked(x: Array, *rest: Array) -> Array:
+        refuse(x, kernel, *refused)
+        return fn(x, *rest)
+
+    return checked
+
+
+def _no_complex(fn: Callable[..., Any], message: str, error: type[Exception] = NotImplementedError) -> Callable[..., Any]:
+    def checked(x: Array, *rest: Array) -> Array:
+        if category(x) == COMPLEX:
+            raise error(message)
+        return fn(x, *rest)
+
+    return checked
+
+
+# --- signs and rounding -------------------------------------------------------------------------
+
+
+def _unit(x: Array) -> Array:
+    """x / |x|, 0 at 0; for real numbers the sign, where torch has 0 for nan."""
+    if category(x) == COMPLEX:
+        return _unit_complex(x)
+    if category(x) == BOOL:
+        return x
+    return lax.sign(x) if category(x) == INTEGRAL else lax.select(x != x, jnp.zeros_like(x), lax.sign(x))
+
+
+def _phase(x: Array) -> Array:
+    size = lax.abs(x)
+    zero = size == 0
+    return jnp.where(zero, jnp.zeros_like(x), x / jnp.where(zero, 1, size).astype(x.dtype))
+
+
+_unit_complex = jax.custom_jvp(_phase)
+
+
+@_unit_complex.defjvp
+def _unit_complex_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y = _unit_complex(x)
+    size = lax.abs(x)
+    along = lax.real(t * lax.conj(y)).astype(x.dtype) * y
+    flat = size == 0
+    return y, jnp.where(flat, jnp.zeros_like(x), (t - along) / jnp.where(flat, 1, size).astype(x.dtype))
+
+
+def _abs_rule(x: Array, y: Array, t: Array) -> Array:
+    """torch: slope 0 at 0; JAX: 1."""
+    if category(x) == COMPLEX:
+        return lax.real(lax.conj(_unit(x)) * t)
+    return lax.sign(x) * t
+
+
+def _abs(x: Array) -> Array:
+    return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x)
+
+
+def _neg(x: Array) -> Array:
+    if category(x) == BOOL:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return lax.neg(x)
+
+
+def _signbit(x: Array) -> Array:
+    return jnp.signbit(x) if category(x) == FLOATING else x < jnp.zeros_like(x)
+
+
+def _integers_stay(fn: Callable[[Array], Array], name: str) -> Callable[[Array], Array]:
+    """A rounding function: integers are already round; torch refuses bool and complex."""
+
+    def rounded(x: Array) -> Array:
+        refuse(x, f"{name}_vml_cpu", BOOL)
+        if category(x) == COMPLEX:
+            raise NotImplementedError(f"{name} is not supported for complex inputs")
+        return x if category(x) == INTEGRAL else fn(x)
+
+    return rounded
+
+
+def _trunc(x: Array) -> Array:
+    return lax.select(x < 0, lax.ceil(x), lax.floor(x))
+
+
+unary("abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",))
+unary("neg", _neg, operator="__neg__", aliases=("negative",))
+unary("sign", _no_complex(_unit, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."))  # fmt: skip
+unary("sgn", _unit)
+unary("signbit", _no_complex(_signbit, "signbit is not implemented for complex tensors."), grad=Grad.NO, inplace=False)  # fmt: skip
+unary("ceil", _integers_stay(lax.ceil, "ceil"), operator="__ceil__")
+unary("floor", _integers_stay(lax.floor, "floor"), operator="__floor__")
+unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",), operator="__trunc__")
+unary("frac", _kernel(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
+
+
+@_elementwise(promote=COMMON, inplace=True,
+              node=lambda a: "RoundBackward1" if a.get("decimals") else "RoundBackward0")  # fmt: skip
+def round_(input: Array, *, decimals: int = 0) -> Array:
+    """Nearest integer, halves to even; `decimals` counts digits after the point."""
+    refuse(input, "round_vml_cpu", BOOL, COMPLEX)
+    if category(input) == INTEGRAL:
+        if decimals:
+            refuse(input, "round_cpu", INTEGRAL)
+        return input
+
+    def body(x: Array) -> Array:
+        unit = jnp.asarray(10.0 ** abs(decimals), x.dtype)
+        scaled = x if not decimals else x * unit if decimals > 0 else x / unit
+        y = lax.round(scaled, lax.RoundingMethod.TO_NEAREST_EVEN)
+        return y if not decimals else y / unit if decimals > 0 else y * unit
+
+    return half_as_float(body)(input)
+
+
+# --- powers, exponentials, logarithms -----------------------------------------------------------
+
+
+def _log2(x: Array) -> Array:
+    """Through the exponent, so that powers of two come out exact: XLA has no log2 of its own."""
+    if category(x) == COMPLEX:
+        return lax.log(x) / LN2
+    m, e = jnp.frexp(x)
+    low = m < math.sqrt(0.5)
+    m, e = jnp.where(low, 2 * m, m), jnp.where(low, e - 1, e)
+    plain = (x > 0) & (x < jnp.inf)
+    return jnp.where(plain, e.astype(x.dtype) + lax.log(jnp.where(plain, m, 1)) / LN2, lax.log(x))
+
+
+def _log10(x: Array) -> Array:
+    if x.dtype == jnp.float32:  # powers of ten come out exact
+        return (lax.log(x.astype(jnp.float64)) * (1 / math.log(10.0))).astype(jnp.float32)
+    return lax.log(x) * (1 / math.log(10.0))
+
+
+def _exp2(x: Array) -> Array:
+    """XLA's exp2 is exp(x ln 2), inexact for whole numbers; its pow is not."""
+    return lax.exp2(x) if category(x) == COMPLEX else lax.pow(jnp.full_like(x, 2), x)
+
+
+unary("reciprocal", lambda x: 1 / x, promote=FLOAT, rule=lambda x, y, t: -t * y * y)
+unary("sqrt", lax.sqrt, promote=FLOAT)
+unary("rsqrt", half_as_float(lax.rsqrt), promote=FLOAT, rule=lambda x, y, t: -0.5 * t * (y * y * y))
+unary("exp", lax.exp, promote=FLOAT)
+unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
+unary("expm1", lax.expm1, promote=FLOAT)
+unary("log", lax.log, promote=FLOAT)
+unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
+unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
+unary("log1p", lax.log1p, promote=FLOAT, node="Log1PBackward0")
+
+_EXACT = 8
+"""Whole exponents up to this size are products; larger ones, like torch's above 3, a `pow`."""
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _pow_const(x: Array, e: Any) -> Array:
+    if e == 0:
+        return jnp.ones_like(x)
+    if category(x) == INTEGRAL:
+        if e < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return lax.integer_pow(x, int(e))
+    return half_as_float(_pow_const_float)(x, e)
+
+
+def _pow_const_float(x: Array, e: Any) -> Array:
+    if not isinstance(e, complex):
+        if e == int(e) and abs(e) <= _EXACT:
+            return lax.integer_pow(x, int(e))
+        if e == 0.5:
+            return lax.sqrt(x)
+        if e == -0.5:
+            return lax.rsqrt(x)
+    return lax.pow(x, jnp.full_like(x, e))
+
+
+@_pow_const.defjvp
+def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    slope = jnp.zeros_like(x) if e == 0 else _pow_const(x, e - 1) * jnp.asarray(e, x.dtype)
+    return _pow_const(x, e), t * slope
+
+
+def _pow_integers(x: Array, y: Array) -> Array:
+    size = jnp.power(x, jnp.maximum(y, 0))
+    sign = jnp.where((y & 1) == 1, x, x * x)
+    unit = (x == 1) | (x == jnp.full_like(x, -1))
+    return jnp.where(y < 0, jnp.where(unit, sign, 0), size)
+
+
+@jax.custom_jvp
+def _pow(x: Array, y: Array) -> Array:
+    refuse(x, "pow", BOOL)
+    if category(x) == INTEGRAL:
+        return _pow_integers(x, y)
+    return half_as_float(lax.pow)(x, y)
+
+
+@_pow.defjvp
+def _pow_jvp(primals: Any, tangents: Any) -> Any:
+    """torch: 0 to the 0 is flat in the base, and 0 to a power >= 0 flat in the exponent."""
+    (x, y), (tx, ty) = primals, tangents
+    out = _pow(x, y)
+    slope = jnp.where(y == 0, jnp.zeros_like(x), y * _pow(x, y - 1))
+    flat = (x == 0) & (lax.real(y) >= 0 if category(y) == COMPLEX else y >= 0)
+    if category(y) == COMPLEX:
+        flat &= lax.imag(y) == 0
+    return out, tx * slope + ty * jnp.where(flat, jnp.zeros_like(out), out * lax.log(x))
+
+
+@_elementwise(name="pow_const", function=False, method=False, out=False, node="PowBackward0")
+def _pow_const_row(input: Array, exponent: Static) -> Array:
+    """A power that is known when the kernel is compiled: squares are products, not logarithms."""
+    refuse(input, "pow", BOOL)
+    return _pow_const(input, exponent)
+
+
+@_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, out=False,
+              node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
+              else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1")  # fmt: skip
+def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
+    return _pow(x, y)
+
+
+# --- trigonometry -------------------------------------------------------------------------------
+
+unary("sin", lax.sin, promote=FLOAT)
+unary("cos", lax.cos, promote=FLOAT)
+unary("tan", lax.tan, promote=FLOAT)
+unary("asin", lax.asin, promote=FLOAT, aliases=("arcsin",))
+unary("acos", lax.acos, promote=FLOAT, aliases=("arccos",))
+unary("atan", lax.atan, promote=FLOAT, aliases=("arctan",))
+unary("sinh", lax.sinh, promote=FLOAT)
+unary("cosh", lax.cosh, promote=FLOAT)
+unary("tanh", lax.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: (t + t * y) * (1 - y)))
+unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",))
+unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",))
+unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",))
+unary("sinc", half_as_float(jnp.sinc), promote=FLOAT)
+unary("deg2rad", _no_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Deg2RadBackward0")  # fmt: skip
+unary("rad2deg", _no_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Rad2DegBackward0")  # fmt: skip
+
+
+def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    """torch: both slopes are 0 at the origin."""
+    norm = x * x + y * y
+    inverse = jnp.where(norm == 0, 0, 1 / jnp.where(norm == 0, 1, norm))
+    return tx * (y * inverse) - ty * (x * inverse)
+
+
+def _hypot(x: Array, y: Array) -> Array:
+    refuse(x, "hypot_cpu", BOOL, INTEGRAL, COMPLEX)
+    return half_as_float(jnp.hypot)(x, y)
+
+
+binary("atan2", _kernel(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=False,
+       rule=_atan2_rule, aliases=("arctan2",))  # fmt: skip
+binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out))
+
+# --- special functions --------------------------------------------------------------------------
+
+_NOT_COMPLEX = (COMPLEX,)
+
+
+def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
+    low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
+    inside = (x >= low) & (x <= high)
+    safe = jnp.where(inside, x, 0.5)
+    outside = jnp.nan if eps is None else 0.0
+    return jnp.where(inside, t / (safe * (1 - safe)), jnp.asarray(outside, x.dtype) * jnp.ones_like(t))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _logit(x: Array, eps: float | None) -> Array:
+    def body(x: Array) -> Array:
+        z = x if eps is None else jnp.clip(x, eps, 1.0 - eps)
+        return lax.log(z / (1 - z))
+
+    return half_as_float(body)(x)
+
+
+@_logit.defjvp
+def _logit_jvp(eps: float | None, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _logit(x, eps), _logit_rule(x, t, eps)
+
+
+@_elementwise(promote=FLOAT, inplace=True)
+def logit(input: Array, eps: float | None = None) -> Array:
+    """The inverse of sigmoid, on ``[eps, 1 - eps]`` when `eps` is given."""
+    refuse(input, "logit_cpu", COMPLEX)
+    return _logit(input, eps)
+
+
+def _digamma(x: Array) -> Array:
+    """torch: the poles at 0 and -0 are infinite with opposite signs; XLA: nan."""
+    return jnp.where(x == 0, -lax.div(jnp.ones_like(x), x), lax.digamma(x))
+
+
+def _cot_derivative(n: int) -> np.ndarray:
+    """Coefficients, highest first, of the n-th derivative of cot as a polynomial in cot."""
+    p = np.array([1.0, 0.0])
+    for _ in range(n):
+        p = np.polymul(-np.polyder(p), [1.0, 0.0, 1.0])
+    return p
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _polygamma(n: int, x: Array) -> Array:
+    """Left of 0 by reflection: XLA's zeta loses all digits there."""
+    if n == 0:
+        return _digamma(x)
+    sign = 1.0 if n % 2 else -1.0
+    left = x < 0
+    y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), jnp.where(left, 1 - x, x))
+    y = jnp.where(x == 0, sign * jnp.inf, jnp.where(lax.abs(x) == jnp.inf, 0, y))
+    turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    cot = 1 / lax.tan(jnp.pi * jnp.where(left, turn, 0.5))
+    wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)
+    return jnp.where(left, -sign * y - wave, y)
+
+
+@_polygamma.defjvp
+def _polygamma_jvp(n: int, primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return _polygamma(n, x), t * _polygamma(n + 1, x)
+
+
+def _lgamma(x: Array) -> Array:
+    return half_as_float(lax.lgamma)(x)
+
+
+@jax.custom_jvp
+def _i1(x: Array) -> Array:
+    return jsp.i1(x)
+
+
+@_i1.defjvp
+def _i1_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    y, zero = _i1(x), x == 0
+    return y, t * jnp.where(zero, 0.5, jsp.i0(x) - y / jnp.where(zero, 1, x))
+
+
+unary("sigmoid", lax.logistic, promote=FLOAT,
+      rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))  # fmt: skip
+unary("erf", _kernel(half_as_float(lax.erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
+unary("erfc", _kernel(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
+unary("erfinv", _kernel(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), promote=FLOAT,
+      # through the input, not the result: that is what torch saves
+      rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))))  # fmt: skip
+unary("lgamma", _kernel(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT,
+      rule=lambda x, y, t: t * _polygamma(0, x))  # fmt: skip
+unary("digamma", _kernel(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
+# JAX's slope of i0 at 0 is not 0
+unary("i0", _kernel(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT,
+      rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
+
+
+@_elementwise(name="polygamma", promote=FLOAT, function=False, method=False, out=False,
+              node="PolygammaBackward0")  # fmt: skip
+def polygamma(input: Array, n: int) -> Array:
+    """The `n`-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    refuse(input, "digamma" if n == 0 else "polygamma", COMPLEX)
+    return half_as_float(lambda x: _polygamma(n, x))(input)
+
+
+@_elementwise(promote=FLOAT, inplace=True)
+def mvlgamma(input: Array, p: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension `p`."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    refuse(input, "mvlgamma", COMPLEX)
+
+    def body(x: Array) -> Array:
+        total = jnp.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
+        for j in range(p):
+            total += lax.lgamma(x - j / 2)
+        return total
+
+    return half_as_float(body)(input)
+
+
+def _log_add(exp: Callable[[Array], Array], log1p: Callable[[Array], Array]) -> Callable[..., Array]:
+    def body(x: Array, y: Array) -> Array:
+        same = (x == y) & (lax.abs(x) == jnp.inf)  # inf - inf
+        high = jnp.where(x >= y, x, y)
+        high = jnp.where((x != x) | (y != y), x + y, high)
+        gap = jnp.where(same, 0, lax.abs(x - y))
+        return jnp.where(same, x, high + log1p(exp(-gap)))
+
+    return half_as_float(body)
+
+
+def _logaddexp_complex(x: Array, y: Array) -> Array:
+    swap = lax.real(x) < lax.real(y)
+    high, low = jnp.where(swap, y, x), jnp.where(swap, x, y)
+    return high + lax.log1p(lax.exp(low - high))
+
+
+_logaddexp_real = _log_add(lax.exp, lax.log1p)
+_logaddexp2_real = _log_add(_exp2, lambda z: lax.log1p(z) / LN2)
+
+
+def _logaddexp(x: Array, y: Array) -> Array:
+    refuse(x, "logaddexp_cpu", BOOL, INTEGRAL)
+    return _logaddexp_complex(x, y) if category(x) == COMPLEX else _logaddexp_real(x, y)
+
+
+def _logaddexp_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    return tx / (1 + lax.exp(y - x)) + ty / (1 + lax.exp(x - y))
+
+
+def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    return tx / (1 + lax.exp2(y - x)) + ty / (1 + lax.exp2(x - y))
+
+
+binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
+binary("logaddexp2", _kernel(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
+       scalar=False, inplace=False, rule=_logaddexp2_rule)  # fmt: skip
+
+
+def _xlogy(x: Array, y: Array) -> Array:
+    refuse(x, "xlogy_cpu", COMPLEX)
+
+    def body(x: Array, y: Array) -> Array:
+        return jnp.where((x == 0) & (y == y), 0, x * lax.log(jnp.where((x == 0) & (y == y), 1, y)))
+
+    return half_as_float(body)(x, y)
+
+
+_xlogy_ruled = jax.custom_jvp(_xlogy)
+
+
+@_xlogy_ruled.defjvp
+def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _xlogy_ruled(x, y), tx * _xlogy_ruled((x != 0).astype(x.dtype), y) + ty * (x / y)
+
+
+@_elementwise(promote=FLOAT, inplace=True,
+              node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
+              else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
+def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """``input * log(other)``, 0 where the input is 0."""
+    return _xlogy_ruled(*broadcast(jnp.asarray(input), jnp.asarray(other)))
+
+
+# --- sums, products, quotients ------------------------------------------------------------------
+
+
+def _own_dtype(x: Array, y: Array) -> tuple[Array, Array]:
+    """Promotion done here rather than by the engine, for ops that must see the dtypes as given."""
+    groups: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    for a in (x, y):
+        d = dtypes.from_np(a.dtype)
+        if getattr(a, "weak_type", False) and a.ndim == 0:
+            kind = (bool, int, float, complex)[d.category]
+            groups[2].append(dtypes.of_python(kind))
+        else:
+            groups[0 if a.ndim else 1].append(d)
+    target = dtypes.result_type_of(*groups).np
+    return lax.convert_element_type(x, target), lax.convert_element_type(y, target)
+
+
+def _scaled(y: Array, alpha: Any) -> Array:
+    """``alpha * y`` with torch's demands on the type of alpha; None is 1 and costs nothing."""
+    if alpha is None:
+        return y
+    alpha = jnp.asarray(alpha)
+    kind, own = category(alpha), category(y)
+    if kind == BOOL and own != BOOL:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind >= FLOATING and own < FLOATING:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == COMPLEX and own != COMPLEX:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return jnp.multiply(y, lax.convert_element_type(alpha, y.dtype))
+
+
+def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
+    if alpha is None:
+        return (lax.add if sign > 0 else lax.sub)(x, y)
+    return half_as_float(lambda x, y: x + sign * _scaled(y, alpha))(x, y)
+
+
+@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True,
+              operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
+def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    if category(x) == BOOL:
+        return x | (y if alpha is None else _scaled(y, alpha))
+    return _plus(x, y, alpha, 1)
+
+
+def _sub(input: Any, other: Any, alpha: Any) -> Array:
+    x, y = jnp.asarray(input), jnp.asarray(other)
+    kinds = (category(x), category(y))
+    if kinds == (BOOL, BOOL):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if BOOL in kinds:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return _plus(*broadcast(*_own_dtype(input, other)), alpha, -1)
+
+
+@_elementwise(promote=NONE, inplace=True, aliases=("subtract",),
+              operator="__sub__", inplace_operator="__isub__")  # fmt: skip
+def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``input - alpha * other``."""
+    return _sub(input, other, alpha)
+
+
+@_elementwise(promote=NONE, method=False, out=False, operator="__rsub__",
+              node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
+def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``other - alpha * input``."""
+    return _sub(other, input, alpha)
+
+
+@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",),
+              operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
+def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """``input * other``."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    return x & y if category(x) == BOOL else lax.mul(x, y)
+
+
+@jax.custom_jvp
+def _div(x: Array, y: Array) -> Array:
+    return lax.div(x, y)
+
+
+@_div.defjvp
+def _div_jvp(primals: Any, tangents: Any) -> Any:
+    """As torch writes it, ``-(x / y) / y``: JAX's ``-x * y**-2`` overflows earlier."""
+    (x, y), (tx, ty) = primals, tangents
+    return _div(x, y), _div(tx, y) - ty * _div(_div(x, y), y)
+
+
+@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0",
+              operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
+def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """``input / other``; the quotient of integers is floating."""
+    return _div(*broadcast(jnp.asarray(input), jnp.asarray(other)))
+
+
+# The overloads with a C++ number, which torch's own compositions call: the number is no edge.
+@_elementwise(name="mul_number", promote=COMMON, function=False, method=False, node="MulBackward1")
+def _mul_number(input: Array, other: Scalar) -> Array:
+    return mul(input, other)
+
+
+@_elementwise(name="div_number", promote=FLOAT, function=False, method=False, node="DivBackward1")
+def _div_number(input: Array, other: Scalar) -> Array:
+    return true_divide(input, other)
+
+
+@_elementwise(name="add_number", promote=COMMON, function=False, method=False, node="AddBackward1")
+def _add_number(input: Array, other: Scalar) -> Array:
+    return add(input, other)
+
+
+def _floor_div(x: Array, y: Array) -> Array:
+    """Python's floor division, exact for floating point like torch's; its slope is 0."""
+    if category(x) == INTEGRAL:
+        q = lax.div(x, y)
+        r = x - q * y
+        return jnp.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
+    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
+    r = lax.rem(x, y)
+    q = (x - r) / y
+    q = jnp.where((r != 0) & ((y < 0) != (r < 0)), q - 1, q)
+    whole = lax.floor(q)
+    whole = jnp.where(q - whole > 0.5, whole + 1, whole)
+    whole = jnp.where(q != 0, whole, jnp.copysign(jnp.zeros_like(q), x / y))
+    return jnp.where(y == 0, x / y, whole)
+
+
+def _trunc_div(x: Array, y: Array) -> Array:
+    return lax.div(x, y) if category(x) == INTEGRAL else lax.stop_gradient(_trunc(lax.div(x, y)))
+
+
+def _no_zero(input: Any, other: Any, **_: Any) -> None:
+    """Integers do not divide by zero."""
+    x, y = np.asarray(input), np.asarray(other)
+    if all(a.dtype.kind in "iub" for a in (x, y)) and (y == 0).any() and x.size:
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
+    _no_zero(input, other)
+
+
+@_elementwise(name="div_mode", promote=COMMON, function=False, method=False, node="DivBackward2",
+              check=_no_zero_mode)  # fmt: skip
+def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    if rounding_mode not in ("floor", "trunc"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    refuse(x, f"div_{rounding_mode}_cpu", BOOL, COMPLEX)
+    return half_as_float(_floor_div if rounding_mode == "floor" else _trunc_div)(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero,
+              operator="__floordiv__", inplace_operator="__ifloordiv__")  # fmt: skip
+def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """The quotient rounded down; torch gives it no derivative."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    refuse(x, "div_floor_cpu", BOOL, COMPLEX)
+    return half_as_float(_floor_div)(x, y)
+
+
+@jax.custom_jvp
+def _remainder(x: Array, y: Array) -> Array:
+    r = lax.rem(x, y)
+    return jnp.where((r != 0) & ((y < 0) != (r < 0)), r + y, r)
+
+
+@_remainder.defjvp
+def _remainder_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _remainder(x, y), tx - ty * _floor_div(x, y)
+
+
+@jax.custom_jvp
+def _fmod(x: Array, y: Array) -> Array:
+    return lax.rem(x, y)
+
+
+@_fmod.defjvp
+def _fmod_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _fmod(x, y), tx - ty * _trunc_div(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, check=_no_zero, operator="__mod__", inplace_operator="__imod__",
+              node=lambda a: "RemainderBackward0" if a.get("other") == "scalar" else "RemainderBackward1")  # fmt: skip
+def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """What is left of the division, with the sign of the divisor."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    refuse(x, "remainder_cpu", BOOL, COMPLEX)
+    return half_as_float(_remainder)(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, check=_no_zero,
+              node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1")  # fmt: skip
+def fmod(input: Array, other: Array | Scalar) -> Array:
+    """What is left of the division, with the sign of the dividend."""
+    x, y = broadcast(input, jnp.asarray(other))
+    refuse(x, "fmod_cpu", BOOL, COMPLEX)
+    return half_as_float(_fmod)(x, y)
+
+
+# --- sums of products, interpolation ------------------------------------------------------------
+
+
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
+    """``input + value * tensor1 * tensor2``."""
+    x, a, b = broadcast(input, tensor1, tensor2)
+    refuse(x, "addcmul_cpu_out", BOOL)
+    return half_as_float(lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b)(x, a, b)
+
+
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
+    """``input + value * tensor1 / tensor2``."""
+    x, a, b = broadcast(input, tensor1, tensor2)
+    if category(x) < FLOATING:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can "
+            "be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
+            "tensor2), for all dtypes."
+        )
+    return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(x, a, b)
+
+
+def _value(value: Any, x: Array) -> Array:
+    return lax.convert_element_type(value, x.dtype)
+
+
+@_elementwise(promote=NONE, inplace=True,
+              node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
+def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
+    """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
+    weight = jnp.asarray(weight)
+    number = getattr(weight, "weak_type", False)
+    for name, other in (("end", end), ("weight", weight)):
+        if other.dtype != input.dtype and not (name == "weight" and number):
+            raise RuntimeError(f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}")
+    refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
+
+    def body(x: Array, y: Array, w: Array) -> Array:
+        w = lax.convert_element_type(w, x.dtype)
+        near = lax.abs(w) < 0.5
+        return jnp.where(near, x + w * (y - x), y - (y - x) * (1 - w))
+
+    return half_as_float(body)(*broadcast(input, end, weight))
+
+
+# --- bits of floating-point numbers -------------------------------------------------------------
+
+
+def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    """torch: slope 0 where the input is 0, and always 0 in the sign."""
+    flat = x == 0
+    return tx * jnp.where(flat, 0, out / jnp.where(flat, 1, x))
+
+
+def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    """torch: the input's slope is 1 except where both are equal, the direction's 0."""
+    return jnp.where(x == y, 0, tx)
+
+
+binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
+       node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
+binary("nextafter", _kernel(lax.nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
+       rule=_nextafter_rule)  # fmt: skip
+
+
+def _ldexp(x: Array, y: Array) -> Array:
+    """In two steps, so that a large power of two does not overflow before it meets a small number."""
+    if category(x) == COMPLEX:
+        return x * lax.pow(jnp.full_like(x, 2), y)
+    half = lax.floor(y * 0.5)
+    two = jnp.full_like(x, 2)
+    return x * lax.pow(two, half) * lax.pow(two, y - half)
+
+
+binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
+       rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2)  # fmt: skip
+
+
+@jax.custom_jvp
+def _frexp(x: Array) -> tuple[Array, Array]:
+    m, e = jnp.frexp(widen(x))
+    return m.astype(x.dtype), e.astype(jnp.int32)
+
+
+@_frexp.defjvp
+def _frexp_jvp(primals: Any, tangents: Any) -> Any:
+    m, e = _frexp(*primals)
+    return (m, e), (_ldexp(tangents[0], -e.astype(m.dtype)), np.zeros(e.shape, jax.dtypes.float0))
+
+
+@_elementwise(returns=("mantissa", "exponent"), nondiff=(1,))
+def frexp(input: Array) -> Any:
+    """Mantissa in [1/2, 1) and exponent of two."""
+    if category(input) != FLOATING:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return _frexp(input)
+
+
+# --- integers and bits --------------------------------------------------------------------------
+
+
+def _bits(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
+    return _kernel(fn, f"{name}_cpu", FLOATING, COMPLEX)
+
+
+def _shift(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
+    return _kernel(fn, f"{name}_cpu", BOOL, FLOATING, COMPLEX)
+
+
+def _integer_only(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
+    return _kernel(fn, f"{name}_cpu", BOOL, FLOATING, COMPLEX)
+
+
+for _name, _sign, _fn in (("and", "and", lax.bitwise_and), ("or", "or", lax.bitwise_or), ("xor", "xor", lax.bitwise_xor)):
+    binary(f"bitwise_{_name}", _bits(_fn, f"bitwise_{_name}"), grad=Grad.NO, operator=f"__{_sign}__",
+           reflected=f"__r{_sign}__", inplace_operator=f"__i{_sign}__")  # fmt: skip
+binary("bitwise_left_shift", _shift(lax.shift_left, "lshift"), grad=Grad.NO, operator="__lshift__",
+       reflected="__rlshift__", inplace_operator="__ilshift__")  # fmt: skip
+binary("bitwise_right_shift", _shift(lambda x, y: (lax.shift_right_arithmetic if jnp.issubdtype(x.dtype, jnp.signedinteger)
+       else lax.shift_right_logical)(x, y), "rshift"), grad=Grad.NO, operator="__rshift__",
+       reflected="__rrshift__", inplace_operator="__irshift__")  # fmt: skip
+unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO, operator="__invert__")
+binary("gcd", _integer_only(jnp.gcd, "gcd"), scalar=False, grad=Grad.NO)
+binary("lcm", _integer_only(jnp.lcm, "lcm"), scalar=False, grad=Grad.NO)
+
+# --- complex numbers ----------------------------------------------------------------------------
+
+unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x)
+
+
+def _angle(x: Array) -> Array:
+    if category(x) != COMPLEX:
+        return jnp.where(x != x, x, jnp.where(x < 0, jnp.asarray(math.pi, x.dtype), jnp.zeros_like(x)))
+    return lax.atan2(lax.imag(x), lax.real(x))
+
+
+def _angle_rule(x: Array, y: Array, t: Array) -> Array:
+    """torch: slope 0 at 0."""
+    if category(x) != COMPLEX:
+        return jnp.zeros_like(t)
+    flat = x == 0
+    safe = jnp.where(flat, jnp.ones_like(x), x)
+    return jnp.where(flat, 0, lax.imag(t / safe))
+
+
+unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False)
+
+
+def _same_real(first: Array, second: Array) -> None:
+    if category(first) != FLOATING or category(second) != FLOATING or first.dtype == jnp.bfloat16:
+        raise RuntimeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{scalar_name(first)} and {scalar_name(second)}"
+        )
+    if first.dtype == jnp.float16:
+        raise NotImplementedError("complex32, the complex dtype of two float16, is not supported")
+    if first.dtype != second.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {scalar_name(first)} but got scalar type "
+            f"{scalar_name(second)} for second argument"
+        )
+
+
+@_elementwise(method=False)
+def complex_(real: Array, imag: Array) -> Array:
+    """``real + imag * 1j``."""
+    _same_real(real, imag)
+    return lax.complex(*broadcast(real, imag))
+
+
+@jax.custom_jvp
+def _polar(size: Array, angle: Array) -> Array:
+    return lax.complex(size * lax.cos(angle), size * lax.sin(angle))
+
+
+@_polar.defjvp
+def _polar_jvp(primals: Any, tangents: Any) -> Any:
+    """Through the result, which is what torch saves; slope 0 in `abs` at 0."""
+    (size, angle), (t_size, t_angle) = primals, tangents
+    out = _polar(size, angle)
+    return out, t_size.astype(out.dtype) * _unit(out) + t_angle.astype(out.dtype) * out * 1j
+
+
+@_elementwise(method=False)
+def polar(abs: Array, angle: Array) -> Array:
+    """``abs * exp(1j * angle)``."""
+    _same_real(abs, angle)
+    return _polar(*broadcast(abs, angle))
+
+
+# --- repairing values ---------------------------------------------------------------------------
+
+
+def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, Any, Any]:
+    info = jnp.finfo(x.dtype)
+    return 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf
+
+
+@_elementwise(promote=COMMON, inplace=True)
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:  # fmt: skip
+    """Replace nan and infinities by finite numbers."""
+    kind = category(input)
+    if kind < FLOATING:
+        return input
+    if kind == COMPLEX:
+        return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
+    new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
+    y = jnp.where(input == jnp.inf, new_pos, jnp.where(input == -jnp.inf, new_neg, input))
+    return jnp.where(input != input, new_nan, y)
+
+

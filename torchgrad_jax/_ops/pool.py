@@ -1,0 +1,570 @@
+"""Max, average, adaptive and fractional pooling, and max unpooling."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, errors
+from .helpers import is_bool, is_complex, is_float
+from .registry import Array, Dims, op
+
+Shape = tuple[int, ...]
+Window = tuple[int, int, int, int, bool]  # size, stride, padding, dilation, ceil_mode
+
+_WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
+_UNROLL = 32
+"""Window sizes up to which a pooling is a chain of strided slices; longer ones are gathered."""
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def _per_axis(name: str, what: str, value: Shape, k: int, omitted: bool = False) -> Shape:
+    if len(value) not in (1, k):
+        either = "either be omitted, a single int," if omitted else "either be a single int,"
+        raise RuntimeError(f"{name}: {what} must {either} or a tuple of {_WORDS[k]}")
+    return tuple(value) * k if len(value) == 1 else tuple(value)
+
+
+def _out_size(n: int, window: Window) -> int:
+    """Output positions along an axis; a window that would start in the right padding is dropped."""
+    size, stride, pad, dilation, ceil_mode = window
+    span = n + 2 * pad - dilation * (size - 1) - 1
+    out = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (out - 1) * stride >= n + pad:
+        out -= 1
+    return out
+
+
+def _windows(
+    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> list[Window]:
+    """The window along each spatial axis, after torch's checks."""
+    kernel = _per_axis(name, "kernel_size", kernel, k)
+    stride = _per_axis(name, "stride", stride, k, omitted=True) if stride else kernel
+    padding = _per_axis(name, "padding", padding, k)
+    dilation = _per_axis(name, "dilation", dilation, k)
+    if x.ndim not in (k + 1, k + 2):
+        raise RuntimeError(f"non-empty {k + 1}D or {k + 2}D (batch mode) tensor expected for input")
+    if any(s == 0 for s in stride):
+        raise RuntimeError("stride should not be zero")
+    if any(n <= 0 for n in kernel):
+        shown = " ".join(f"k{a}: {n}" for a, n in zip("DHW"[3 - k :], kernel))
+        raise RuntimeError(f"kernel size should be greater than zero, but got {shown}")
+    if any(s < 0 for s in stride):
+        shown = " ".join(f"d{a}: {n}" for a, n in zip("DHW"[3 - k :], stride))
+        raise RuntimeError(f"stride should be greater than zero, but got {shown}")
+    if any(d <= 0 for d in dilation):
+        shown = " ".join(f"dilation{a}: {n}" for a, n in zip("THW"[3 - k :], dilation))
+        raise RuntimeError(f"dilation should be greater than zero, but got {shown}")
+    for p, n, d in zip(padding, kernel, dilation):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > ((n - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, "
+                f"kernel_size={n} and dilation={d}"
+            )
+    _check_filled(name, x, k)
+    windows = [(n, s, p, d, ceil_mode) for n, s, p, d in zip(kernel, stride, padding, dilation)]
+    sizes = [_out_size(n, w) for n, w in zip(x.shape[-k:], windows)]
+    if any(n < 1 for n in sizes):
+        c = x.shape[-k - 1]
+        raise RuntimeError(
+            f"Given input size: ({'x'.join(map(str, (c, *x.shape[-k:])))}). Calculated output size: "
+            f"({'x'.join(map(str, (c, *sizes)))}). Output size is too small"
+        )
+    return windows
+
+
+def _check_filled(name: str, x: Array, k: int) -> None:
+    if k == 2 and 0 in x.shape[-3:]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(x.shape)}"
+        )
+    if k == 3 and 0 in x.shape[-4:]:
+        axis = x.shape[-4:].index(0)
+        label = "max_pool3d_with_indices_out_cpu_template" if "max" in name else "avg_pool3d_out_frame"
+        raise RuntimeError(
+            f"{label}(): Expected input's non-batch dimensions to have positive length, but input has "
+            f"a shape of {list(x.shape)} and non-batch dimension {axis} has length zero!"
+        )
+
+
+def _refuse(name: str, x: Array, *, integers: bool = False, only_long: bool = False) -> None:
+    """torch's complaint about dtypes that its kernel does not have."""
+    bad = is_bool(x) or is_complex(x) or not (integers or only_long or is_float(x))
+    if bad or (only_long and not is_float(x) and x.dtype != jnp.int64):
+        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+
+
+# --- windows along one axis ---------------------------------------------------------------------
+
+
+def _slices(x: Array, axis: int, window: Window, out: int, fill: Array) -> list[Array]:
+    """The j-th element of every window along `axis`, for each j."""
+    size, stride, pad, dilation, _ = window
+    after = max(0, (out - 1) * stride + (size - 1) * dilation + 1 - x.shape[axis] - pad)
+    if pad or after:
+        config = [(0, 0, 0)] * x.ndim
+        config[axis] = (pad, after, 0)
+        x = lax.pad(x, fill, config)
+    stop = (out - 1) * stride + 1
+    return [
+        lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis) for j in range(size)
+    ]
+
+
+def _fixed_index(n: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the elements of each window, real ones first, and which of them are real."""
+    size, stride, pad, dilation, _ = window
+    index = np.arange(_out_size(n, window))[:, None] * stride - pad + np.arange(size) * dilation
+    valid = (index >= 0) & (index < n)
+    order = np.argsort(~valid, axis=1, kind="stable")
+    index, valid = (np.take_along_axis(a, order, 1) for a in (index, valid))
+    return np.clip(index, 0, n - 1), valid
+
+
+def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same for the windows that share n positions out among `out` results."""
+    start = np.arange(out) * n // max(out, 1)
+    stop = -(-(np.arange(out) + 1) * n // max(out, 1))
+    index = start[:, None] + np.arange((stop - start).max(initial=1))
+    return np.clip(index, 0, n - 1), index < stop[:, None]
+
+
+def _along(values: np.ndarray, axis: int, ndim: int) -> Array:
+    """A constant laid along `axis` (and the axes after it, if it has more), for broadcasting."""
+    return jnp.asarray(values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim)))
+
+
+def _gathered(x: Array, axis: int, index: np.ndarray) -> Array:
+    """All windows along `axis` at once: the axis becomes (windows, elements)."""
+    y = jnp.take(x, index.reshape(-1), axis=axis, mode="clip")
+    return y.reshape(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+
+
+# --- max ----------------------------------------------------------------------------------------
+
+
+def _lowest(dtype: np.dtype) -> Array:
+    return jnp.array(-np.inf if is_float(dtype) else np.iinfo(dtype).min, dtype)
+
+
+def _sliced_max(
+    x: Array, at: Array | None, axis: int, step: int, window: Window
+) -> tuple[Array, Array]:
+    """Maxima over short windows: torch keeps the first maximum, but the last NaN.
+
+    A place of -1 marks padding, which any real element replaces even where all are -inf.
+    """
+    size, stride, pad, dilation, _ = window
+    n = x.shape[axis]
+    out = _out_size(n, window)
+    parts = _slices(x, axis, window, out, _lowest(x.dtype))
+    inner = None if at is None else _slices(at, axis, window, out, jnp.array(-1, at.dtype))
+    best = place = None
+    for j, part in enumerate(parts):
+        pos = np.arange(out) * stride - pad + j * dilation
+        here = np.where((pos >= 0) & (pos < n), pos * step, -1).astype(np.int32)
+        if inner is None:
+            where = jnp.broadcast_to(_along(here, axis, x.ndim), part.shape)
+        else:
+            where = inner[j] + _along(np.maximum(here, 0), axis, x.ndim)
+            if (here < 0).any():
+                where = jnp.where(inner[j] < 0, inner[j], where)
+        if best is None:
+            best, place = part, where
+            continue
+        take = part > best
+        if is_float(part):
+            take = take | (part != part)
+        if pad:
+            take = take | (place < 0)
+        best, place = jnp.where(take, part, best), jnp.where(take, where, place)
+    return best, place
+
+
+def _gathered_max(
+    x: Array, at: Array | None, axis: int, step: int, index: np.ndarray, valid: np.ndarray
+) -> tuple[Array, Array]:
+    """The same over windows given as lists of positions, real ones first."""
+    wide = _gathered(x, axis, index)
+    if not valid.all():
+        wide = jnp.where(_along(valid, axis, wide.ndim), wide, _lowest(x.dtype))
+    place = jnp.broadcast_to(_along((index * step).astype(np.int32), axis, wide.ndim), wide.shape)
+    if at is not None:
+        place = place + _gathered(at, axis, index)
+    axis += 1
+    pos = lax.argmax(wide, axis, np.int32)  # the first NaN, if there is one
+    if is_float(wide):
+        nan = wide != wide
+        last = wide.shape[axis] - 1 - lax.argmax(lax.rev(nan, (axis,)), axis, np.int32)
+        pos = jnp.where(jnp.any(nan, axis=axis), last, pos)
+    pos = jnp.expand_dims(pos, axis)
+    return tuple(jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place))
+
+
+def _max_places(x: Array, plans: Sequence[Window | int]) -> tuple[Array, Array]:
+    """Maxima and their flat places in the pooled axes; an int in `plans` is an adaptive size.
+
+    Axes are reduced from the last to the first, which keeps torch's row-major order among equals.
+    """
+    at, step = None, 1
+    for axis, plan in zip(range(x.ndim - 1, -1, -1), reversed(plans)):
+        n = x.shape[axis]
+        if isinstance(plan, int) and plan and n % plan == 0:
+            plan = (n // plan, n // plan, 0, 1, False)
+        if isinstance(plan, int):
+            x, at = _gathered_max(x, at, axis, step, *_adaptive_index(n, plan))
+        elif plan[0] <= _UNROLL:
+            x, at = _sliced_max(x, at, axis, step, plan)
+        else:
+            x, at = _gathered_max(x, at, axis, step, *_fixed_index(n, plan))
+        step *= n
+    return x, at.astype(jnp.int64)
+
+
+def _take_places(x: Array, at: Array, k: int) -> Array:
+    """The elements of the last k axes of x at flat places: how gradients of maxima travel."""
+    lead = at.shape[: at.ndim - k]
+    planes, size = math.prod(lead), math.prod(x.shape[len(lead) :])
+    flat = at.reshape(planes, -1) + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
+    return x.reshape(-1).at[flat].get(mode="promise_in_bounds").reshape(at.shape)
+
+
+def _with_places(fn, k: int):
+    """``fn(x, ...) -> (values, places)`` with the tangent of x picked at those places."""
+    ruled = jax.custom_jvp(fn, nondiff_argnums=(1,))
+
+    @ruled.defjvp
+    def jvp(rest, primals, tangents):
+        y, at = ruled(*primals, rest)
+        return (y, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+
+    return lambda x, rest: ruled(x, rest) if is_float(x) else fn(x, rest)
+
+
+_MAX = {k: _with_places(_max_places, k) for k in (1, 2, 3)}
+
+
+def _max_pool(
+    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> tuple[Array, Array]:
+    windows = _windows(name, x, k, kernel, stride, padding, dilation, ceil_mode)
+    _refuse(name, x, integers=True)
+    return _MAX[k](x, tuple(windows))
+
+
+@op(node="MaxPool2DWithIndicesBackward0", nondiff=(1,), out=False, method=False, function=False)
+def max_pool2d_with_indices(
+    input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
+    ceil_mode: bool = False,
+):  # fmt: skip
+    return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@op(node="MaxPool3DWithIndicesBackward0", nondiff=(1,), out=False, method=False, function=False)
+def max_pool3d_with_indices(
+    input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
+    ceil_mode: bool = False,
+):  # fmt: skip
+    return _max_pool("max_pool3d", input, 3, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def _adaptive_sizes(name: str, x: Array, k: int, size: Shape, colon: str) -> Shape:
+    if x.ndim not in (k + 1, k + 2):
+        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}")
+    if len(size) not in (1, k):
+        raise RuntimeError(f"{name}: output_size must be {k}")
+    for axis in range(1 if x.ndim == k + 2 else 0, x.ndim):
+        if x.shape[axis] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input "
+                f"has sizes {list(x.shape)} with dimension {axis} being empty"
+            )
+    return tuple(size)
+
+
+def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Array]:
+    size = _adaptive_sizes(name, x, k, size, ":")
+    if any(n < 0 for n in size):
+        shape = [*x.shape[:-k], *size]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {shape}")
+    _refuse(name, x)
+    return _MAX[k](x, size)
+
+
+@op(node="AdaptiveMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False)
+def adaptive_max_pool2d(input: Array, output_size: Dims):
+    return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
+
+
+@op(node="AdaptiveMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
+def adaptive_max_pool3d(input: Array, output_size: Dims):
+    return _adaptive_max("adaptive_max_pool3d", input, 3, output_size)
+
+
+# --- average ------------------------------------------------------------------------------------
+
+
+def _sum_axis(x: Array, axis: int, window: Window) -> Array:
+    size, stride, pad, _, _ = window
+    n, zero = x.shape[axis], jnp.zeros((), x.dtype)
+    out = _out_size(n, window)
+    if size <= 8:
+        return functools.reduce(jnp.add, _slices(x, axis, window, out, zero))
+    if size == stride and pad == 0 and out * size <= n:
+        x = lax.slice_in_dim(x, 0, out * size, axis=axis)
+        return jnp.sum(x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :]), axis=axis + 1, dtype=x.dtype)
+    dims, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
+    dims[axis], strides[axis] = size, stride
+    pads[axis] = (pad, (out - 1) * stride + size - n - pad)
+    return lax.reduce_window(x, np.zeros((), x.dtype), lax.add, dims, strides, pads)
+
+
+def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Array:
+    """Sums over windows divided by how many elements each has (integers: towards zero)."""
+    count = functools.reduce(np.multiply.outer, counts)
+    if count.size and (count == count.flat[0]).all():
+        divisor = jnp.full((), int(count.flat[0]), total.dtype)
+    else:
+        divisor = jnp.asarray(count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype)
+    return lax.div(total, jnp.broadcast_to(divisor, total.shape)).astype(dtype)
+
+
+def _wide(x: Array) -> Array:
+    """Halves are summed in float32, as torch does."""
+    return x.astype(jnp.float32) if is_float(x) and x.dtype.itemsize < 4 else x
+
+
+def _avg_pool(
+    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Array:  # fmt: skip
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    windows = _windows(name, x, k, kernel, stride, padding, (1,), ceil_mode)
+    _refuse(name, x, only_long=True)
+    total, counts = _wide(x), []
+    for axis, window in zip(range(x.ndim - k, x.ndim), windows):
+        size, step, pad, _, _ = window
+        n = x.shape[axis]
+        start = np.arange(_out_size(n, window)) * step - pad
+        stop = np.minimum(start + size, n + pad)
+        counts.append(stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0))
+    for axis, window in reversed(list(zip(range(x.ndim - k, x.ndim), windows))):
+        total = _sum_axis(total, axis, window)
+    if divisor_override is not None:
+        counts = [np.array(divisor_override)]
+    return _divide(total, counts, x.dtype)
+
+
+@op(node="AvgPool2DBackward0", method=False, namespace="nn.functional")
+def avg_pool2d(
+    input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Array:  # fmt: skip
+    if input.ndim < 3:
+        raise IndexError(errors.dim_out_of_range(-3, input.ndim))
+    return _avg_pool(
+        "avg_pool2d", input, 2, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+@op(node="AvgPool3DBackward0", method=False, namespace="nn.functional")
+def avg_pool3d(
+    input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Array:  # fmt: skip
+    if input.ndim in (4, 5) and len(kernel_size) in (1, 3):
+        image, kernel = input.shape[-3:], _per_axis("", "", kernel_size, 3)
+        pads = _per_axis("avg_pool3d", "padding", padding, 3)
+        if any(n + 2 * p < m for n, p, m in zip(image, pads, kernel)):
+            sizes = " ".join(f"{a}: {n}" for a, n in zip("THW", image))
+            kernels = " ".join(f"k{a}: {n}" for a, n in zip("THW", kernel))
+            raise RuntimeError(f"input image ({sizes}) smaller than kernel size ({kernels})")
+    return _avg_pool(
+        "avg_pool3d", input, 3, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def _adaptive_avg(x: Array, k: int, size: Shape) -> Array:
+    total, counts = _wide(x), []
+    for axis, out in zip(range(x.ndim - k, x.ndim), size):
+        n = x.shape[axis]
+        if out and n % out == 0:
+            total = _sum_axis(total, axis, (n // out, n // out, 0, 1, False))
+            counts.append(np.full(out, n // out))
+            continue
+        index, valid = _adaptive_index(n, out)
+        wide = _gathered(total, axis, index)
+        wide = jnp.where(_along(valid, axis, wide.ndim), wide, jnp.zeros((), wide.dtype))
+        total = jnp.sum(wide, axis=axis + 1, dtype=wide.dtype)
+        counts.append(valid.sum(1))
+    return _divide(total, counts, x.dtype)
+
+
+def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> Array:
+    size = _adaptive_sizes(name, x, k, size, "")
+    if any(n < 0 for n in size):
+        shown = ", ".join(map(str, size))
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{shown}}}"
+        )
+    _refuse(label, x)
+    return _adaptive_avg(x, k, size)
+
+
+@op(node="AdaptiveAvgPool2DBackward0", out=False, method=False)
+def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
+    return _adaptive_avg_pool("adaptive_avg_pool2d", "adaptive_avg_pool2d", input, 2, output_size)
+
+
+@op(node="AdaptiveAvgPool3DBackward0", out=False, method=False)
+def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
+    return _adaptive_avg_pool("adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size)
+
+
+# --- fractional max -----------------------------------------------------------------------------
+
+
+def _fractional_starts(sample: Array, n: int, out: int, size: int) -> Array:
+    """First position of each window, from one random number in [0, 1) per plane."""
+    if out == 1:
+        return jnp.full((*sample.shape, 1), n - size, jnp.int64)
+    alpha = jnp.array((n - size) / (out - 1), sample.dtype)
+    steps = jnp.arange(out - 1, dtype=sample.dtype).reshape((1,) * sample.ndim + (-1,))
+    moved = ((steps + sample[..., None]) * alpha).astype(jnp.int64)
+    start = moved - (sample[..., None] * alpha).astype(jnp.int64)
+    last = jnp.full((*sample.shape, 1), n - size, jnp.int64)
+    return jnp.concatenate([start, last], -1)
+
+
+def _fractional_places(x: Array, rest: tuple) -> tuple[Array, Array]:
+    sample, kernel, size = rest
+    k = len(kernel)
+    at, step = None, 1
+    for d in range(k - 1, -1, -1):
+        axis, n = x.ndim - k + d, x.shape[x.ndim - k + d]
+        # torch reads (width, height) in two dimensions but (time, height, width) in three.
+        start = _fractional_starts(sample[..., k - 1 - d if k == 2 else d], n, size[d], kernel[d])
+        start = jnp.expand_dims(start, tuple(i for i in range(2, x.ndim) if i != axis))
+        best = place = None
+        for j in range(kernel[d]):
+            shape = x.shape[:axis] + (size[d],) + x.shape[axis + 1 :]
+            pos = jnp.broadcast_to(start + j, shape)
+            part = jnp.take_along_axis(x, pos, axis, mode="clip")
+            where = pos * step + (0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip"))
+            take = None if best is None else (part > best) | (part != part)
+            best, place = (part, where) if best is None else (
+                jnp.where(take, part, best), jnp.where(take, where, place)
+            )  # fmt: skip
+        x, at, step = best, place, step * n
+    return x, at
+
+
+def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) -> tuple[Array, Array]:
+    name = f"fractional_max_pool{k}d"
+    if x.ndim not in (k + 1, k + 2):
+        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(x.shape)}")
+    if len(kernel) not in (1, k):
+        raise RuntimeError(f"{name}: kernel_size must either be a single Int or tuple of Ints")
+    if len(size) not in (1, k):
+        raise RuntimeError(f"{name}: output_size must either be a single Int or tuple of Ints")
+    kernel = tuple(kernel) * k if len(kernel) == 1 else tuple(kernel)
+    size = tuple(size) * k if len(size) == 1 else tuple(size)
+    for word, n, m, out in zip(("time", "height", "width")[3 - k :], x.shape[-k:], kernel, size):
+        if out + m - 1 > n:
+            raise RuntimeError(f"{name}(): pool {word} {m} too large relative to input {word} {n}")
+    batched = x.ndim == k + 2
+    if samples.dtype != x.dtype:
+        raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    y = x if batched else x[None]
+    if samples.ndim != 3 or samples.shape[0] < y.shape[0] or samples.shape[1:] != (y.shape[1], k):
+        raise RuntimeError(f"Expect _random_samples to have shape (N, C, {k}), but got {list(samples.shape)}")
+
+    ruled = jax.custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
+
+    @ruled.defjvp
+    def jvp(primals, tangents):  # nothing flows back to the samples
+        out, at = ruled(*primals)
+        return (out, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
+
+    out, at = ruled(y, samples[: y.shape[0]])
+    return (out, at) if batched else (out[0], at[0])
+
+
+@op(node="FractionalMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False)
+def fractional_max_pool2d_rows(input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array):
+    return _fractional(input, kernel_size, output_size, random_samples, 2)
+
+
+@op(node="FractionalMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
+def fractional_max_pool3d_rows(input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array):
+    return _fractional(input, kernel_size, output_size, random_samples, 3)
+
+
+# --- unpooling ----------------------------------------------------------------------------------
+
+
+def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
+    if indices.dtype != jnp.int64:
+        kind = dtypes.scalar_type_name(dtypes.from_np(indices.dtype))
+        raise RuntimeError(f"elements in indices should be type int64 but got: {kind}")
+    if len(size) != k:
+        words = "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
+        raise RuntimeError(f"There should be exactly {words} in output_size, but got {len(size)} elements.")
+    if x.ndim not in (k + 1, k + 2):
+        raise RuntimeError(
+            f"Input to {name} should be a {k + 1}d or {k + 2}d Tensor, but got a tensor with "
+            f"{x.ndim} dimensions."
+        )
+    if x.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(x.shape)}) but "
+            f"got indices tensor with shape: {list(indices.shape)}"
+        )
+    lead = x.shape[:-k]
+    planes, volume = math.prod(lead), math.prod(size)
+    flat = indices.reshape(planes, -1) + lax.broadcasted_iota(indices.dtype, (planes, 1), 0) * volume
+    # Not always unique (the last write wins, as in torch), but torch's gradient is that of unique ones.
+    out = jnp.zeros((planes * volume,), x.dtype).at[flat.reshape(-1)].set(x.reshape(-1), unique_indices=True)
+    return out.reshape(*lead, *size)
+
+
+def _check_unpool(indices: np.ndarray, size: Sequence[int]) -> None:
+    volume = math.prod(size)
+    bad = indices[(indices < 0) | (indices >= volume)]
+    if bad.size:
+        shown = "x".join(map(str, size))
+        raise RuntimeError(f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {shown})")
+
+
+def _check_unpool2d(input, indices, output_size) -> None:
+    _check_unpool(np.asarray(indices), output_size)
+
+
+def _check_unpool3d(input, indices, output_size, stride, padding) -> None:
+    _check_unpool(np.asarray(indices), output_size)
+
+
+@op(node="MaxUnpool2DBackward0", check=_check_unpool2d, out=False, method=False, function=False)
+def max_unpool2d_rows(input: Array, indices: Array, output_size: Dims) -> Array:
+    return _unpool("max_unpooling2d", input, indices, output_size, 2)
+
+
+@op(node="MaxUnpool3DBackward0", check=_check_unpool3d, out=False, method=False, function=False)
+def max_unpool3d_rows(input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims) -> Array:
+    if any(s <= 0 for s in stride):
+        raise RuntimeError(f"strides should be greater than zero, but got stride: {list(stride)}")
+    return _unpool("max_unpooling3d", input, indices, output_size, 3)

@@ -1,0 +1,279 @@
+"""How an op is declared, and the table that holds every declaration.
+
+An op is one pure JAX function plus metadata. Its Python signature is torch's; the annotations say
+how each argument travels into the compiled kernel:
+
+=====================  ==========================================================================
+annotation             the implementation receives
+=====================  ==========================================================================
+``Array``              a traced array; the caller must pass a tensor
+``Array | None``       the same, or None
+``Array | Scalar``     a tensor, or a Python number passed as a traced weakly typed scalar
+``Scalar``             a Python number, traced: new values reuse the executable
+``Arrays``             a tuple of traced arrays (the caller passes a list or tuple of tensors)
+``OptArrays``          the same, where entries may be None
+``TracedInt``          a Python int, traced (offsets and indices that vary from call to call)
+``int float bool str`` a static value of that type (checked, and part of the cache key)
+``Dims``               static: an int or a sequence of ints, handed over as a tuple
+``Size``               static: a tuple of ints; as last positional it may be given as varargs
+``Dtype``              static: a numpy dtype (the caller passes a torch dtype)
+``Static``             static: anything hashable, unchecked
+=====================  ==========================================================================
+
+``X | None`` is allowed for all of them. Errors about shapes and values of static arguments are
+raised by the implementation itself: it runs once per new combination, at trace time.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+
+Array = jax.Array
+
+
+class Scalar:
+    """Annotation: a Python number, traced."""
+
+
+class TracedInt:
+    """Annotation: a Python int, traced."""
+
+
+class Arrays:
+    """Annotation: a list of tensors."""
+
+
+class OptArrays:
+    """Annotation: a list of tensors or Nones."""
+
+
+class Dims:
+    """Annotation: an int or several, static."""
+
+
+class Size:
+    """Annotation: a shape, static, possibly as varargs."""
+
+
+class Dtype:
+    """Annotation: a dtype, static."""
+
+
+class Static:
+    """Annotation: any hashable value, static."""
+
+
+class Promote(enum.Enum):
+    """How the tensor and number arguments are brought to one dtype before the implementation."""
+
+    NONE = "as given"
+    COMMON = "torch's result type"
+    FLOAT = "torch's result type; integers and bool become the default dtype"
+
+
+NONE, COMMON, FLOAT = Promote.NONE, Promote.COMMON, Promote.FLOAT
+
+
+class Grad(enum.Enum):
+    """What a backward pass may ask of the op. 'Zero' is a rule of the implementation, not this."""
+
+    YES = "differentiable"
+    NO = "outputs never require grad"
+    MISSING = "recording it raises: torch or this package has no derivative"
+
+
+class Layout(enum.Enum):
+    """Strides of freshly computed outputs."""
+
+    CONTIGUOUS = "row-major"
+    ELEMENTWISE = "as torch's TensorIterator allocates from all tensor arguments"
+    PRESERVE = "like the first tensor argument when it is dense"
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an op, as read from its signature."""
+
+    name: str
+    kind: type
+    optional: bool  # None is accepted
+    scalar: bool  # a Python number is accepted where a tensor is expected
+    default: Any  # inspect.Parameter.empty when required
+    kwonly: bool
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether it is an input of the kernel rather than part of its key."""
+        return self.kind in _DYNAMIC
+
+
+_DYNAMIC = (Array, Scalar, TracedInt, Arrays, OptArrays)
+_STATIC = (int, float, bool, str, Dims, Size, Dtype, Static)
+
+
+@dataclass(frozen=True)
+class OpDef:
+    """One row of the table."""
+
+    name: str
+    impl: Callable[..., Any]
+    params: tuple[Param, ...]
+    promote: Promote = Promote.NONE
+    promoted: tuple[str, ...] | None = None  # parameters that promote; None: every array / scalar
+    node: str | Callable[..., str] = ""  # backward node name, or a function of the bound arguments
+    returns: tuple[str, ...] | None = None  # field names of a named-tuple result
+    returns_name: str | None = None  # type name of that tuple when not the op's
+    nondiff: tuple[int, ...] = ()  # outputs that never require grad
+    grad: Grad = Grad.YES
+    layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
+    inplace: bool = False  # also derive `name_`
+    out: bool = True  # also accept out=
+    function: bool = True  # exposed as torch.<name> (or in `namespace`)
+    method: bool = True  # exposed as Tensor.<name>
+    namespace: str = ""  # "linalg", "fft", "special", "nn.functional"; "" is torch itself
+    aliases: tuple[str, ...] = ()
+    operator: str | None = None
+    reflected: str | None = None
+    inplace_operator: str | None = None
+    geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
+    check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
+    check_result: Callable[..., None] | None = None  # looks at concrete results
+    doc: str = ""
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def view(self) -> bool:
+        """Whether the result shares the first argument's storage."""
+        return self.geometry is not None
+
+
+class Table(dict[str, OpDef]):
+    """Every declared op by unique name; sealed once the families are imported."""
+
+    sealed = False
+
+    def add(self, row: OpDef) -> None:
+        """Enter a row, refusing duplicates and rows without a tensor argument."""
+        if self.sealed:
+            raise RuntimeError(f"the op table is sealed; cannot add {row.name!r}")
+        if row.name in self:
+            raise ValueError(f"op {row.name!r} is declared twice")
+        if not any(p.kind in (Array, Arrays, OptArrays) for p in row.params):
+            raise ValueError(f"op {row.name!r} has no Array parameter")
+        self[row.name] = row
+
+
+TABLE = Table()
+
+
+def _params(fn: Callable[..., Any]) -> tuple[Param, ...]:
+    hints = typing.get_type_hints(fn)
+    out = []
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise ValueError(f"{fn.__name__}: *args and **kwargs hide torch's signature")
+        hint = hints.get(p.name)
+        union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+        parts = set(typing.get_args(hint)) if union else {hint}
+        optional = type(None) in parts
+        parts.discard(type(None))
+        scalar = Array in parts and Scalar in parts
+        if scalar:
+            parts.discard(Scalar)
+        if len(parts) != 1 or (kind := parts.pop()) not in _DYNAMIC + _STATIC:
+            raise ValueError(f"{fn.__name__}: parameter {p.name!r} has annotation {hint!r}")
+        out.append(Param(p.name, kind, optional, scalar, p.default, p.kind is p.KEYWORD_ONLY))
+    return tuple(out)
+
+
+def camel(name: str) -> str:
+    """``log_softmax`` -> ``LogSoftmax``."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    """Declare an op: ``@op`` or ``@op(inplace=True, node="FooBackward0", ...)``.
+
+    Returns the implementation unchanged, so that families can call each other's pure functions.
+    """
+    if fn is None:
+        return lambda f: op(f, name=name, **options)
+    label = name or fn.__name__.rstrip("_")
+    known = OpDef.__dataclass_fields__
+    unknown = [o for o in options if o not in known]
+    if unknown:
+        raise ValueError(f"op {label!r}: unknown options {unknown}")
+    options.setdefault("node", camel(label) + "Backward0")
+    options.setdefault("doc", inspect.getdoc(fn) or "")
+    TABLE.add(OpDef(name=label, impl=fn, params=_params(fn), **options))
+    return fn
+
+
+def _with_rule(fn: Callable[..., Any], rule: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents."""
+    ruled = jax.custom_jvp(fn)
+
+    @ruled.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        out = ruled(*primals)
+        return out, rule(*primals, out, *tangents)
+
+    return ruled
+
+
+def unary(
+    name: str, fn: Callable[[Array], Any], *, promote: Promote = COMMON,
+    rule: Callable[..., Any] | None = None, inplace: bool = True, **options: Any,
+) -> None:  # fmt: skip
+    """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
+    body = _with_rule(fn, rule, 1) if rule else fn
+
+    def impl(input: Array) -> Any:
+        return body(input)
+
+    impl.__name__ = impl.__qualname__ = name
+    options.setdefault("layout", Layout.ELEMENTWISE)
+    op(impl, name=name, promote=promote, inplace=inplace, **options)
+
+
+def binary(
+    name: str, fn: Callable[[Array, Array], Any], *, promote: Promote = COMMON,
+    rule: Callable[..., Any] | None = None, inplace: bool = True, scalar: bool = True, **options: Any,
+) -> None:  # fmt: skip
+    """An elementwise op of a tensor and a tensor or number, broadcasting.
+
+    ``rule(x, y, out, tx, ty)`` gives the tangent of ``out = fn(x, y)``; x and y arrive broadcast
+    to one shape whenever there is a rule.
+    """
+    import jax.numpy as jnp
+
+    from .helpers import broadcast
+
+    body = _with_rule(fn, rule, 2) if rule else fn
+
+    def impl(input: Array, other: Any) -> Any:
+        x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+        return body(x, y)
+
+    impl.__name__ = impl.__qualname__ = name
+    impl.__annotations__["other"] = Array | Scalar if scalar else Array
+    options.setdefault("layout", Layout.ELEMENTWISE)
+    op(impl, name=name, promote=promote, inplace=inplace, **options)
+
+
+def compare(name: str, fn: Callable[[Array, Array], Any], **options: Any) -> None:
+    """A binary op with a bool result and no derivative."""
+    binary(name, fn, grad=Grad.NO, **options)
+
+
+def variant(of: str, name: str, **options: Any) -> None:
+    """The same implementation under another name, e.g. ``torch.special.expit``."""
+    TABLE.add(replace(TABLE[of], name=name, **options))

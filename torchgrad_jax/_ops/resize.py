@@ -1,0 +1,304 @@
+"""Interpolation to another size: nearest, linear and cubic, with and without antialiasing.
+
+Every mode is separable: along each axis a result is a weighted sum of a few positions, which
+depend on sizes alone and are worked out in numpy, in the precision in which torch does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes
+from .helpers import is_float
+from .registry import Array, Dims, op
+
+Taps = tuple[np.ndarray, np.ndarray]
+"""Positions and weights, both (results, taps); weights are None-like ones for nearest."""
+
+
+def _scale(n: int, out: int, align: bool, given: float | None, kind: Any) -> Any:
+    if align:
+        return kind(n - 1) / kind(out - 1) if out > 1 else kind(0)
+    if given is not None and given > 0:
+        return kind(1.0 / given)
+    return kind(n) / kind(out)
+
+
+def _nearest_taps(n: int, out: int, given: float | None, exact: bool, kind: Any) -> np.ndarray:
+    scale = _scale(n, out, False, given, kind)
+    i = np.arange(out, dtype=kind)
+    at = np.floor((i + kind(0.5)) * scale) if exact else np.floor(i * scale)
+    return np.minimum(at.astype(np.int64), n - 1)
+
+
+def _source(n: int, out: int, align: bool, given: float | None, kind: Any) -> np.ndarray:
+    scale = _scale(n, out, align, given, kind)
+    i = np.arange(out, dtype=kind)
+    return i * scale if align else scale * (i + kind(0.5)) - kind(0.5)
+
+
+def _linear_taps(n: int, out: int, align: bool, given: float | None, kind: Any) -> Taps:
+    if n == out:
+        at = np.arange(n)[:, None]
+        return at, np.ones((n, 1), kind)
+    x = np.maximum(_source(n, out, align, given, kind), 0)
+    low = np.minimum(np.floor(x).astype(np.int64), n - 1)
+    t = np.clip(x - low.astype(kind), 0, 1).astype(kind)
+    return np.stack([low, np.minimum(low + 1, n - 1)], 1), np.stack([kind(1) - t, t], 1)
+
+
+def _cubic_near(x: np.ndarray, a: float) -> np.ndarray:
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def _cubic_far(x: np.ndarray, a: float) -> np.ndarray:
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+
+def _cubic_taps(n: int, out: int, align: bool, given: float | None, kind: Any) -> Taps:
+    x = _source(n, out, align, given, kind)
+    low = np.floor(x).astype(np.int64)
+    t = np.clip(x - low.astype(kind), 0, 1).astype(kind)
+    a, one = kind(-0.75), kind(1)
+    weights = [_cubic_far(t + one, a), _cubic_near(t, a), _cubic_near(one - t, a), _cubic_far(kind(2) - t, a)]
+    at = np.clip(low[:, None] + np.arange(-1, 3), 0, n - 1)
+    return at, np.stack(weights, 1).astype(kind)
+
+
+def _triangle(x: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - np.abs(x), 0)
+
+
+def _cubic_filter(x: np.ndarray) -> np.ndarray:
+    x = np.abs(x)
+    return np.where(x < 1, _cubic_near(x, -0.5), np.where(x < 2, _cubic_far(x, -0.5), 0))
+
+
+def _lanczos_filter(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+
+
+_FILTERS = {"bilinear": (2, _triangle), "bicubic": (4, _cubic_filter), "lanczos": (6, _lanczos_filter)}
+
+
+def _antialias_taps(
+    mode: str, n: int, out: int, align: bool, given: float | None, kind: Any
+) -> Taps:
+    width, kernel = _FILTERS[mode]
+    scale = _scale(n, out, align, given, kind)
+    shrink = max(scale, kind(1))
+    support = kind(width / 2) * shrink
+    centre = scale * (np.arange(out, dtype=kind) + kind(0.5))
+    low = np.maximum((centre - support + kind(0.5)).astype(np.int64), 0)
+    high = np.minimum((centre + support + kind(0.5)).astype(np.int64), n)
+    at = low[:, None] + np.arange(max(int((high - low).max()), 1))
+    weights = kernel((at.astype(kind) - centre[:, None] + kind(0.5)) / shrink)
+    weights = np.where(at < high[:, None], weights, 0)
+    total = weights.sum(1, keepdims=True)
+    weights = np.where(total != 0, weights / np.where(total == 0, 1, total), weights)
+    return np.minimum(at, n - 1), weights.astype(kind)
+
+
+def _repeats(at: np.ndarray, n: int) -> bool:
+    return len(at) % n == 0 and (at == np.arange(len(at)) // (len(at) // n)).all()
+
+
+def _pick(x: Array, axis: int, at: np.ndarray) -> Array:
+    """The given positions along an axis, as a broadcast where each is repeated equally often."""
+    n, out = x.shape[axis], len(at)
+    if n and out % n == 0 and _repeats(at, n):
+        if out == n:
+            return x
+        y = jnp.broadcast_to(jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :]))
+        return y.reshape(*x.shape[:axis], out, *x.shape[axis + 1 :])
+    step = np.diff(at)
+    if out > 1 and step[0] > 0 and (step == step[0]).all():
+        return lax.slice_in_dim(x, int(at[0]), int(at[-1]) + 1, int(step[0]), axis=axis)
+    return jnp.take(x, at, axis=axis, mode="clip")
+
+
+def _combine(x: Array, axis: int, taps: Taps) -> Array:
+    at, weights = taps
+    if at.shape[1] == 1:
+        return _pick(x, axis, at[:, 0])
+    shape = (1,) * axis + (len(at),) + (1,) * (x.ndim - axis - 1)
+    total = None
+    for j in range(at.shape[1]):
+        term = _pick(x, axis, at[:, j]) * jnp.asarray(weights[:, j].reshape(shape), x.dtype)
+        total = term if total is None else total + term
+    return total
+
+
+def _sizes(x: Array, k: int, size: tuple[int, ...]) -> None:
+    if len(size) != k:
+        raise RuntimeError(f"It is expected output_size equals to {k}, but got size {len(size)}")
+    if x.ndim != k + 2:
+        raise RuntimeError(f"It is expected input_size equals to {k + 2}, but got size {x.ndim}")
+    if any(n < 1 for n in (*x.shape[2:], *size)):
+        names = "DHW"[3 - k :]
+        given = ", ".join(f"{a}: {n}" for a, n in zip(names, x.shape[2:]))
+        wanted = ", ".join(f"{a}: {n}" for a, n in zip(names, size))
+        joint = " and output" if k == 1 else " output"
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input ({given}){joint} ({wanted})"
+        )
+    if x.shape[1] == 0:
+        raise RuntimeError(f"Non-empty {k + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}")
+
+
+def _precision(x: Array) -> Any:
+    return np.float64 if x.dtype == jnp.float64 else np.float32
+
+
+def _refuse(label: str, x: Array) -> None:
+    kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+    raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
+
+
+def _nearest(x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], exact: bool) -> Array:
+    k = len(scales)
+    _sizes(x, k, size)
+    if not is_float(x) and x.dtype != jnp.uint8:
+        _refuse(f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x)
+    for axis, out, given in zip(range(2, 2 + k), size, scales):
+        at = _nearest_taps(x.shape[axis], out, given, exact, np.float32)
+        x = _pick(x, axis, at)
+    return x
+
+
+def _linear(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
+    k = len(scales)
+    name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
+    _sizes(x, k, size)
+    if x.dtype == jnp.uint8:
+        raise NotImplementedError(f"upsample_{name} of uint8 images is not implemented")
+    if not is_float(x):
+        _refuse(f"upsample_{name}_channels_last" if k > 1 else "compute_indices_weights_linear", x)
+    kind = _precision(x)
+    y = x.astype(kind)
+    for axis, out, given in reversed(list(zip(range(2, 2 + k), size, scales))):
+        y = _combine(y, axis, _linear_taps(x.shape[axis], out, align, given, kind))
+    return y.astype(x.dtype)
+
+
+def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
+    _sizes(x, 2, size)
+    if x.dtype == jnp.uint8:
+        raise NotImplementedError("upsample_bicubic2d of uint8 images is not implemented")
+    if not is_float(x):
+        _refuse("compute_indices_weights_cubic", x)
+    if tuple(size) == x.shape[2:]:
+        return x
+    kind = _precision(x)
+    y = x.astype(kind)
+    for axis, out, given in reversed(list(zip((2, 3), size, scales))):
+        y = _combine(y, axis, _cubic_taps(x.shape[axis], out, align, given, kind))
+    return y.astype(x.dtype)
+
+
+def _antialiased(
+    mode: str, x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]
+) -> Array:
+    _sizes(x, 2, size)
+    if x.dtype == jnp.uint8:
+        raise NotImplementedError(f"_upsample_{mode}2d_aa of uint8 images is not implemented")
+    if not is_float(x):
+        _refuse("compute_indices_weights_aa", x)
+    kind = _precision(x)
+    y = x.astype(kind)
+    for axis, out, given in reversed(list(zip((2, 3), size, scales))):
+        if out != x.shape[axis]:
+            y = _combine(y, axis, _antialias_taps(mode, x.shape[axis], out, align, given, kind))
+    return y.astype(x.dtype)
+
+
+@op(node="UpsampleNearest1DBackward0", method=False, function=False, out=False)
+def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
+    return _nearest(input, output_size, (scales,), False)
+
+
+@op(node="UpsampleNearestExact1DBackward0", method=False, function=False, out=False)
+def _upsample_nearest_exact1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
+    return _nearest(input, output_size, (scales,), True)
+
+
+@op(node="UpsampleNearest2DBackward0", method=False, function=False, out=False)
+def upsample_nearest2d(
+    input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
+) -> Array:
+    return _nearest(input, output_size, (scales_h, scales_w), False)
+
+
+@op(node="UpsampleNearestExact2DBackward0", method=False, function=False, out=False)
+def _upsample_nearest_exact2d(
+    input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
+) -> Array:
+    return _nearest(input, output_size, (scales_h, scales_w), True)
+
+
+@op(node="UpsampleNearest3DBackward0", method=False, function=False, out=False)
+def upsample_nearest3d(
+    input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:  # fmt: skip
+    return _nearest(input, output_size, (scales_d, scales_h, scales_w), False)
+
+
+@op(node="UpsampleNearestExact3DBackward0", method=False, function=False, out=False)
+def _upsample_nearest_exact3d(
+    input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:  # fmt: skip
+    return _nearest(input, output_size, (scales_d, scales_h, scales_w), True)
+
+
+@op(node="UpsampleLinear1DBackward0", method=False, function=False, out=False)
+def upsample_linear1d(
+    input: Array, output_size: Dims, align_corners: bool, scales: float | None = None
+) -> Array:
+    return _linear(input, output_size, align_corners, (scales,))
+
+
+@op(node="UpsampleBilinear2DBackward0", method=False, function=False, out=False)
+def upsample_bilinear2d(
+    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:  # fmt: skip
+    return _linear(input, output_size, align_corners, (scales_h, scales_w))
+
+
+@op(node="UpsampleTrilinear3DBackward0", method=False, function=False, out=False)
+def upsample_trilinear3d(
+    input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
+    scales_h: float | None = None, scales_w: float | None = None,
+) -> Array:  # fmt: skip
+    return _linear(input, output_size, align_corners, (scales_d, scales_h, scales_w))
+
+
+@op(node="UpsampleBicubic2DBackward0", method=False, function=False, out=False)
+def upsample_bicubic2d(
+    input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Array:  # fmt: skip
+    return _cubic(input, output_size, align_corners, (scales_h, scales_w))
+
+
+def _declare_antialiased(mode: str) -> None:
+    def impl(
+        input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> Array:  # fmt: skip
+        return _antialiased(mode, input, output_size, align_corners, (scales_h, scales_w))
+
+    name = f"_upsample_{mode}2d_aa"
+    impl.__name__ = impl.__qualname__ = name
+    node = f"Upsample{mode.capitalize()}2DAaBackward0"
+    op(impl, name=name, node=node, method=False, function=False, out=False)
+
+
+for _mode in _FILTERS:
+    _declare_antialiased(_mode)

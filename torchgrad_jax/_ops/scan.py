@@ -1,0 +1,152 @@
+"""Running sums, products, extrema and log-sums along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, shapes
+from .helpers import convert, is_bool, is_complex, is_float, is_integral
+from .registry import Array, Dtype, op
+
+FLOAT0 = jax.dtypes.float0
+
+
+def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any]) -> Any:
+    """Run `scan` over the wrapped dimension; a 0-dim tensor is scanned as one element."""
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if x.ndim:
+        return scan(x, axis)
+    return jax.tree.map(lambda y: y.reshape(()), scan(x.reshape(1), 0))
+
+
+def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> Any:
+    """`x` in its result dtype, and `scan` made to keep half types in float32 throughout."""
+    if dtype is None and (is_bool(x) or is_integral(x)):
+        dtype = jnp.int64
+    if dtype is not None and dtype != x.dtype:
+        x = convert(x, dtype)
+    target = x.dtype
+    half = is_float(x) and target.itemsize < 4
+    wide = jnp.float32 if half else jnp.int32 if is_bool(x) else target
+
+    def run(x: Array, axis: int) -> Array:
+        return scan(x.astype(wide), axis).astype(target)
+
+    return x, run
+
+
+@op(inplace=True)
+def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
+    """Running sum along `dim`; integers and bool sum to int64."""
+    x, run = _accumulating(input, dtype, lax.cumsum)
+    return _on_axis(x, dim, run)
+
+
+def _running_product(x: Array, axis: int) -> Array:
+    if not (is_float(x) or is_complex(x)) or not x.size:
+        return lax.cumprod(x, axis)
+
+    @jax.custom_jvp
+    def f(x: Array) -> Array:
+        return lax.cumprod(x, axis)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        y = f(x)
+        zero = x == 0
+
+        # Dividing by x is cheap and what torch saves the result for; JAX's own rule does not divide.
+        def by_division(x: Array, y: Array, t: Array) -> Array:
+            return y * lax.cumsum(t / jnp.where(zero, jnp.ones_like(x), x), axis)
+
+        def by_scan(x: Array, y: Array, t: Array) -> Array:
+            return jax.jvp(lambda x: lax.cumprod(x, axis), (x,), (t,))[1]
+
+        some = lax.reduce_or(zero, axes=tuple(range(x.ndim)))
+        return y, lax.cond(some, by_scan, by_division, x, y, t)
+
+    return f(x)
+
+
+@op(inplace=True)
+def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
+    """Running product along `dim`; integers and bool give int64."""
+    x, run = _accumulating(input, dtype, _running_product)
+    return _on_axis(x, dim, run)
+
+
+def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Array]]:
+    def scan(x: Array, axis: int) -> tuple[Array, Array]:
+        @jax.custom_jvp
+        def f(x: Array) -> tuple[Array, Array]:
+            key = x.astype(jnp.uint8) if is_bool(x) else x
+            best = (lax.cummax if largest else lax.cummin)(key, axis)
+            # An equal or a NaN element takes over, so the index is that of the last one to do so.
+            takes = (key == best) | jnp.isnan(key) if is_float(key) else key == best
+            places = lax.broadcasted_iota(np.int64, x.shape, axis)
+            return best.astype(x.dtype), lax.cummax(jnp.where(takes, places, 0), axis)
+
+        @f.defjvp
+        def jvp(primals: Any, tangents: Any) -> Any:
+            values, index = f(*primals)
+            moved = jnp.take_along_axis(tangents[0], index, axis=axis, mode="promise_in_bounds")
+            return (values, index), (moved, np.zeros(index.shape, FLOAT0))
+
+        return f(x)
+
+    return scan
+
+
+def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
+    if is_complex(x):
+        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        name = "cummax_cpu" if largest else "cummin_cpu"
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    return _on_axis(x, dim, _running_extremum(largest))
+
+
+@op(returns=("values", "indices"), nondiff=(1,))
+def cummax(input: Array, dim: int) -> tuple[Array, Array]:
+    """Running maximum along `dim` and the index of its latest occurrence."""
+    return _extremum_scan(input, dim, largest=True)
+
+
+@op(returns=("values", "indices"), nondiff=(1,))
+def cummin(input: Array, dim: int) -> tuple[Array, Array]:
+    """Running minimum along `dim` and the index of its latest occurrence."""
+    return _extremum_scan(input, dim, largest=False)
+
+
+def _running_logsumexp(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    if not is_complex(x):
+        return lax.cumlogsumexp(x, axis)
+
+    # One after the other: the branch of the imaginary part depends on the order.
+    def step(total: Array, each: Array) -> tuple[Array, Array]:
+        ahead = jnp.real(total) >= jnp.real(each)
+        large, small = jnp.where(ahead, total, each), jnp.where(ahead, each, total)
+        total = large + jnp.log1p(jnp.exp(small - large))
+        return total, total
+
+    rows = jnp.moveaxis(x, axis, 0)
+    rest = lax.scan(step, rows[0], rows[1:])[1]
+    return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, axis)
+
+
+@op
+def logcumsumexp(input: Array, dim: int) -> Array:
+    """Logarithm of the running sum of exponentials along `dim`."""
+    if not (is_float(input) or is_complex(input)):
+        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
+    x, run = _accumulating(input, None, _running_logsumexp)
+    return _on_axis(x, dim, run)

@@ -1,0 +1,352 @@
+"""Gathering and scattering single elements, and slices replaced by a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import shapes
+from .helpers import broadcast, convert, is_bool, is_complex
+from .places import (
+    WRITERS, Cells, accumulate, bounds, cells, check_dim, combine, is_index, overwrite, torch_name,
+    wrapped,
+)  # fmt: skip
+from .registry import Array, Grad, Layout, Scalar, Static, op
+
+Shape = tuple[int, ...]
+
+
+# --- gather and scatter ---
+
+
+def _check_rank(x: Array, index: Array, what: str) -> None:
+    if max(x.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as {what} tensor"
+        )
+
+
+@op(check=check_dim(RuntimeError))
+def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    """Elements of `input` whose coordinate along `dim` is given by `index`."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    if sparse_grad:
+        raise NotImplementedError("gather: sparse_grad=True, there are no sparse tensors")
+    if not is_index(index):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    if not index.size:
+        return jnp.zeros(index.shape, input.dtype)
+    _check_rank(input, index, "input")
+    for d in range(index.ndim if input.ndim else 0):
+        if d != axis and index.shape[d] > input.shape[d]:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no "
+                f"larger than self {list(input.shape)} apart from dimension {axis}"
+            )
+    return cells(input.shape, axis, index).take(input)
+
+
+@op(node="GatherBackward0")
+def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Array:
+    """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
+    if indices.dtype != jnp.int64:
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {torch_name(indices)}"
+        )
+    if dim is None:
+        input, indices, axis = input.reshape(-1), indices.reshape(-1), 0
+    else:
+        if input.ndim != indices.ndim:
+            raise RuntimeError(
+                "torch.take_along_dim(): input and indices should have the same number of "
+                f"dimensions, but got {input.ndim} dimensions for input, and {indices.ndim} "
+                "dimensions for indices"
+            )
+        axis = shapes.wrap_dim(dim, input.ndim)
+        if not input.ndim:
+            return input
+        rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (input.shape, indices.shape)]
+        common = shapes.broadcast_shapes(*rest)
+        input, indices = (
+            jnp.broadcast_to(x, common[:axis] + (x.shape[axis],) + common[axis + 1 :])
+            for x in (input, indices)
+        )
+    if not indices.size:
+        return jnp.zeros(indices.shape, input.dtype)
+    around = indices % input.shape[axis]  # torch counts round the dimension, both ways
+    return cells(input.shape, axis, around).take(input)
+
+
+def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: str) -> Any:
+    """Places, and `src` cut down to the shape of `index`; (None, None) when nothing is written."""
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if not is_index(index):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if src is not None and src.dtype != x.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if not index.size:
+        return None, None
+    _check_rank(x, index, "self")
+    if src is not None:
+        _check_rank(src, index, "src")
+    at_least = [s.shape or (1,) for s in (index, x)]
+    over = any(d != axis and n > at_least[1][d] for d, n in enumerate(at_least[0]))
+    beyond = src is not None and any(n > m for n, m in zip(at_least[0], src.shape or (1,)))
+    if over or beyond:
+        text = (
+            f"Expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart "
+            f"from dimension {axis}"
+        )
+        if src is not None:
+            text += f" and to be no larger size than src {list(src.shape)}"
+        raise RuntimeError(text)
+    places = cells(x.shape, axis, index)
+    if src is None or src.shape == index.shape:
+        return places, src
+    if not src.ndim or not index.ndim:
+        return places, src.reshape(index.shape)
+    return places, lax.slice(src, (0,) * index.ndim, index.shape)
+
+
+def _scatter_node(base: str) -> Callable[[dict[str, Any]], str]:
+    return lambda a: base if a["reduce"] is None else "torch::autograd::NotImplemented"
+
+
+def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if places is None:
+        return x
+    if reduce is None:
+        return overwrite(x, src, places)
+    return accumulate(x, src, places) if reduce == "add" else combine(x, src, places, "prod", True)
+
+
+@op(
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
+    node=_scatter_node("ScatterBackward0"),
+)  # fmt: skip
+def scatter_src(
+    input: Array, dim: int, index: Array, src: Array, reduce: str | None = None
+) -> Array:
+    """`src` written to the elements at `index` along `dim`, or added or multiplied into them."""
+    places, cut = _scatter_places(input, dim, index, src, "scatter")
+    return _scattered(input, places, cut, reduce)
+
+
+@op(
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
+    node=_scatter_node("ScatterBackward1"),
+)  # fmt: skip
+def scatter_value(
+    input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
+) -> Array:
+    """One value written to the elements at `index` along `dim`, or added or multiplied into them."""
+    places, _ = _scatter_places(input, dim, index, None, "scatter")
+    src = jnp.broadcast_to(jnp.asarray(value).astype(input.dtype), index.shape)
+    return _scattered(input, places, src, reduce)
+
+
+@op(inplace=True, check=check_dim(RuntimeError))
+def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
+    """`src` added to the elements at `index` along `dim`."""
+    places, cut = _scatter_places(input, dim, index, src, "scatter_add")
+    return input if places is None else accumulate(input, cut, places)
+
+
+@op(inplace=True, check=check_dim(RuntimeError))
+def scatter_reduce(
+    input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
+) -> Array:
+    """`src` reduced into the elements at `index` along `dim`."""
+    if reduce not in WRITERS:
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
+        )
+    if is_complex(input) and reduce in ("amax", "amin"):
+        raise NotImplementedError(
+            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for "
+            f"'{torch_name(input)}'"
+        )
+    places, cut = _scatter_places(input, dim, index, src, "scatter")
+    return input if places is None else combine(input, cut, places, reduce, include_self)
+
+
+def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
+    n = math.prod(input.shape)
+    if not n and np.asarray(index).size:
+        raise IndexError("take(): tried to take from an empty tensor")
+    bad = bounds(index, n, negative=True)
+    if bad is not None:
+        raise IndexError(
+            f"out of range: tried to access index {bad} on a tensor of {n} elements."
+        )
+
+
+# --- flat positions ---
+
+
+@op(check=_check_flat)
+def take(input: Array, index: Array) -> Array:
+    """Elements of the flattened tensor, shaped like `index`."""
+    if index.dtype != jnp.int64:
+        raise RuntimeError(
+            f"take(): Expected a long tensor for index, but got {torch_name(index)}"
+        )
+    if not index.size:
+        return jnp.zeros(index.shape, input.dtype)
+    return Cells(wrapped(index, input.size)).take(input)
+
+
+@op(inplace=True, layout=Layout.PRESERVE, check=_check_flat, out=False)
+def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
+    """`source` written to, or added at, positions of the flattened tensor."""
+    if index.dtype != jnp.int64:
+        raise RuntimeError(
+            f"put_(): Expected a long tensor for index, but got {torch_name(index)}"
+        )
+    if source.dtype != input.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{torch_name(input)} and source.dtype = {torch_name(source)}"
+        )
+    if source.size != index.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.size}, index.numel() = {index.size}"
+        )
+    if not index.size:
+        return input
+    places = Cells(wrapped(index, input.size).reshape(-1))
+    return (accumulate if accumulate else overwrite)(input, source.reshape(-1), places)
+
+
+# --- masks ---
+
+
+def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
+    mask = np.asarray(mask)
+    shape = np.broadcast_shapes(input.shape, mask.shape)
+    if np.count_nonzero(np.broadcast_to(mask, shape)) > math.prod(source.shape):
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+
+
+@op(inplace=True, out=False, check=_check_masked_scatter)
+def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
+    """Successive elements of `source` written where `mask` is true."""
+    if not is_bool(mask):
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {torch_name(mask)}"
+        )
+    if source.dtype != input.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{torch_name(input)} and {torch_name(source)}"
+        )
+    x, mask = broadcast(input, mask)
+    if not source.size or not x.size:
+        return x
+    nth = lax.cumsum(mask.reshape(-1).astype(jnp.int64)) - 1
+    taken = Cells(jnp.clip(nth, 0, source.size - 1)).take(source)
+    return jnp.where(mask, taken.reshape(x.shape), x)
+
+
+@op(function=False, method=False, out=False, node="MaskedSelectBackward0")
+def masked_select_at(input: Array, positions: Array, shape: Static) -> Array:
+    """Elements of `input`, broadcast to `shape`, at the flat positions where a mask is true."""
+    return Cells(positions).take(jnp.broadcast_to(input, shape))
+
+
+# --- slices replaced by a tensor ---
+
+
+def _replaced(x: Array, src: Array, part: Shape, places: Callable[[], Cells]) -> Array:
+    if src.shape != part:
+        raise RuntimeError(
+            "expected src to have a size equal to the slice of self. "
+            f"src size = {list(src.shape)}, slice size = {list(part)}"
+        )
+    if not src.size:
+        return x
+    src = convert(src, x.dtype)
+    return places().write(_unique_scatter, x, src)
+
+
+def _unique_scatter(x: Array, at: Array, src: Array, numbers: Any, mode: Any) -> Array:
+    """Without duplicates JAX's own derivative of a scatter is torch's."""
+    return lax.scatter(x, at, src, numbers, mode=mode, unique_indices=True)
+
+
+def _positions(shape: Shape) -> np.ndarray:
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+@op(out=False, layout=Layout.PRESERVE)
+def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
+    """`input` with the slice at `index` of `dim` replaced by `src`."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    axis = shapes.wrap_dim(dim, input.ndim)
+    n = input.shape[axis]
+    if not -n <= index < n:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
+            f"dimension {axis}"
+        )
+    part = input.shape[:axis] + input.shape[axis + 1 :]
+    start = [0] * input.ndim
+    start[axis] = index % n
+    if src.shape == part:
+        src = convert(src, input.dtype)
+        return lax.dynamic_update_slice(input, lax.expand_dims(src, (axis,)), start)
+    return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
+
+
+@op(out=False, layout=Layout.PRESERVE)
+def slice_scatter(
+    input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Array:  # fmt: skip
+    """`input` with ``[start:end:step]`` of `dim` replaced by `src`."""
+    if not input.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    axis = shapes.wrap_dim(dim, input.ndim)
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    where = slice(start, end, step)
+    chosen = range(*where.indices(input.shape[axis]))
+    part = (*input.shape[:axis], len(chosen), *input.shape[axis + 1 :])
+    if src.shape == part and step == 1 and src.size:
+        offset = [chosen.start if d == axis else 0 for d in range(input.ndim)]
+        return lax.dynamic_update_slice(input, convert(src, input.dtype), offset)
+    cut = (slice(None),) * axis + (where,)
+    return _replaced(input, src, part, lambda: Cells(jnp.asarray(_positions(input.shape)[cut])))
+
+
+@op(out=False, layout=Layout.PRESERVE)
+def diagonal_scatter(
+    input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Array:
+    """`input` with a diagonal replaced by `src`."""
+    d1, d2 = (shapes.wrap_dim(d, input.ndim) for d in (dim1, dim2))
+    if d1 == d2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rows, cols = input.shape[d1], input.shape[d2]
+    length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
+    part = tuple(n for d, n in enumerate(input.shape) if d not in (d1, d2)) + (length,)
+    return _replaced(
+        input, src, part,
+        lambda: Cells(jnp.asarray(np.diagonal(_positions(input.shape), offset, d1, d2))),
+    )  # fmt: skip
+
+
+@op(function=False, method=False, out=False, grad=Grad.NO)
+def one_hot_sized(input: Array, num_classes: int) -> Array:
+    """1 at the class of each element, 0 elsewhere."""
+    classes = lax.broadcasted_iota(input.dtype, (*input.shape, num_classes), input.ndim)
+    return (lax.expand_dims(input, (input.ndim,)) == classes).astype(jnp.int64)

@@ -1,0 +1,617 @@
+"""Views, and ops that move elements without computing on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, shapes
+from .._core.meta import Meta, View
+from . import helpers
+from .registry import (
+    COMMON,
+    Array,
+    Arrays,
+    Dims,
+    Dtype,
+    Layout,
+    Scalar,
+    Size,
+    TracedInt,
+    op,
+)
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def _view_geometry(m: Meta, size: tuple[int, ...]) -> View:
+    shape = shapes.infer_size(size, m.numel)
+    strides = shapes.view_strides(m.shape, m.strides, shape)
+    if strides is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension "
+            "spans across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return View(shape, strides)
+
+
+@op(name="view", geometry=_view_geometry, function=False, method=False, out=False)
+def view(input: Array, size: Size) -> Array:
+    return input.reshape(shapes.infer_size(size, input.size))
+
+
+@op(geometry=lambda m: View(m.shape, m.strides), function=False, method=False, out=False)
+def alias(input: Array) -> Array:
+    return input
+
+
+@op(name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False)
+def unsafe_view(input: Array, size: Size) -> Array:
+    return input.reshape(shapes.infer_size(size, input.size))
+
+
+def _swap(seq: Sequence[Any], a: int, b: int) -> tuple[Any, ...]:
+    out = list(seq)
+    out[a], out[b] = out[b], out[a]
+    return tuple(out)
+
+
+def _transpose_geometry(m: Meta, dim0: int, dim1: int) -> View:
+    a, b = shapes.wrap_dim(dim0, m.ndim), shapes.wrap_dim(dim1, m.ndim)
+    if m.ndim == 0:
+        return View((), ())
+    return View(_swap(m.shape, a, b), _swap(m.strides, a, b))
+
+
+@op(geometry=_transpose_geometry, out=False, aliases=("swapaxes", "swapdims"))
+def transpose(input: Array, dim0: int, dim1: int) -> Array:
+    if input.ndim == 0:
+        return input
+    return jnp.swapaxes(input, dim0, dim1)
+
+
+def _t_geometry(m: Meta) -> View:
+    if m.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {m.ndim}D")
+    return View(m.shape[::-1], m.strides[::-1])
+
+
+@op(geometry=_t_geometry, node="TBackward0", out=False)
+def t(input: Array) -> Array:
+    return input.T
+
+
+def _permutation(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    if len(dims) != ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+            f"desired ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    out = tuple(shapes.wrap_dim(d, ndim) for d in dims)
+    if len(set(out)) != len(out):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return out
+
+
+def _permute_geometry(m: Meta, dims: tuple[int, ...]) -> View:
+    order = _permutation(dims, m.ndim)
+    return View(tuple(m.shape[d] for d in order), tuple(m.strides[d] for d in order))
+
+
+@op(geometry=_permute_geometry, out=False)
+def permute(input: Array, dims: Size) -> Array:
+    return jnp.transpose(input, _permutation(dims, input.ndim))
+
+
+def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `expand(size)` gives."""
+    lead = len(size) - len(shape)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand(torch.FloatTensor{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
+            f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    out = []
+    for i, n in enumerate(size):
+        have = shape[i - lead] if i >= lead else 1
+        if n == -1:
+            if i < lead:
+                raise RuntimeError(
+                    f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}"
+                )
+            n = have
+        elif n < 0:
+            raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}")
+        elif have != n and have != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
+                f"dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
+            )
+        out.append(n)
+    return tuple(out)
+
+
+def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
+    shape = expanded_shape(m.shape, size)
+    lead = len(shape) - m.ndim
+    strides = []
+    for i in range(len(shape) - 1, -1, -1):
+        if i >= lead:
+            same = m.shape[i - lead] == shape[i]
+            strides.append(m.strides[i - lead] if same else 0)
+        else:
+            strides.append(0 if shape[i] != 1 else (shape[i + 1] * strides[-1] if strides else 1))
+    return View(shape, tuple(reversed(strides)))
+
+
+@op(geometry=_expand_geometry, function=False, method=False, out=False)
+def expand(input: Array, size: Size) -> Array:
+    return jnp.broadcast_to(input, expanded_shape(input.shape, size))
+
+
+def _squeeze_dims(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> tuple[int, ...]:
+    if dim is None:
+        return tuple(d for d, n in enumerate(shape) if n == 1)
+    dims = tuple(shapes.wrap_dim(d, len(shape)) for d in dim)
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return tuple(d for d in dims if shape and shape[d] == 1)
+
+
+def _squeeze_geometry(m: Meta, dim: tuple[int, ...] | None) -> View:
+    gone = _squeeze_dims(m.shape, dim)
+    keep = [d for d in range(m.ndim) if d not in gone]
+    return View(tuple(m.shape[d] for d in keep), tuple(m.strides[d] for d in keep))
+
+
+def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
+    return lax.squeeze(input, _squeeze_dims(input.shape, dim))
+
+
+@op(geometry=_squeeze_geometry, node="SqueezeBackward0", function=False, method=False, out=False)
+def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
+    return _squeeze(input, dim)
+
+
+@op(geometry=_squeeze_geometry, node="SqueezeBackward1", function=False, method=False, out=False)
+def squeeze_dim(input: Array, dim: Dims) -> Array:
+    return _squeeze(input, dim)
+
+
+@op(geometry=_squeeze_geometry, node="SqueezeBackward2", function=False, method=False, out=False)
+def squeeze_dims(input: Array, dim: Dims) -> Array:
+    return _squeeze(input, dim)
+
+
+def _unsqueeze_geometry(m: Meta, dim: int) -> View:
+    d = shapes.wrap_dim(dim, m.ndim + 1)
+    stride = m.shape[d] * m.strides[d] if d < m.ndim else 1
+    return View((*m.shape[:d], 1, *m.shape[d:]), (*m.strides[:d], stride, *m.strides[d:]))
+
+
+@op(geometry=_unsqueeze_geometry, out=False)
+def unsqueeze(input: Array, dim: int) -> Array:
+    return jnp.expand_dims(input, dim)
+
+
+def _select_geometry(m: Meta, dim: int, index: int) -> View:
+    if m.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d = shapes.wrap_dim(dim, m.ndim)
+    n = m.shape[d]
+    if not -n <= index < n:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(m.shape)} at dimension {d}"
+        )
+    i = index + n if index < 0 else index
+    return View(m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d])
+
+
+@op(geometry=_select_geometry, out=False)
+def select(input: Array, dim: int, index: TracedInt) -> Array:
+    return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
+
+
+def _slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:
+    d = shapes.wrap_dim(dim, m.ndim)
+    shape, strides = list(m.shape), list(m.strides)
+    shape[d] = length
+    strides[d] *= step
+    return View(tuple(shape), tuple(strides), start * m.strides[d])
+
+
+@op(name="slice", geometry=_slice_geometry, function=False, method=False, out=False)
+def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
+    """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
+    d = dim % input.ndim
+    if length == 0:
+        return lax.slice_in_dim(input, 0, 0, axis=d)
+    span = (length - 1) * step + 1
+    x = lax.dynamic_slice_in_dim(input, start, span, axis=d)
+    return lax.slice_in_dim(x, 0, span, stride=step, axis=d) if step != 1 else x
+
+
+def _parts(m: Meta, dim: int, sizes: Sequence[int]) -> list[View]:
+    d = shapes.wrap_dim(dim, m.ndim)
+    out, at = [], 0
+    for n in sizes:
+        out.append(View((*m.shape[:d], n, *m.shape[d + 1 :]), m.strides, at * m.strides[d]))
+        at += n
+    return out
+
+
+def _split_lengths(n: int, size: int) -> list[int]:
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if size == 0:
+        if n:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        return [0]
+    count = max((n + size - 1) // size, 1)
+    return [size] * (count - 1) + [n - size * (count - 1)]
+
+
+def _split_geometry(m: Meta, split_size: int, dim: int) -> list[View]:
+    if m.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = shapes.wrap_dim(dim, m.ndim)
+    return _parts(m, d, _split_lengths(m.shape[d], split_size))
+
+
+def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
+    at = np.cumsum([0, *sizes])
+    return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in zip(at, at[1:]))
+
+
+@op(name="split_size", geometry=_split_geometry, node="SplitBackward0", function=False, method=False, out=False)
+def split_size(input: Array, split_size: int, dim: int = 0) -> Any:
+    d = dim % input.ndim
+    return _split_array(input, _split_lengths(input.shape[d], split_size), d)
+
+
+@op(name="_unsafe_split", node="UnsafeSplitBackward0", function=False, method=False, out=False)
+def unsafe_split_(input: Array, split_size: int, dim: int = 0) -> Any:
+    if input.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = shapes.wrap_dim(dim, input.ndim)
+    return _split_array(input, _split_lengths(input.shape[d], split_size), d)
+
+
+def _split_with_sizes_geometry(m: Meta, split_sizes: tuple[int, ...], dim: int) -> list[View]:
+    if m.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d = shapes.wrap_dim(dim, m.ndim)
+    if any(n < 0 for n in split_sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(split_sizes)}"
+        )
+    if sum(split_sizes) != m.shape[d]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {m.shape[d]} (input tensor's size at dimension "
+            f"{dim}), but got split_sizes={list(split_sizes)}"
+        )
+    return _parts(m, d, split_sizes)
+
+
+@op(geometry=_split_with_sizes_geometry, out=False)
+def split_with_sizes(input: Array, split_sizes: Dims, dim: int = 0) -> Any:
+    return _split_array(input, split_sizes, dim % input.ndim)
+
+
+def _unbind_geometry(m: Meta, dim: int) -> list[View]:
+    if m.ndim == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    d = shapes.wrap_dim(dim, m.ndim)
+    shape, strides = m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :]
+    return [View(shape, strides, i * m.strides[d]) for i in range(m.shape[d])]
+
+
+@op(geometry=_unbind_geometry, out=False)
+def unbind(input: Array, dim: int = 0) -> Any:
+    d = dim % input.ndim
+    return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
+
+
+def _diagonal_dims(ndim: int, dim1: int, dim2: int) -> tuple[int, int]:
+    a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return a, b
+
+
+def _diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
+    a, b = _diagonal_dims(m.ndim, dim1, dim2)
+    if offset >= 0:
+        n = max(min(m.shape[a], m.shape[b] - offset), 0)
+        start = offset * m.strides[b]
+    else:
+        n = max(min(m.shape[a] + offset, m.shape[b]), 0)
+        start = -offset * m.strides[a]
+    keep = [d for d in range(m.ndim) if d not in (a, b)]
+    return View(
+        (*[m.shape[d] for d in keep], n),
+        (*[m.strides[d] for d in keep], m.strides[a] + m.strides[b]),
+        start if n else 0,
+    )
+
+
+@op(geometry=_diagonal_geometry, out=False)
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    return jnp.diagonal(input, offset, dim1, dim2)
+
+
+@op(name="diagonal_copy", node="DiagonalBackward0_copy", function=False, method=False)
+def diagonal_copy(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    _diagonal_dims(input.ndim, dim1, dim2)
+    return jnp.diagonal(input, offset, dim1, dim2)
+
+
+def _unfold_geometry(m: Meta, dimension: int, size: int, step: int) -> View:
+    d = shapes.wrap_dim(dimension, m.ndim)
+    n = m.shape[d] if m.ndim else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > n:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {n} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if m.ndim == 0:
+        return View((size,), (1,))
+    shape = (*m.shape[:d], (n - size) // step + 1, *m.shape[d + 1 :], size)
+    return View(shape, (*m.strides[:d], m.strides[d] * step, *m.strides[d + 1 :], m.strides[d]))
+
+
+@op(geometry=_unfold_geometry, function=False, out=False)
+def unfold(input: Array, dimension: int, size: int, step: int) -> Array:
+    if input.ndim == 0:
+        return jnp.broadcast_to(input, (size,))
+    d = dimension % input.ndim
+    n = (input.shape[d] - size) // step + 1
+    at = (np.arange(n) * step)[:, None] + np.arange(size)[None, :]
+    return jnp.moveaxis(jnp.take(input, at, axis=d), d + 1, -1)
+
+
+def _view_as_real_geometry(m: Meta) -> View:
+    if not m.dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return View((*m.shape, 2), (*[2 * s for s in m.strides], 1), 0, m.dtype.to_real())
+
+
+@op(geometry=_view_as_real_geometry, method=False, out=False)
+def view_as_real(input: Array) -> Array:
+    return jnp.stack([jnp.real(input), jnp.imag(input)], -1)
+
+
+def _view_as_complex_geometry(m: Meta) -> View:
+    if m.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{dtypes.scalar_type_name(m.dtype)}"
+        )
+    if m.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if m.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if m.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(s % 2 for s in m.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    return View(m.shape[:-1], tuple(s // 2 for s in m.strides[:-1]), 0, dtypes.to_complex(m.dtype))
+
+
+@op(geometry=_view_as_complex_geometry, method=False, out=False)
+def view_as_complex(input: Array) -> Array:
+    return lax.complex(input[..., 0], input[..., 1])
+
+
+@op(name="_conj", geometry=lambda m: View(m.shape, m.strides, conj=True), node="ConjBackward0",
+    function=False, method=False, out=False)  # fmt: skip
+def conj_(input: Array) -> Array:
+    return jnp.conj(input)
+
+
+@op(name="_neg_view", geometry=lambda m: View(m.shape, m.strides, neg=True), node="NegViewBackward0",
+    function=False, method=False, out=False)  # fmt: skip
+def neg_view_(input: Array) -> Array:
+    return -input
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+@op(layout=Layout.PRESERVE, function=False, method=False, out=False, node="CloneBackward0")
+def clone(input: Array) -> Array:
+    return jnp.array(input, copy=True)
+
+
+@op(name="clone_contiguous", node="CloneBackward0", function=False, method=False, out=False)
+def clone_contiguous(input: Array) -> Array:
+    return jnp.array(input, copy=True)
+
+
+@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False)
+def to_copy(input: Array, dtype: Dtype) -> Array:
+    return helpers.convert(input, dtype)
+
+
+@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False)
+def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
+    return helpers.convert(input, dtype)
+
+
+@op(name="copy", node="CopyBackwards", function=False, method=False, out=False, inplace=True, layout=Layout.PRESERVE)
+def copy(input: Array, src: Array) -> Array:
+    """`src` broadcast and cast to `input`; only its in-place form is public."""
+    try:
+        out = jnp.broadcast_to(src, expanded_shape(src.shape, input.shape))
+    except RuntimeError:
+        shapes.broadcast_shapes(input.shape, src.shape)
+        raise
+    return helpers.convert(out, input.dtype)
+
+
+@op(name="fill_value", node="FillBackward2", promote=COMMON, promoted=(), inplace=True, function=False, method=False, out=False)
+def fill_value(input: Array, value: Scalar) -> Array:
+    return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
+
+
+@op(name="fill_tensor", node="FillBackward3", inplace=True, function=False, method=False, out=False)
+def fill_tensor(input: Array, value: Array) -> Array:
+    if value.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        )
+    return jnp.broadcast_to(helpers.convert(value, input.dtype), input.shape)
+
+
+@op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0")
+def zero(input: Array) -> Array:
+    return jnp.zeros(input.shape, input.dtype)
+
+
+def _cat_check(tensors: Sequence[Array], dim: int) -> int:
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    first = next((x for x in tensors if x.shape != (0,)), tensors[0])
+    for i, x in enumerate(tensors):
+        if x.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    d = shapes.wrap_dim(dim, first.ndim)
+    for i, x in enumerate(tensors):
+        if x.shape == (0,):
+            continue
+        if x.ndim != first.ndim:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}"
+            )
+        for k in range(x.ndim):
+            if k != d and x.shape[k] != first.shape[k]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {first.shape[k]} but got "
+                    f"size {x.shape[k]} for tensor number {i} in the list."
+                )
+    return d
+
+
+@op(promote=COMMON, aliases=("concat", "concatenate"), method=False)
+def cat(tensors: Arrays, dim: int = 0) -> Array:
+    d = _cat_check(tensors, dim)
+    kept = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
+    return lax.concatenate(kept, d)
+
+
+@op(promote=COMMON, method=False)
+def stack(tensors: Arrays, dim: int = 0) -> Array:
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, x in enumerate(tensors):
+        if x.shape != tensors[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
+                f"{list(x.shape)} at entry {i}"
+            )
+    d = shapes.wrap_dim(dim, tensors[0].ndim + 1)
+    return jnp.stack(tensors, d)
+
+
+@op(layout=Layout.PRESERVE, out=False)
+def flip(input: Array, dims: Size) -> Array:
+    return jnp.flip(input, shapes.wrap_dims(dims, input.ndim)) if dims and input.ndim else _same(input, dims)
+
+
+def _same(input: Array, dims: tuple[int, ...]) -> Array:
+    shapes.wrap_dims(dims, input.ndim)
+    return jnp.array(input, copy=True)
+
+
+@op(out=False)
+def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
+    dims = dims or ()
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if not dims and len(shifts) == 1:
+        return jnp.roll(input.reshape(-1), shifts[0]).reshape(input.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
+        )
+    axes = tuple(shapes.wrap_dim(d, input.ndim, scalar=False) for d in dims)
+    return jnp.roll(input, shifts, axes)
+
+
+@op(out=False, layout=lambda metas, shape: _rot90_strides(metas[0], shape))
+def rot90(input: Array, k: int = 1, dims: Dims = (0, 1)) -> Array:
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    a, b = (shapes.wrap_dim(d, input.ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    return jnp.rot90(input, k, (a, b))
+
+
+def _rot90_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if shape != m.shape or m.ndim != 2 or shape[0] == shape[1]:
+        pass
+    return shapes.contiguous_strides(shape)
+
+
+def _triangle_check(input: Array, name: str) -> None:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+
+
+@op(inplace=True)
+def tril(input: Array, diagonal: int = 0) -> Array:
+    _triangle_check(input, "tril")
+    return jnp.tril(input, diagonal)
+
+
+@op(inplace=True)
+def triu(input: Array, diagonal: int = 0) -> Array:
+    _triangle_check(input, "triu")
+    return jnp.triu(input, diagonal)
+
+
+@op(function=False, out=False)
+def repeat(input: Array, repeats: Size) -> Array:
+    if len(repeats) < input.ndim:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    if any(r < 0 for r in repeats):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(repeats)}")
+    x = input.reshape((1,) * (len(repeats) - input.ndim) + input.shape)
+    return jnp.tile(x, repeats)
+
+
+@op
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    ndim = input.ndim + 1
+    a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = input.shape[-1] + abs(offset)
+    rows = np.arange(input.shape[-1]) + max(-offset, 0)
+    cols = np.arange(input.shape[-1]) + max(offset, 0)
+    out = jnp.zeros((*input.shape[:-1], n, n), input.dtype).at[..., rows, cols].set(input)
+    return jnp.moveaxis(out, (-2, -1), (a, b))
+
+
+@op(name="block_diag_list", node="BlockDiagBackward0", promote=COMMON, function=False, method=False, out=False)
+def block_diag_list(tensors: Arrays) -> Array:
+    for i, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
+            )
+    return jax.scipy.linalg.block_diag(*tensors) if tensors else jnp.zeros((1, 0))

@@ -1,0 +1,393 @@
+"""Sorting, top-k, binary search, histograms and counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes, shapes
+from .helpers import is_bool, is_complex, is_float
+from .registry import COMMON, Array, Grad, Layout, Scalar, op
+
+FLOAT0 = jax.dtypes.float0
+
+
+def _torch_name(x: Any) -> str:
+    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+
+
+def _along(x: Array, index: Array, axis: int) -> Array:
+    return jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
+
+
+def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+    """Stable sort with its permutation; NaN counts as the largest value."""
+    places = lax.broadcasted_iota(np.int64, x.shape, axis)
+    if not descending:
+        return tuple(lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1))
+    # Reversing before and after keeps equal elements in order.
+    pair = lax.sort(
+        (lax.rev(x, (axis,)), lax.rev(places, (axis,))), dimension=axis, is_stable=True, num_keys=1
+    )
+    return lax.rev(pair[0], (axis,)), lax.rev(pair[1], (axis,))
+
+
+def _permuting(x: Array, axis: int, find: Any) -> tuple[Array, Array]:
+    """(values, indices) = find(x), where the gradient goes back along the indices."""
+
+    @jax.custom_jvp
+    def f(x: Array) -> tuple[Array, Array]:
+        return find(x)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        values, index = f(*primals)
+        moved = _along(tangents[0], index, axis)
+        return (values, index), (moved, np.zeros(index.shape, FLOAT0))
+
+    return f(x)
+
+
+def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if is_complex(x):
+        raise RuntimeError(" Sort does not support complex dtypes on CPU")
+    if not x.ndim:
+        return x, jnp.zeros((), jnp.int64)
+    return _permuting(x, axis, lambda x: _sorted(x, axis, descending))
+
+
+@op(
+    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE,
+    node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
+)  # fmt: skip
+def sort(
+    input: Array, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> tuple[Array, Array]:
+    """Sort along `dim`, NaN last; always stable."""
+    return _sort(input, dim, descending)
+
+
+@op(grad=Grad.NO, layout=Layout.PRESERVE)
+def argsort(
+    input: Array, dim: int = -1, descending: bool = False, *, stable: bool = False
+) -> Array:
+    """The permutation that sorts along `dim`; always stable."""
+    return _sort(input, dim, descending)[1]
+
+
+def _at_least_float32(x: Any) -> Any:
+    return x.dtype if is_float(x) and x.dtype.itemsize >= 4 else jnp.float32
+
+
+def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    key = jnp.moveaxis(x, axis, -1)
+    if is_float(key) or key.dtype.itemsize < 4:  # XLA's selection is fast for float32 only
+        key = key.astype(_at_least_float32(key))
+        # XLA orders NaNs by their sign bit; torch counts every NaN as the largest.
+        top = lax.abs(jnp.asarray(jnp.nan, key.dtype))
+        ahead = jnp.where(jnp.isnan(key), top, key)
+        key = ahead if largest else -ahead
+    elif not largest:
+        key = ~key
+    index = jnp.moveaxis(lax.top_k(key, k)[1], -1, axis).astype(jnp.int64)
+    return _along(x, index, axis), index
+
+
+@op(returns=("values", "indices"), nondiff=(1,))
+def topk(
+    input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Array, Array]:
+    """The k largest or smallest elements along `dim`, in order; of equals the first."""
+    axis = shapes.wrap_dim(dim, input.ndim)
+    if is_complex(input):
+        raise RuntimeError(" topk does not support complex dtypes on CPU")
+    if is_bool(input):
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise RuntimeError("selected index k out of range")
+    if not input.ndim:
+        return input, jnp.zeros((), jnp.int64)
+    return _permuting(input, axis, lambda x: _top(x, k, axis, largest))
+
+
+# --- binary search ---
+
+
+def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
+    """Index of the first edge that is not below (or, to the right, is above) each value.
+
+    A bisection written out, so that unsorted and NaN edges give what torch's bisection gives.
+    """
+    n = edges.shape[-1]
+    if edges.ndim > 1:
+        row = math.prod(x.shape[:-1])
+        base = lax.broadcasted_iota(np.int64, (row, x.shape[-1]), 0).reshape(x.shape) * n
+    else:
+        base = jnp.zeros(x.shape, jnp.int64)
+    flat = edges.reshape(-1)
+    order = None if sorter is None else sorter.reshape(-1)
+
+    def step(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = state
+        mid = (low + high) // 2
+        at = base + jnp.minimum(mid, n - 1)
+        if order is not None:
+            at = base + order[at]
+        edge = flat[at]
+        below = ~(edge > x) if right else ~(edge >= x)
+        going = low < high
+        return jnp.where(going & below, mid + 1, low), jnp.where(going & ~below, mid, high)
+
+    low, high = jnp.zeros(x.shape, jnp.int64), jnp.full(x.shape, n, jnp.int64)
+    if not n or not x.size:
+        return low
+    return lax.fori_loop(0, n.bit_length(), step, (low, high))[0]
+
+
+def _check_sorter(edges: Any, input: Any, **args: Any) -> None:
+    sorter = args.get("sorter")
+    if sorter is None or not sorter.size:
+        return
+    sorter = np.asarray(sorter)
+    if sorter.min() < 0 or sorter.max() >= edges.shape[-1]:
+        raise RuntimeError("torch.searchsorted(): sorter index out of range")
+
+
+def _check_search(
+    edges: Array, x: Array, right: bool, side: str | None, sorter: Array | None
+) -> None:
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
+    if not x.ndim and edges.ndim != 1:
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({edges.ndim}) and input value's "
+            f"dim({x.ndim}) numel({x.size})"
+        )
+    if edges.ndim != 1 and (edges.ndim != x.ndim or edges.shape[:-1] != x.shape[:-1]):
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 "
+            "dimensions of boundaries tensor and input value tensor must match, but we got "
+            f"boundaries tensor {list(edges.shape)} and input value tensor {list(x.shape)}"
+        )
+    if sorter is None:
+        return
+    if sorter.shape != edges.shape:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
+            f"tensor {list(edges.shape)}and got sorter tensor {list(sorter.shape)}"
+        )
+    if sorter.dtype != jnp.int64:
+        raise RuntimeError(
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{_torch_name(sorter)}"
+        )
+
+
+@op(
+    grad=Grad.NO, method=False, promote=COMMON, promoted=("sorted_sequence", "input"),
+    check=_check_sorter,
+)  # fmt: skip
+def searchsorted(
+    sorted_sequence: Array, input: Array | Scalar, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Array | None = None,
+) -> Array:  # fmt: skip
+    """Where each value of `input` would be inserted to keep the sequence sorted."""
+    x = jnp.asarray(input)
+    _check_search(sorted_sequence, x, right, side, sorter)
+    found = _search(sorted_sequence, x, sorter, right or side == "right")
+    return found.astype(jnp.int32) if out_int32 else found
+
+
+@op(grad=Grad.NO, method=False, promote=COMMON)
+def bucketize(
+    input: Array | Scalar, boundaries: Array, *, out_int32: bool = False, right: bool = False
+) -> Array:
+    """Index of the bucket, between sorted boundaries, that each value falls into."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
+    found = _search(boundaries, jnp.asarray(input), None, right)
+    return found.astype(jnp.int32) if out_int32 else found
+
+
+# --- histograms ---
+
+
+def _finite_range(low: float, high: float) -> bool:
+    return bool(np.isfinite(low) and np.isfinite(high))
+
+
+def _range_of(x: Array, low: Array, high: Array, margin: float) -> tuple[Array, Array]:
+    """An empty range means that of the data; a range of one point is widened on both sides."""
+    whole = low == high
+    dims = tuple(range(x.ndim))
+    if x.size:
+        low = jnp.where(whole, lax.reduce_min(x, axes=dims), low)
+        high = jnp.where(whole, lax.reduce_max(x, axes=dims), high)
+    point = low == high
+    side = jnp.asarray(margin, low.dtype)
+    return jnp.where(point, low - side, low), jnp.where(point, high + side, high)
+
+
+def _counts(x: Array, edges: Array, weight: Array | None) -> Array:
+    """Sum of weights per bin [a, b), the last one closed; what lies outside counts nowhere."""
+    flat = x.reshape(-1)
+    bins = edges.shape[0] - 1
+    place = _search(edges, flat, None, right=True) - 1
+    place = jnp.where(flat == edges[-1], bins - 1, place)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    each = jnp.ones_like(flat) if weight is None else weight.reshape(-1)
+    return jnp.zeros(bins, each.dtype).at[jnp.where(inside, place, bins)].add(each, mode="drop")
+
+
+def _linspace(low: Array, high: Array, n: int, dtype: Any) -> Array:
+    return jnp.linspace(low.astype(dtype), high.astype(dtype), n, dtype=dtype)
+
+
+def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> None:
+    x = np.asarray(input)
+    if float(min) == float(max) and x.size and not np.issubdtype(x.dtype, np.integer):
+        low, high = float(x.min()), float(x.max())
+    else:
+        low, high = float(min), float(max)
+    if not _finite_range(low, high):
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+
+
+@op(grad=Grad.NO, check=_check_histc)
+def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Array:
+    """Counts of the elements in equal bins between `min` and `max`."""
+    if not is_float(input):
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{_torch_name(input)}'")
+    if bins <= 0:
+        raise RuntimeError(
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
+        )
+    dtype = _at_least_float32(input)
+    x = input.astype(dtype)
+    low, high = (jnp.asarray(v).astype(dtype) for v in (min, max))
+    edges = _linspace(*_range_of(x, low, high, 1.0), bins + 1, dtype)
+    return _counts(x, edges, None).astype(input.dtype)
+
+
+def _check_histogram(input: Any, *args: Any, **kwargs: Any) -> None:
+    x = np.asarray(input)
+    if kwargs.get("range") is None and x.size:
+        low, high = float(x.min()), float(x.max())
+        if not _finite_range(low, high):
+            raise RuntimeError(
+                f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
+            )
+
+
+def _same_size(x: Array, weight: Array | None) -> None:
+    if weight is not None and weight.shape != x.shape:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+            f"input tensor excluding its innermost dimension, but got input with shape "
+            f"[{x.size}, 1] and weight with shape [{weight.size}]"
+        )
+    if weight is not None and weight.dtype != x.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should"
+            f" have the same dtype, but got input(dtype {_torch_name(x)}), and weight(dtype "
+            f"{_torch_name(weight)})"
+        )
+
+
+def _histogram(x: Array, edges: Array, weight: Array | None, density: bool) -> tuple[Array, Array]:
+    if x.dtype not in (jnp.float32, jnp.float64):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(x)}'")
+    _same_size(x, weight)
+    hist = _counts(x, edges, weight)
+    if density:
+        hist = hist / (lax.reduce_sum(hist, axes=(0,)) * (edges[1:] - edges[:-1]))
+    return hist, edges
+
+
+@op(
+    function=False, method=False, grad=Grad.MISSING, check=_check_histogram,
+    returns=("hist", "bin_edges"), returns_name="histogram",
+)  # fmt: skip
+def histogram_bin_ct(
+    input: Array, bins: int, low: Scalar | None = None, high: Scalar | None = None,
+    weight: Array | None = None, density: bool = False,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Histogram over `bins` equal bins."""
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if not is_float(input):
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(input)}'")
+    ends = [jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high)]
+    ends = _range_of(input, *ends, 0.5) if low is None else ends
+    return _histogram(input, _linspace(*ends, bins + 1, input.dtype), weight, density)
+
+
+@op(
+    function=False, method=False, grad=Grad.MISSING,
+    returns=("hist", "bin_edges"), returns_name="histogram",
+)  # fmt: skip
+def histogram_bins_tensor(
+    input: Array, bins: Array, weight: Array | None = None, density: bool = False
+) -> tuple[Array, Array]:
+    """Histogram over bins with the given edges."""
+    if bins.ndim != 1:
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} "
+            "dimensions in the bins tensor for dimension 0"
+        )
+    if bins.dtype != input.dtype:
+        kinds = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+        got, want = (kinds.get(np.dtype(x.dtype), str(x.dtype)) for x in (bins, input))
+        raise RuntimeError(
+            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
+            f"input with dtype {want} and bins for dimension 0 with dtype {got}"
+        )
+    return _histogram(input, bins, weight, density)
+
+
+@op(function=False, method=False, grad=Grad.NO)
+def bincount_sized(input: Array, weights: Array | None, size: int) -> Array:
+    """Sum of weights (or count) per value, for values below `size`."""
+    index = input.astype(jnp.int64)
+    if weights is None:
+        return jnp.zeros(size, jnp.int64).at[index].add(1)
+    each = weights if weights.dtype == jnp.float32 else weights.astype(jnp.float64)
+    return jnp.zeros(size, each.dtype).at[index].add(each)
+
+
+def _gathered(input: Array, positions: Array, dim: int | None) -> Array:
+    if dim is None:
+        return input.reshape(-1)[positions]
+    return jnp.take(input, positions, axis=dim, mode="clip")
+
+
+for _name in ("_unique2", "unique_dim", "unique_consecutive"):
+    # The positions are computed from concrete values; torch has no derivative for these either.
+    def _impl(input: Array, positions: Array, dim: int | None = None) -> Array:
+        return _gathered(input, positions, dim)
+
+    _node = {"_unique2": "Unique2Backward0", "unique_dim": "UniqueDimBackward0"}.get(
+        _name, "UniqueConsecutiveBackward0"
+    )
+    op(
+        _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node,
+        doc="The elements (or slices along `dim`) at the given positions.",
+    )  # fmt: skip

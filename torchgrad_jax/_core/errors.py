@@ -22,7 +22,7 @@ SECOND_BACKWARD = (
 SCALAR_ONLY = "grad can be implicitly created only for scalar outputs"
 NO_GRAPH = "element {index} of tensors does not require grad and does not have a grad_fn"
 UNUSED = (
-    "One of the differentiated Tensors appears to not have been used in the graph. "
+    "The differentiated Tensor at index {index} appears to not have been used in the graph. "
     "Set allow_unused=True if this is the desired behavior."
 )
 OVERLAP = (

@@ -7,26 +7,6 @@ from typing import Any
 
 from . import shapes
 from .dtypes import FLOATING, from_np, scalar_type_name
-from .dtypes import dtype as dtype_
-
-CPP_NAMES = {
-    "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long",
-    "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>", "bool": "bool", "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-}  # fmt: skip
-"""C++ element types as torch's matrix product messages print them."""
-
-
-def type_name(x: Any) -> str:
-    """``Float``, ``ComplexDouble``, ... for an array."""
-    return scalar_type_name(from_np(x.dtype))
-
-
-def cpp_name(x: Any) -> str:
-    """``float``, ``c10::complex<double>``, ... for an array."""
-    d: dtype_ = from_np(x.dtype)
-    return CPP_NAMES.get(d.name, d.name)
 
 
 def size_text(shape: Sequence[int]) -> str:

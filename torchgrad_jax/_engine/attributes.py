@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core import devices, dtypes, shapes
 from .._core.meta import meta
-from .._core.state import GRAD, INFERENCE, MODES
+from .._core.state import DUAL, INFERENCE, MODES
 from . import printing, tensor_hooks
 from .record import concrete, no_grad
 from .strided import is_direct, read
@@ -184,12 +184,7 @@ def _share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
 
 def detach(self: Tensor) -> Tensor:
     """A tensor on the same storage and version counter, outside of the graph."""
-    out = _share(self, self._vc)
-    if MODES.bits > GRAD:
-        from .dual import detach_tangent
-
-        detach_tangent(self, out)
-    return out
+    return _share(self, self._vc)
 
 
 def detach_(self: Tensor) -> Tensor:
@@ -369,10 +364,16 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     shown = np.asarray(array) if index is None else np.asarray(array[index])
     fn = grad_fn_of(self) if self._al is None or self._al.base is None else _quiet_grad_fn(self)
     parameter = getattr(type(self), "_is_parameter", False)
+    tangent = None
+    if MODES.bits & DUAL:
+        from .dual import tangent_of
+
+        tangent = tangent_of(self)
     return printing.format_tensor(
         shown, dtype=self._m.dtype.name, default_dtype=dtypes.get_default_dtype().name, shape=self._m.shape,
-        device=str(self._m.device), requires_grad=requires_grad_of(self), grad_fn=None if fn is None else fn.name(),
+        device=str(self._m.device), requires_grad=requires_grad_of(self), grad_fn=None if fn is None else type(fn).__name__,
         is_parameter=parameter, class_name="tensor" if type(self) is Tensor or parameter else type(self).__name__,
+        tangent=None if tangent is None else format(tangent, ""),
     )  # fmt: skip
 
 
@@ -387,6 +388,8 @@ def formatted(self: Tensor, spec: str) -> str:
     """`format(tensor, spec)`: one element formats as a number."""
     if self._m.ndim == 0 and type(self) is Tensor:
         return item(self).__format__(spec)
+    if not spec:
+        return str(self)
     return object.__format__(self, spec)
 
 

@@ -589,8 +589,9 @@ def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
 
 def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
     """An operator: operands of a foreign type are somebody else's business."""
-    for a in args[1:]:
-        if not isinstance(a, (Tensor, *NUMBERS, np.generic)) and a is not None and not isinstance(a, list | tuple):
+    for a in args[1:2]:
+        foreign = not isinstance(a, (Tensor, *NUMBERS, np.generic, list, tuple)) and a is not None
+        if foreign and not hasattr(type(a), "__torch_function__"):
             return NotImplemented
         if isinstance(a, list | tuple | type(None)) and b.params[1].kind is reg.Array:
             return NotImplemented

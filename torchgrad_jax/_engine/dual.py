@@ -1,1 +1,151 @@
-"""Forward mode: tangents that ride along on tensors."""
+"""Forward mode: tangents that ride along on tensors.
+
+An op with a tangent input applies its jvp as a recorded op, so forward-over-reverse works. The
+tangent of a view is the same view of the tangent, so that writes to one are seen by the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._core.meta import meta
+from .._core.state import DUAL, MODES
+from .tensor import Tensor, extras, make
+from .trace import Call, Plan, jvp_call
+from .views import apply_view, as_strided_view, grad_fn_of, requires_grad_of, storage_offset
+
+
+class _plain:  # noqa: N801 - reads like a context manager
+    """Tangent arithmetic itself carries no tangents."""
+
+    __slots__ = ("bits",)
+
+    def __enter__(self) -> None:
+        self.bits = MODES.bits
+        MODES.bits = self.bits & ~DUAL
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.bits = self.bits
+
+
+def tangent_of(t: Any) -> Tensor | None:
+    """A tensor's tangent at the open level, or None."""
+    if not isinstance(t, Tensor):
+        return None
+    x = t._x
+    if x is not None and x.dual is not None:
+        return x.dual if x.dual_level == MODES.dual_level else None
+    al = t._al
+    if al is not None and al.base is not None:
+        base = tangent_of(al.base)
+        if base is not None and al.base._m.dtype is t._m.dtype and base._m.strides == al.base._m.strides and not al.conj and not al.neg:
+            with _plain():
+                offset = storage_offset(base) + storage_offset(t) - storage_offset(al.base)
+                found = as_strided_view(base, t._m.shape, t._m.strides, offset)
+            set_tangent(t, found)
+            return found
+    return None
+
+
+def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
+    """Attach a tangent for the open level."""
+    x = extras(t)
+    x.dual = tangent
+    x.dual_level = MODES.dual_level
+    if tangent is not None:
+        OPEN.append(x)
+
+
+OPEN: list[Any] = []
+"""Extras that carry tangents of the open level; cleared when it closes."""
+
+
+def close_level() -> None:
+    """Forget all tangents."""
+    for x in OPEN:
+        x.dual = None
+    OPEN.clear()
+
+
+def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """Give an op's outputs their tangents."""
+    if not MODES.forward_grad or not plan.any_diff:
+        return
+    given = [tangent_of(v) for v in leaves]
+    found = _tangents(plan, leaves, given)
+    if found is not None:
+        for k, t in zip(plan.diff, found):
+            set_tangent(outs[k], t)
+
+
+def _tangents(plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None]) -> Sequence[Tensor] | None:
+    which = tuple(i for i, g in enumerate(given) if g is not None)
+    if not which:
+        return None
+    from .record import apply
+
+    key = ("jvp", which)
+    call = plan.grads.get(key)
+    if call is None:
+        call = plan.grads[key] = jvp_call(plan, which)  # type: ignore[index,assignment]
+    with _plain():
+        out = apply(call, (*leaves, *[given[i] for i in which]))  # type: ignore[arg-type]
+    return (out,) if isinstance(out, Tensor) else out
+
+
+def push_view_tangents(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """The tangent of a view is a view of the tangent."""
+    tangent = tangent_of(leaves[0]) if MODES.forward_grad else None
+    if tangent is None:
+        return
+    with _plain():
+        views = apply_view(call, (tangent, *leaves[1:]))
+    for t, v in zip(outs, (views,) if isinstance(views, Tensor) else views):
+        if t._m.dtype.category >= 2:
+            set_tangent(t, v)
+
+
+def snapshot(leaves: Sequence[Any]) -> Any:
+    """Leaves and tangents as they are before an in-place write."""
+    given = [tangent_of(v) if MODES.forward_grad else None for v in leaves]
+    if not any(g is not None for g in given):
+        return None
+    from .strided import read
+
+    me = leaves[0]
+    old = make(read(me), me._m)
+    old._rg = requires_grad_of(me)
+    old._fn, old._onr, old._acc = grad_fn_of(me), me._onr, me._acc
+    return (old, *leaves[1:]), given
+
+
+def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
+    """Bring the tangent of a tensor that was written to up to date, in place where it exists."""
+    if before is None or not plan.any_diff:
+        return
+    leaves, given = before
+    found = _tangents(plan, leaves, given)
+    if found is None:
+        return
+    (new,) = found
+    write_tangent(me, new)
+
+
+def write_tangent(me: Tensor, new: Tensor) -> None:
+    """Make `new` the tangent of `me`, so that views and base agree."""
+    from .bind import ops
+
+    old = tangent_of(me)
+    with _plain():
+        if old is None and me._al is not None and me._al.base is not None:
+            base = me._al.base
+            zeros = make(jnp.zeros(base._m.shape, base._m.dtype.np), base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device))
+            set_tangent(base, zeros)
+            old = tangent_of(me)
+        if old is None:
+            set_tangent(me, new)
+        else:
+            ops.copy_(old, new)

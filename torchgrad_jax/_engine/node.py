@@ -48,9 +48,13 @@ class Node:
     extras: NodeExtras | None
     fusable = True
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
     def name(self) -> str:
-        """The node's name, such as ``MulBackward0``."""
-        return type(self).__name__
+        """The node's name, such as ``MulBackward0``; the two that are C++ classes have their path."""
+        label = type(self).__name__
+        return f"torch::autograd::{label}" if label in ("AccumulateGrad", "CopySlices") else label
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

@@ -62,17 +62,17 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     entry = node.saved[index]
     n_in = len(node.gp.saved_in)
     if index >= n_in:
-        return node.name(), node.gp.saved_out[index - n_in]
+        return type(node).__name__, node.gp.saved_out[index - n_in]
     if isinstance(entry, Tensor) and entry._fn is not None:
         from .views import grad_fn_of
 
-        return grad_fn_of(entry).name(), entry._onr
+        return type(grad_fn_of(entry)).__name__, entry._onr
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]
         if edge is not None:
-            name = edge[0].name()
-            return (None if name.endswith("AccumulateGrad") else name), edge[1]
+            name = type(edge[0]).__name__
+            return (None if name == "AccumulateGrad" else name), edge[1]
     return None, 0
 
 

@@ -73,13 +73,14 @@ CREATED_DEFAULT, CREATED_NO_GRAD, CREATED_MULTI, CREATED_INFERENCE, CREATED_CUST
 class Extras:
     """What few tensors carry."""
 
-    __slots__ = ("dual", "hooks", "inference", "name", "retains", "post_acc")
+    __slots__ = ("dual", "dual_level", "hooks", "inference", "name", "retains", "post_acc")
 
     def __init__(self) -> None:
         self.hooks = None
         self.post_acc = None
         self.retains = False
         self.dual = None
+        self.dual_level = -1
         self.inference = False
         self.name = None
 

@@ -281,14 +281,21 @@ class Steps:
         """Evaluate steps over `env`, keeping the given values of cut ids."""
         for eqn, refs, outs in steps:
             args = [r.value if isinstance(r, _Const) else env[r] for r in refs]
-            subfuns, params = eqn.primitive.get_bind_params(eqn.params)
-            res = eqn.primitive.bind(*subfuns, *args, **params)
+            res = _bind(eqn, args)
             if not eqn.primitive.multiple_results:
                 res = [res]
             for o, v in zip(outs, res):
                 if o not in cuts or o not in env:
                     env[o] = v
         return [r.value if isinstance(r, _Const) else env[r] for r in wanted]
+
+
+def _bind(eqn: Any, args: list[Any]) -> Any:
+    """Evaluate one equation; JAX releases differ in what `get_bind_params` returns."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    if isinstance(params, tuple):
+        return eqn.primitive.bind(*params[0], *args, **params[1])
+    return eqn.primitive.bind(*args, **params)
 
 
 def _conj(x: Any) -> Any:

@@ -147,7 +147,7 @@ def grad_fn_of(t: Tensor) -> Any:
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:
-    producer = t._fn.name() if t._fn is not None else "(unknown)"
+    producer = type(t._fn).__name__ if t._fn is not None else "(unknown)"
     return errors.forbidden_view_write(producer, t._onr, _CREATION_NAME[t._al.creation], indirect)
 
 
@@ -384,4 +384,15 @@ def as_strided_view(
         record(plan.grad_plan(1), (src, relative), (out,), mode)
     if mode & INFERENCE:
         extras(out).inference = True
+    if mode & DUAL:
+        from .dual import set_tangent, tangent_of
+
+        tangent = tangent_of(src)
+        if tangent is not None:
+            MODES.bits = mode & ~DUAL
+            try:
+                relative = at - storage_offset(src)
+                set_tangent(out, as_strided_view(tangent, size, stride, storage_offset(tangent) + relative))
+            finally:
+                MODES.bits = mode
     return out

@@ -148,7 +148,7 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
 
 
 @_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0")
-def _rrelu_with_noise(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
+def _rrelu_with_noise(input: Array, noise: Array | None, lower: float, upper: float, training: bool) -> Array:
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
@@ -289,7 +289,7 @@ def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
 
 
 @_hidden(name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1")
-def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
+def _rrelu_inplace(input: Array, noise: Array | None, lower: float, upper: float, training: bool) -> Array:
     return _rrelu_with_noise(input, noise, lower, upper, training)
 
 

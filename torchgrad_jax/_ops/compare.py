@@ -118,6 +118,14 @@ def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08
     return close | (_is(lax.is_finite, True)(gap) & (gap <= allowed))
 
 
+@op(name="isin_tensor", promote=COMMON, grad=Grad.NO, function=False, method=False)
+def _isin(elements: Array | Scalar, test_elements: Array | Scalar, invert: bool = False) -> Array:
+    x, tests = jnp.asarray(elements), jnp.asarray(test_elements)
+    if category(x) in (BOOL, COMPLEX):
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {scalar_name(x)}")
+    return jnp.isin(x, tests, invert=invert)
+
+
 def _heaviside(x: Array, values: Array) -> Array:
     if category(x) == COMPLEX or category(values) == COMPLEX:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")

@@ -16,13 +16,13 @@ from jax import lax
 
 from .._core import shapes
 from .._core.errors import LinAlgError
+from .._core.kernels import scalar_name
 from .._core.matrices import (
     column_major,
     require_inexact,
     require_matrix,
     require_square,
     require_supported,
-    type_name,
 )
 from .helpers import is_complex
 from .registry import Array, Grad, op
@@ -208,8 +208,8 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
         raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
     if input.dtype != input2.dtype:
         raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {type_name(input)} "
-            f"and A of type {type_name(input2)} instead."
+            f"Expected b and A to have the same dtype, but found b of type {scalar_name(input)} "
+            f"and A of type {scalar_name(input2)} instead."
         )
     if input2.shape[-1] != input2.shape[-2]:
         raise RuntimeError(
@@ -283,8 +283,8 @@ def linalg_solve_triangular(
     require_supported("triangular_solve_cpu", input)
     if input.dtype != B.dtype:
         raise RuntimeError(
-            f"{what}: Expected A and B to have the same dtype, but found A of type {type_name(input)} "
-            f"and B of type {type_name(B)} instead"
+            f"{what}: Expected A and B to have the same dtype, but found A of type {scalar_name(input)} "
+            f"and B of type {scalar_name(B)} instead"
         )
     return _triangular(input, B, lower=not upper, unit=unitriangular, left=left)
 
@@ -312,7 +312,7 @@ def triangular_solve(
     require_supported("triangular_solve_cpu", A)
     if input.dtype != A.dtype:
         raise RuntimeError(
-            f"triangular_solve: expected b and A to have the same dtype, but got {type_name(input)} and {type_name(A)}"
+            f"triangular_solve: expected b and A to have the same dtype, but got {scalar_name(input)} and {scalar_name(A)}"
         )
     x = _triangular(A, input, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
     return x, jnp.broadcast_to(A, x.shape[:-2] + A.shape[-2:])
@@ -405,7 +405,7 @@ def _check_reflectors(what: str, a: Array, tau: Array) -> None:
             f"{what}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
         )
     if a.dtype != tau.dtype:
-        raise RuntimeError(f"{what}: tau dtype {type_name(tau)} does not match input dtype {type_name(a)}")
+        raise RuntimeError(f"{what}: tau dtype {scalar_name(tau)} does not match input dtype {scalar_name(a)}")
     require_supported("orgqr_cpu", a)
 
 
@@ -622,6 +622,6 @@ def linalg_eig(input: Array) -> tuple[Array, Array]:
     """Eigenvalues and unit eigenvectors of square matrices, always complex."""
     require_square("linalg.eig", input)
     if not jnp.issubdtype(input.dtype, jnp.inexact):
-        raise RuntimeError(f"Unknown Complex ScalarType for {type_name(input)}")
+        raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(input)}")
     require_supported("linalg_eig_out_cpu", input)
     return _eig(input)

@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .helpers import is_bool, is_complex, is_float
-from .registry import Array, Dims, Grad, op
+from .registry import Array, Dims, Grad, Scalar, op
 
 Shape = tuple[int, ...]
 FLOAT0 = jax.dtypes.float0
@@ -373,3 +373,73 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Arr
     _nonempty(input, (axis,), "mode()")
     _no_complex(input, "mode_cpu")
     return _pick(input, dim, keepdim, "mode()", lambda x: _find_mode(x, axis))
+
+
+# --- quantiles ---
+
+_ROUND = {
+    "lower": jnp.floor, "higher": jnp.ceil, "nearest": jnp.round, "linear": None, "midpoint": None,
+}  # fmt: skip
+
+
+def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
+    if not x.size:
+        raise RuntimeError(f"{name} input tensor must be non-empty")
+    if jnp.ndim(q) > 1:
+        raise RuntimeError(f"{name} q must be a scalar or 1D tensor")
+    if x.dtype not in (jnp.float32, jnp.float64):
+        raise RuntimeError(f"{name} input tensor must be either float or double dtype")
+    if q.dtype != x.dtype and not q.weak_type:
+        raise RuntimeError(f"{name} q tensor must be same dtype as the input tensor")
+    if interpolation not in _ROUND:
+        raise RuntimeError(
+            f"{name} interpolation must be one of linear, lower, higher, midpoint or nearest, but "
+            f"got {interpolation}"
+        )
+
+
+def _check_q(input: Any, q: Any, dim: Any, interpolation: str, ignore_nan: bool) -> None:
+    name = "nanquantile()" if ignore_nan else "quantile()"
+    q = np.asarray(q)
+    if q.size and not np.all((q >= 0) & (q <= 1)):
+        if not q.ndim:
+            raise RuntimeError(f"{name} q must be in the range [0, 1] but got {q:g}")
+        raise RuntimeError(f"{name} q values must be in the range [0, 1]")
+
+
+@op(function=False, method=False, check=_check_q, node="LerpBackward0")
+def quantile_kept(
+    input: Array, q: Array | Scalar, dim: int | None, interpolation: str, ignore_nan: bool
+) -> Array:
+    """Quantiles along `dim`, which is kept; a vector of `q` adds a leading dimension."""
+    q = jnp.asarray(q)
+    _check_quantile(input, q, interpolation, "nanquantile()" if ignore_nan else "quantile()")
+    x = input.reshape(-1) if dim is None or not input.ndim else input
+    x = lax.sort(jnp.moveaxis(x, shapes.wrap_dim(dim or 0, x.ndim), -1), dimension=x.ndim - 1)
+    each = jnp.broadcast_to(q.astype(x.dtype), (*x.shape[:-1], q.size))
+    gaps = lax.reduce_sum((~jnp.isnan(x)).astype(x.dtype), axes=(x.ndim - 1,))
+    gaps = lax.expand_dims(gaps, (x.ndim - 1,)) - 1
+    last = jnp.asarray(x.shape[-1] - 1, x.dtype)
+    if ignore_nan:
+        rank = each * jnp.maximum(gaps, 0)
+    else:
+        rank = jnp.where(gaps < last, last, each * last)  # sorted last, a NaN is picked
+    if (rounded := _ROUND[interpolation]) is not None:
+        rank = rounded(rank)
+
+    def at(place: Array) -> Array:
+        index = lax.stop_gradient(place).astype(jnp.int64)
+        return jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")
+
+    y = at(jnp.floor(rank))
+    if rounded is None:
+        weight = rank - lax.stop_gradient(jnp.floor(rank))
+        weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else weight
+        y = y + weight * (at(jnp.ceil(rank)) - y)
+    kept = (1,) * input.ndim if dim is None else None
+    y = jnp.moveaxis(y, -1, 0)
+    if kept is None and input.ndim:
+        y = lax.expand_dims(y, (shapes.wrap_dim(dim, input.ndim) + 1,))
+    else:
+        y = y.reshape((q.size, *(kept or ())))
+    return y if q.ndim else lax.squeeze(y, (0,))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core import shapes
-from .._core.matrices import type_name
+from .._core.kernels import scalar_name
 from .helpers import is_complex, is_float
 from .registry import Array, Dims, op
 
@@ -55,7 +55,7 @@ def _points(x: Array, dims: tuple[int, ...]) -> int:
 def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
     """Complex to complex."""
     if not is_complex(input):
-        raise RuntimeError(f"Only supports complex dtypes, but found: {type_name(input)}")
+        raise RuntimeError(f"Only supports complex dtypes, but found: {scalar_name(input)}")
     dims = _dims(input, dim)
     out = _complex(input, dims, forward) if 0 not in input.shape else input
     return _scaled(out, normalization, _points(input, dims), not forward)
@@ -65,7 +65,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
-        raise RuntimeError(f"Only supports floating-point dtypes, but found: {type_name(input)}")
+        raise RuntimeError(f"Only supports floating-point dtypes, but found: {scalar_name(input)}")
     dims = _dims(input, dim)
     n = _points(input, dims)
     dtype = jnp.complex128 if input.dtype == jnp.float64 else jnp.complex64
@@ -85,7 +85,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):
-        raise RuntimeError(f"Only supports complex dtypes, but found: {type_name(input)}")
+        raise RuntimeError(f"Only supports complex dtypes, but found: {scalar_name(input)}")
     dims = _dims(input, dim)
     half = last_dim_size // 2 + 1
     x = lax.slice_in_dim(input, 0, min(half, input.shape[dims[-1]]), axis=dims[-1])

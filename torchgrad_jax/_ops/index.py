@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from .._core import shapes
 from .helpers import is_bool, is_complex
 from .places import (
-    Slices, accumulate, bounds, check_dim, combine, is_index, overwrite, rows, size_at, torch_name,
+    Slices, add_at, bounds, check_dim, combine, is_index, write_at, rows, size_at, torch_name,
     wrapped,
 )  # fmt: skip
 from .registry import Array, Layout, OptArrays, Scalar, op
@@ -83,7 +84,7 @@ def index_put(
         ) from None
     if places is None:
         return input + values if accumulate else values
-    return (accumulate if accumulate else overwrite)(input, values, places)
+    return (add_at if accumulate else write_at)(input, values, places)
 
 
 # --- whole slices along one dimension ---
@@ -146,10 +147,11 @@ def index_add(
 ) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
-    added = source * jnp.asarray(alpha).astype(source.dtype) if not is_bool(source) else source
+    scale = jnp.asarray(alpha).astype(source.dtype)
+    added = source & scale if is_bool(source) else source * scale
     if not input.ndim:
         return input + added.reshape(())
-    return accumulate(input, added, rows(input.shape, axis, index))
+    return add_at(input, added, rows(input.shape, axis, index))
 
 
 def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
@@ -198,7 +200,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     if not input.ndim:
         return source.reshape(())
     places = rows(input.shape, axis, index)
-    return overwrite(input, jnp.broadcast_to(source, places.shape), places)
+    return write_at(input, jnp.broadcast_to(source, places.shape), places)
 
 
 @op(
@@ -225,8 +227,11 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     value = value.astype(input.dtype)
     if not input.ndim:
         return value if index.size else input
-    places = rows(input.shape, axis, wrapped(index, input.shape[axis]))
-    return overwrite(input, jnp.broadcast_to(value, places.shape), places)
+    n = input.shape[axis]
+    hit = jnp.zeros(n, jnp.bool_).at[wrapped(index.reshape(-1), n)].set(True)
+    others = tuple(d for d in range(input.ndim) if d != axis)
+    hit = jnp.broadcast_to(lax.expand_dims(hit, others), input.shape)
+    return jnp.where(hit, value, input)
 
 
 @op(inplace=True, check=check_dim(IndexError, "index out of range in self"))

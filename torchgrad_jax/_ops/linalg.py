@@ -16,13 +16,13 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.kernels import scalar_name
 from .._core.matrices import (
     column_major,
     require_inexact,
     require_matrix,
     require_square,
     require_supported,
-    type_name,
     vector_rhs,
 )
 from .helpers import is_complex, is_float
@@ -283,8 +283,8 @@ def linalg_lu_solve(
     what = "linalg.lu_solve"
     if LU.dtype != B.dtype:
         raise RuntimeError(
-            f"{what}: Expected LU and B to have the same dtype, but found LU of type {type_name(LU)} "
-            f"and B of type {type_name(B)} instead"
+            f"{what}: Expected LU and B to have the same dtype, but found LU of type {scalar_name(LU)} "
+            f"and B of type {scalar_name(B)} instead"
         )
     if pivots.dtype != jnp.int32:
         raise RuntimeError(f"{what}: pivots should be a Tensor of scalar type torch.int32")
@@ -332,8 +332,8 @@ def _linalg_solve_ex(
     require_inexact(what, A, half=True)
     if A.dtype != B.dtype:
         raise RuntimeError(
-            f"{what}: Expected A and B to have the same dtype, but found A of type {type_name(A)} "
-            f"and B of type {type_name(B)} instead"
+            f"{what}: Expected A and B to have the same dtype, but found A of type {scalar_name(A)} "
+            f"and B of type {scalar_name(B)} instead"
         )
     vector = vector_rhs(A.shape, B.shape)
     if vector and not left:
@@ -526,7 +526,7 @@ def linalg_pinv(
     """Moore-Penrose pseudo-inverses; singular values below the tolerance count as zero."""
     if A.ndim < 2 or not (is_float(A) or is_complex(A)) or A.dtype.itemsize < 4:
         raise RuntimeError(
-            f"linalg.pinv({type_name(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of "
+            f"linalg.pinv({scalar_name(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of "
             "float, double, cfloat or cdouble types"
         )
     if hermitian:
@@ -604,7 +604,7 @@ def linalg_lstsq(
     if input.dtype != b.dtype:
         raise RuntimeError(
             f"{what}: Expected input and other to have the same dtype, but got input's dtype "
-            f"{type_name(input)} and other's dtype {type_name(b)}"
+            f"{scalar_name(input)} and other's dtype {scalar_name(b)}"
         )
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")

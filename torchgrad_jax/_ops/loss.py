@@ -367,7 +367,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
 def _ctc(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool) -> Array:
     loss = _ctc_alphas(lp, targets, t_in, t_out, blank)
-    return jnp.where(loss > -0.5 * _NEVER, 0.0 if zero_infinity else jnp.inf, loss)
+    return jnp.where(loss > -0.5 * _NEVER, jnp.inf, loss)
 
 
 @_ctc.defjvp
@@ -380,8 +380,7 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     possible = loss[1] < -0.5 * _NEVER
     within = jnp.arange(lp.shape[0])[:, None, None] < t_in[None, :, None]
     slope = jnp.where(within, slope + lax.exp(lp), 0)
-    if zero_infinity:
-        slope = jnp.where(possible[None, :, None], slope, 0)
+    slope = jnp.where(possible[None, :, None] | ~within, slope, 0.0 if zero_infinity else jnp.nan)
     return _ctc(*primals, blank, zero_infinity), jnp.sum(slope * tangents[0], axis=(0, 2))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
-from .._core.matrices import cpp_name, require_not, size_text, type_name
+from .._core.kernels import cpp_name, scalar_name
+from .._core.matrices import require_not, size_text
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .registry import COMMON, Array, Layout, Static, op
 
@@ -34,7 +35,7 @@ def _same_dtype(x: Array, y: Array) -> None:
 
 def _same_scalar_type(x: Array, y: Array) -> None:
     if x.dtype != y.dtype:
-        raise RuntimeError(f"expected scalar type {type_name(x)} but found {type_name(y)}")
+        raise RuntimeError(f"expected scalar type {scalar_name(x)} but found {scalar_name(y)}")
 
 
 def _coefficient(value: Any, x: Array) -> Any:
@@ -58,7 +59,7 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
 def _expandable(input: Array, shape: tuple[int, ...]) -> None:
     """torch's complaint when `input` does not expand to the shape of the product."""
     if input.ndim > len(shape):
-        kind = f"torch.{type_name(input)}Tensor"
+        kind = f"torch.{scalar_name(input)}Tensor"
         raise RuntimeError(
             f"expand({kind}{{{list(input.shape)}}}, size={list(shape)}): the number of sizes provided "
             f"({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({input.ndim})"
@@ -133,7 +134,7 @@ def _same_addmv(input: Array, mat: Array, vec: Array) -> None:
     if not input.dtype == mat.dtype == vec.dtype:
         raise RuntimeError(
             "addmv input tensors must have the same dtype, but got "
-            f"{type_name(input)}, {type_name(mat)}, and {type_name(vec)}"
+            f"{scalar_name(input)}, {scalar_name(mat)}, and {scalar_name(vec)}"
         )
     require_not("addmv_impl_cpu", mat)
 
@@ -143,7 +144,7 @@ def _check_dot(x: Array, y: Array, kernel: str) -> None:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype != y.dtype:
         raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {type_name(x)} and {type_name(y)}"
+            f"dot : expected both vectors to have same dtype, but found {scalar_name(x)} and {scalar_name(y)}"
         )
     if x.shape != y.shape:
         raise RuntimeError(
@@ -189,7 +190,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
     for m in (mat2, mat1):
         if m.dtype != input.dtype:
             raise RuntimeError(
-                f"self and mat2 must have the same dtype, but got {type_name(input)} and {type_name(m)}"
+                f"self and mat2 must have the same dtype, but got {scalar_name(input)} and {scalar_name(m)}"
             )
 
 
@@ -265,18 +266,6 @@ def baddbmm(
     return _affine(input, _dot(batch1, batch2, (2, 1), 1), beta, alpha)
 
 
-@op(out=False)
-def trace(input: Array) -> Array:
-    """The sum of the diagonal of a matrix."""
-    if input.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    require_not("trace", input)
-    k = min(input.shape)
-    diagonal = input[jnp.arange(k), jnp.arange(k)] if k else jnp.zeros((0,), input.dtype)
-    dtype = jnp.int64 if is_integral(input) else input.dtype
-    return jnp.sum(diagonal, dtype=dtype)
-
-
 # --- cross products -----------------------------------------------------------------------------
 
 
@@ -345,7 +334,7 @@ def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> 
     """Distances between every row of one batch of matrices and every row of another."""
     for name, x in (("X1", x1), ("X2", x2)):
         if not is_float(x):
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {type_name(x)}")
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_name(x)}")
     _same_scalar_type(x1, x2)
     require_not("cdist", x1, "float16", "bfloat16")
     batch = shapes.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

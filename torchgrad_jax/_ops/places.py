@@ -103,7 +103,7 @@ def wrapped(index: Array, n: int) -> Array:
     return jnp.where(index < 0, index + n, index)
 
 
-def overwrite(x: Array, src: Array, places: Places) -> Array:
+def write_at(x: Array, src: Array, places: Places) -> Array:
     """`x` with `src` written at `places`.
 
     At places written twice torch sends the gradient to every source, also those overwritten.
@@ -128,7 +128,7 @@ def overwrite(x: Array, src: Array, places: Places) -> Array:
     return f(x, src)
 
 
-def accumulate(x: Array, src: Array, places: Places) -> Array:
+def add_at(x: Array, src: Array, places: Places) -> Array:
     if is_bool(x):
         return places.write(lax.scatter_max, x.astype(jnp.uint8), src.astype(jnp.uint8)) != 0
     return places.write(lax.scatter_add, x, src)

@@ -251,14 +251,14 @@ def _pow_jvp(primals: Any, tangents: Any) -> Any:
     return out, tx * slope + ty * jnp.where(flat, jnp.zeros_like(out), out * lax.log(x))
 
 
-@_elementwise(name="pow_const", function=False, method=False, out=False, node="PowBackward0")
+@_elementwise(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0")
 def _pow_const_row(input: Array, exponent: Static) -> Array:
     """A power that is known when the kernel is compiled: squares are products, not logarithms."""
     refuse(input, "pow", BOOL)
     return _pow_const(input, exponent)
 
 
-@_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, out=False,
+@_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
               node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
               else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1")  # fmt: skip
 def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
@@ -401,8 +401,7 @@ unary("i0", _kernel(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT
       rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
 
 
-@_elementwise(name="polygamma", promote=FLOAT, function=False, method=False, out=False,
-              node="PolygammaBackward0")  # fmt: skip
+@_elementwise(promote=FLOAT, function=False, method=False, inplace=True)
 def polygamma(input: Array, n: int) -> Array:
     """The `n`-th derivative of digamma."""
     if n < 0:
@@ -644,7 +643,7 @@ def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
     _no_zero(input, other)
 
 
-@_elementwise(name="div_mode", promote=COMMON, function=False, method=False, node="DivBackward2",
+@_elementwise(name="div_mode", promote=COMMON, function=False, method=False, inplace=True, node="DivBackward2",
               check=_no_zero_mode)  # fmt: skip
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))

@@ -238,7 +238,7 @@ def _take_places(x: Array, at: Array, k: int) -> Array:
     """The elements of the last k axes of x at flat places: how gradients of maxima travel."""
     lead = at.shape[: at.ndim - k]
     planes, size = math.prod(lead), math.prod(x.shape[len(lead) :])
-    flat = at.reshape(planes, -1) + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
+    flat = at.reshape(planes, math.prod(at.shape[len(lead) :])) + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
     return x.reshape(-1).at[flat].get(mode="promise_in_bounds").reshape(at.shape)
 
 
@@ -536,10 +536,24 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
         )
     lead = x.shape[:-k]
     planes, volume = math.prod(lead), math.prod(size)
-    flat = indices.reshape(planes, -1) + lax.broadcasted_iota(indices.dtype, (planes, 1), 0) * volume
-    # Not always unique (the last write wins, as in torch), but torch's gradient is that of unique ones.
-    out = jnp.zeros((planes * volume,), x.dtype).at[flat.reshape(-1)].set(x.reshape(-1), unique_indices=True)
-    return out.reshape(*lead, *size)
+    flat = indices.reshape(planes, math.prod(x.shape[len(lead) :]))
+    flat = flat + lax.broadcasted_iota(indices.dtype, (planes, 1), 0) * volume
+    y = _scatter(x.reshape(-1), flat.reshape(-1), planes * volume)
+    return y.reshape(*lead, *size)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _scatter(x: Array, at: Array, size: int) -> Array:
+    """x written to places of a row of zeros; where places repeat, the last one stays."""
+    return jnp.zeros((size,), x.dtype).at[at].set(x, mode="promise_in_bounds")
+
+
+@_scatter.defjvp
+def _scatter_jvp(size: int, primals, tangents):
+    # torch hands every source the gradient at its place, as if no place repeated
+    x, at = primals
+    t = jnp.zeros((size,), x.dtype).at[at].set(tangents[0], mode="promise_in_bounds", unique_indices=True)
+    return _scatter(x, at, size), t
 
 
 def _check_unpool(indices: np.ndarray, size: Sequence[int]) -> None:

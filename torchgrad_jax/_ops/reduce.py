@@ -365,8 +365,8 @@ def _check_order(x: Array, p: float, dim: Any, dims: Shape) -> None:
     )
 
 
-@op(namespace="linalg", method=False, node="LinalgVectorNormBackward0")
-def vector_norm(
+@op(namespace="linalg", method=False)
+def linalg_vector_norm(
     input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,
 ) -> Array:  # fmt: skip

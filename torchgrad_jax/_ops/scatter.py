@@ -13,7 +13,7 @@ from jax import lax
 from .._core import shapes
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
-    WRITERS, Cells, accumulate, bounds, cells, check_dim, combine, is_index, overwrite, torch_name,
+    WRITERS, Cells, add_at, bounds, cells, check_dim, combine, is_index, write_at, torch_name,
     wrapped,
 )  # fmt: skip
 from .registry import Array, Grad, Layout, Scalar, Static, op
@@ -37,10 +37,10 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     axis = shapes.wrap_dim(dim, input.ndim)
     if sparse_grad:
         raise NotImplementedError("gather: sparse_grad=True, there are no sparse tensors")
-    if not is_index(index):
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     if not index.size:
         return jnp.zeros(index.shape, input.dtype)
+    if not is_index(index):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     _check_rank(input, index, "input")
     for d in range(index.ndim if input.ndim else 0):
         if d != axis and index.shape[d] > input.shape[d]:
@@ -85,12 +85,12 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Arra
 def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: str) -> Any:
     """Places, and `src` cut down to the shape of `index`; (None, None) when nothing is written."""
     axis = shapes.wrap_dim(dim, x.ndim)
-    if not is_index(index):
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if src is not None and src.dtype != x.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if not index.size:
         return None, None
+    if not is_index(index):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     _check_rank(x, index, "self")
     if src is not None:
         _check_rank(src, index, "src")
@@ -123,8 +123,8 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
     if places is None:
         return x
     if reduce is None:
-        return overwrite(x, src, places)
-    return accumulate(x, src, places) if reduce == "add" else combine(x, src, places, "prod", True)
+        return write_at(x, src, places)
+    return add_at(x, src, places) if reduce == "add" else combine(x, src, places, "prod", True)
 
 
 @op(
@@ -156,7 +156,7 @@ def scatter_value(
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
     places, cut = _scatter_places(input, dim, index, src, "scatter_add")
-    return input if places is None else accumulate(input, cut, places)
+    return input if places is None else add_at(input, cut, places)
 
 
 @op(inplace=True, check=check_dim(RuntimeError))
@@ -223,7 +223,7 @@ def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> 
     if not index.size:
         return input
     places = Cells(wrapped(index, input.size).reshape(-1))
-    return (accumulate if accumulate else overwrite)(input, source.reshape(-1), places)
+    return (add_at if accumulate else write_at)(input, source.reshape(-1), places)
 
 
 # --- masks ---

@@ -34,6 +34,11 @@ def _kernel(fn: Callable[..., Array], name: str, *, half: bool = True) -> Callab
     return checked
 
 
+def _in_double(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """`fn` with float32 computed in float64: sums of many terms, and JAX's erfcx, lose digits otherwise."""
+    return lambda x: fn(x.astype(jnp.float64)).astype(x.dtype)
+
+
 # --- logarithms and the normal distribution -----------------------------------------------------
 
 
@@ -48,7 +53,7 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
 
 
 _special("special_entr", _kernel(_entr, "entr"), rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)))
-_special("special_erfcx", _kernel(jsp.erfcx, "erfcx", half=False),
+_special("special_erfcx", _kernel(_in_double(jsp.erfcx), "erfcx", half=False),
          rule=lambda x, y, t: t * (2 * x * y - 2 / math.sqrt(math.pi)))  # fmt: skip
 _special("special_log_ndtr", _kernel(jsp.log_ndtr, "log_ndtr", half=False),
          rule=lambda x, y, t: t * _log_ndtr_slope(x, y))  # fmt: skip
@@ -95,13 +100,9 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 # --- gamma and zeta -----------------------------------------------------------------------------
 
 
-def _zeta_value(x: Array, q: Array) -> Array:
-    return lax.zeta(x, q)
-
-
 @jax.custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
-    return _zeta_value(x, q)
+    return lax.zeta(x, q)
 
 
 @functools.partial(_zeta.defjvp, symbolic_zeros=True)
@@ -158,13 +159,18 @@ def _incomplete_gamma(name: str, fn: Callable[[Array, Array], Array], sign: floa
     op(impl, promote=FLOAT, inplace=True, layout=Layout.ELEMENTWISE)
 
 
+def _limits(a: Array, x: Array, y: Array, small: float, large: float) -> Array:
+    """XLA gives nan where one argument is infinite; torch takes the limit."""
+    y = jnp.where((x == jnp.inf) & (a >= 0) & (a != jnp.inf), large, y)
+    return jnp.where((a == jnp.inf) & (x >= 0) & (x != jnp.inf), small, y)
+
+
 def _igamma(a: Array, x: Array) -> Array:
-    # XLA gives nan where torch takes the limit of a large argument
-    return jnp.where((x == jnp.inf) & (a >= 0) & (a != jnp.inf), 1, lax.igamma(a, x))
+    return _limits(a, x, lax.igamma(a, x), 0, 1)
 
 
 def _igammac(a: Array, x: Array) -> Array:
-    return jnp.where((x == jnp.inf) & (a >= 0) & (a != jnp.inf), 0, lax.igammac(a, x))
+    return _limits(a, x, lax.igammac(a, x), 1, 0)
 
 
 _incomplete_gamma("igamma", _igamma, 1.0)
@@ -232,18 +238,239 @@ _special("special_i1e", _kernel(_i1e, "i1e"), node="SpecialI1EBackward0",
          rule=half_as_float(lambda x, y, t: t * _i1e_slope(x, y)))  # fmt: skip
 
 _STEP, _POINTS = 0.25, 36
+_GRID = np.arange(_POINTS) * _STEP
+_WEIGHTS = np.where(_GRID == 0, _STEP / 2, _STEP) * np.exp(-(_GRID**2) / 2)
 
 
 def _decaying(nu: float, z: Array) -> Array:
     """exp(z) K_nu(z) for |z| >= 1 in the right half plane, by the trapezoidal rule.
 
-    With cosh t - 1 = w^2 / (2 z) the integral of exp(-z cosh t) cosh(nu t) becomes a Gaussian times
+    With cosh t = 1 + w^2 / (2 z) the integral of exp(-z cosh t) cosh(nu t) becomes a Gaussian times
     a slowly varying factor, for which equally spaced points converge to rounding.
     """
-    w = jnp.asarray(np.arange(_POINTS) * _STEP, jnp.finfo(z.dtype).dtype)
-    weight = np.full(_POINTS, _STEP)
-    weight[0] /= 2
-    gauss = jnp.asarray(weight * np.exp(-((np.arange(_POINTS) * _STEP) ** 2) / 2), z.dtype)
-    half = w.astype(z.dtype) / (2 * jnp.sqrt(z)[..., None]) if z.ndim == 0 else _outer_ratio(w, z)
-    total = gauss * _order(nu, half) / jnp.sqrt(1 + half * half) if z.ndim == 0 else _weigh(gauss, nu, half)
-    return jnp.sum(total, -1) / jnp.sqrt(z)
+    shape = (*z.shape, _POINTS)
+    root = jnp.sqrt(z)
+    grid, weights = (jnp.broadcast_to(jnp.asarray(c, z.dtype), shape) for c in (_GRID, _WEIGHTS))
+    u = grid / jnp.broadcast_to(2 * root[..., None], shape)  # sinh(t / 2)
+    if nu == 0:
+        order = weights
+    elif nu == 1:
+        order = weights * (1 + 2 * u * u)
+    else:
+        order = weights * jnp.cosh(2 * nu * jnp.arcsinh(u))
+    return jnp.sum(order / jnp.sqrt(1 + u * u), -1) / root
+
+
+def _oscillating(nu: float, x: Array) -> Array:
+    """The first Hankel function of positive x, from K on the imaginary axis."""
+    z = lax.complex(jnp.zeros_like(x), -x)
+    turn = np.exp(-0.5j * math.pi * nu) * 2 / (1j * math.pi)
+    return jnp.asarray(turn, z.dtype) * _decaying(nu, z) * lax.complex(lax.cos(x), lax.sin(x))
+
+
+_NEAR = 4.0
+_ANGLES = 24
+_THETA = (np.arange(_ANGLES) + 0.5) * math.pi / _ANGLES
+_HARMONICS = sum((-1) ** k / k * np.cos(2 * k * _THETA) for k in range(1, _ANGLES // 2)) / _ANGLES
+
+
+def _swings(x: Array, odd: bool, weights: np.ndarray) -> Array:
+    """Sums over angles of Bessel's integral, which converge to rounding for small arguments."""
+    shape = (*x.shape, _ANGLES)
+    sine = jnp.broadcast_to(jnp.asarray(np.sin(_THETA), x.dtype), shape)
+    phase = x[..., None] * sine
+    wave = lax.sin(phase) * sine if odd else lax.cos(phase)
+    return jnp.sum(wave * jnp.broadcast_to(jnp.asarray(weights, x.dtype), shape), -1)
+
+
+_FLAT = np.full(_ANGLES, 1 / _ANGLES)
+
+
+def _first_kind(order: int, x: Array) -> Array:
+    size = lax.abs(x)
+    near = size < _NEAR
+    small = _swings(jnp.where(near, size, 0), order == 1, _FLAT)
+    far = jnp.where(near, _NEAR, size)
+    large = jnp.real(_oscillating(order, far))
+    y = jnp.where(near, small, large)
+    return jnp.where(jnp.isnan(x), x, lax.sign(x) * y if order == 1 else y)
+
+
+def _second_kind(order: int, x: Array) -> Array:
+    near = x < _NEAR
+    z = jnp.where(near & (x > 0), x, 1)
+    log = lax.log(z / 2) + np.euler_gamma
+    if order == 0:
+        small = 2 / math.pi * log * _swings(z, False, _FLAT) - 4 / math.pi * _swings(z, False, _HARMONICS)
+    else:
+        small = -2 / math.pi * (_swings(z, False, _FLAT) / z - log * _swings(z, True, _FLAT))
+        small = small - 4 / math.pi * _swings(z, True, _HARMONICS)
+    far = jnp.where(near, _NEAR, x)
+    large = jnp.imag(_oscillating(order, far))
+    y = jnp.where(near, small, large)
+    y = jnp.where(x == 0, -jnp.inf, jnp.where(x < 0, jnp.nan, y))
+    return jnp.where(jnp.isnan(x), x, y)
+
+
+_TERMS = 14
+
+
+def _series(x: Array, coefficients: Any) -> Array:
+    """A power series by Horner's rule."""
+    y = jnp.zeros_like(x)
+    for c in reversed(coefficients):
+        y = y * x + c
+    return y
+
+
+_HARMONIC = [sum(1 / j for j in range(1, k + 1)) for k in range(_TERMS + 1)]
+_FACT = [math.factorial(k) for k in range(_TERMS + 1)]
+_K0_SERIES = [(_HARMONIC[k] - np.euler_gamma) / _FACT[k] ** 2 for k in range(_TERMS)]
+_I0_SERIES = [1 / _FACT[k] ** 2 for k in range(_TERMS)]
+_I1_SERIES = [1 / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)]
+_K1_SERIES = [
+    (_HARMONIC[k] + _HARMONIC[k + 1] - 2 * np.euler_gamma) / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)
+]
+
+
+def _modified_second_kind(order: int, scaled: bool, x: Array) -> Array:
+    near = x < 1
+    z = jnp.where(near & (x > 0), x, 1)
+    q, log = z * z / 4, lax.log(z / 2)
+    if order == 0:
+        small = _series(q, _K0_SERIES) - log * _series(q, _I0_SERIES)
+    else:
+        small = 1 / z + z / 2 * (log * _series(q, _I1_SERIES) - _series(q, _K1_SERIES) / 2)
+    far = jnp.where(near, 1, x)
+    large = jnp.where(jnp.isinf(far), 0, _decaying(order, far))
+    if scaled:
+        small = small * lax.exp(z)
+    else:
+        large = large * lax.exp(-far)
+    y = jnp.where(near, small, large)
+    y = jnp.where(x == 0, jnp.inf, jnp.where(x < 0, jnp.nan, y))
+    return jnp.where(jnp.isnan(x), x, y)
+
+
+def _airy_series() -> tuple[list[float], list[float]]:
+    """Coefficients in x^3 of the two solutions of y'' = x y that make up Ai."""
+    f, g = [1.0], [1.0]
+    for k in range(1, 30):
+        f.append(f[-1] / ((3 * k - 1) * (3 * k)))
+        g.append(g[-1] / ((3 * k) * (3 * k + 1)))
+    return f, g
+
+
+_AIRY_F, _AIRY_G = _airy_series()
+_AIRY_0 = 3 ** (-2 / 3) / math.gamma(2 / 3)
+_AIRY_1 = 3 ** (-1 / 3) / math.gamma(1 / 3)
+_AIRY_LOW, _AIRY_HIGH = -3.5, 1.4
+"""Outside of these the arguments of K_{1/3} are large enough for its integral."""
+
+
+def _airy_ai(x: Array) -> Array:
+    near = (x > _AIRY_LOW) & (x < _AIRY_HIGH)
+    z = jnp.where(near, x, 0)
+    cube = z * z * z
+    small = _AIRY_0 * _series(cube, _AIRY_F) - _AIRY_1 * z * _series(cube, _AIRY_G)
+    size = jnp.where(near | jnp.isnan(x), 3.0, lax.abs(x))
+    arg = 2 / 3 * size * jnp.sqrt(size)
+    right = jnp.sqrt(size / 3) / math.pi * _decaying(1 / 3, arg) * lax.exp(-arg)
+    wave = _oscillating(1 / 3, arg) * np.exp(1j * math.pi / 6)
+    left = jnp.sqrt(size / 3) * jnp.real(wave)
+    y = jnp.where(near, small, jnp.where(x > 0, right, left))
+    return jnp.where(jnp.isfinite(x), y, jnp.nan)
+
+
+def _spherical_j0(x: Array) -> Array:
+    z = jnp.where(x == 0, 1, x)
+    return jnp.where(jnp.isinf(x), 0, jnp.where(x == 0, 1, lax.sin(z) / z))
+
+
+for _name, _fn in {
+    "bessel_j0": functools.partial(_first_kind, 0),
+    "bessel_j1": functools.partial(_first_kind, 1),
+    "bessel_y0": functools.partial(_second_kind, 0),
+    "bessel_y1": functools.partial(_second_kind, 1),
+    "modified_bessel_k0": functools.partial(_modified_second_kind, 0, False),
+    "modified_bessel_k1": functools.partial(_modified_second_kind, 1, False),
+    "scaled_modified_bessel_k0": functools.partial(_modified_second_kind, 0, True),
+    "scaled_modified_bessel_k1": functools.partial(_modified_second_kind, 1, True),
+    "airy_ai": _airy_ai,
+}.items():
+    _special(f"special_{_name}", _kernel(_in_double(_fn), _name, half=False), grad=Grad.NO)
+_special("special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO)
+_special("special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO)
+_special("special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel_j0", half=False), grad=Grad.NO)
+
+
+# --- orthogonal polynomials ---------------------------------------------------------------------
+
+Step = Callable[[Array, Array, Array, Array], Array]
+
+
+def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted: bool = False) -> None:
+    """Value by the three-term recurrence: p_0 = 1, p_1 = first(x), p_{k+1} = step(k, x, p_k, p_{k-1})."""
+
+    def value(x: Array, n: Array) -> Array:
+        x = 2 * x - 1 if shifted else x
+        degree = lax.convert_element_type(n, jnp.int64)
+        top = jnp.max(degree, initial=0)
+
+        def advance(state: Any) -> Any:
+            k, p, q = state
+            new = step(k.astype(x.dtype), x, q, p)
+            go = k < degree
+            return k + 1, jnp.where(go, q, p), jnp.where(go, new, q)
+
+        start = jnp.ones((), jnp.int64), jnp.ones_like(x), first(x)
+        _, _, y = lax.while_loop(lambda s: s[0] < top, advance, start)
+        y = jnp.where(degree == 0, 1, y)
+        return jnp.where(degree < 0, 0, y)
+
+    checked = _kernel(value, name, half=False)
+
+    def impl(input: Array | Scalar, n: Array | Scalar) -> Array:
+        return checked(*broadcast(jnp.asarray(input), jnp.asarray(n)))
+
+    impl.__name__ = impl.__qualname__ = f"special_{name}"
+    impl.__annotations__ = {"input": Array | Scalar, "n": Array | Scalar, "return": Array}
+    impl.__doc__ = f"The {name.replace('_', ' ')} of degree n."
+    op(impl, promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE, grad=Grad.NO)
+
+
+def _chebyshev(k: Array, x: Array, q: Array, p: Array) -> Array:
+    return 2 * x * q - p
+
+
+for _kind, _start in {
+    "t": lambda x: x,
+    "u": lambda x: 2 * x,
+    "v": lambda x: 2 * x - 1,
+    "w": lambda x: 2 * x + 1,
+}.items():
+    _polynomial(f"chebyshev_polynomial_{_kind}", _start, _chebyshev)
+    _polynomial(f"shifted_chebyshev_polynomial_{_kind}", _start, _chebyshev, shifted=True)
+_polynomial("hermite_polynomial_h", lambda x: 2 * x, lambda k, x, q, p: 2 * (x * q - k * p))
+_polynomial("hermite_polynomial_he", lambda x: x, lambda k, x, q, p: x * q - k * p)
+_polynomial("laguerre_polynomial_l", lambda x: 1 - x, lambda k, x, q, p: ((2 * k + 1 - x) * q - k * p) / (k + 1))
+_polynomial("legendre_polynomial_p", lambda x: x, lambda k, x, q, p: ((2 * k + 1) * x * q - k * p) / (k + 1))
+
+
+# --- other families' ops under their special names ----------------------------------------------
+
+_SAME = {
+    "digamma": ("special_digamma", "special_psi"), "erf": ("special_erf",), "erfc": ("special_erfc",),
+    "erfinv": ("special_erfinv",), "exp2": ("special_exp2",), "expm1": ("special_expm1",),
+    "sigmoid": ("special_expit",), "lgamma": ("special_gammaln",), "i0": ("special_i0",),
+    "log1p": ("special_log1p",), "logit": ("special_logit",), "logsumexp": ("special_logsumexp",),
+    "mvlgamma": ("special_multigammaln",), "round": ("special_round",), "sinc": ("special_sinc",),
+    "xlogy": ("special_xlogy",), "igamma": ("special_gammainc",), "igammac": ("special_gammaincc",),
+}  # fmt: skip
+
+for _of, _names in _SAME.items():
+    for _name in _names:
+        variant(
+            _of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(),
+            operator=None, reflected=None, inplace_operator=None,
+        )  # fmt: skip

@@ -75,8 +75,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     targets = [edge_of(t) for t in ins]
     found = run(roots, grads, keep=keep, create=create_graph, targets=targets, accumulate=False)
-    if not allow_unused and not materialize_grads and any(g is None for g in found):
-        raise RuntimeError(errors.UNUSED)
+    if not allow_unused and not materialize_grads:
+        for i, g in enumerate(found):
+            if g is None:
+                raise RuntimeError(errors.UNUSED.format(index=i))
     if materialize_grads:
         found = [make(jnp.zeros(t._m.shape, t._m.dtype.np), t._m) if g is None else g for g, t in zip(found, ins)]
     return tuple(found)

@@ -1,0 +1,150 @@
+"""What can be seen of a program's tensors: plain data, the same for every library."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..libs import Lib, dtype_name
+from ..tolerances import Tolerance, default, difference
+
+MAX_NODES = 60
+"""How many nodes of a graph are written down."""
+ORDER = (
+    "type", "dtype", "shape", "stride", "storage_offset", "requires_grad", "is_leaf", "grad_fn",
+    "output_nr", "is_view", "base", "shares", "version", "is_inference", "is_conj", "retains_grad",
+    "value", "grad", "graph",
+)  # fmt: skip
+"""Attributes in the order in which a difference is looked for."""
+
+
+def attempt(read: Callable[[], Any]) -> Any:
+    """A value, or the type of the exception that reading it raised."""
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 - whatever is raised is the observation
+        return f"raises {type(error).__name__}"
+
+
+def node_name(node: Any) -> str | None:
+    """The name of a graph node."""
+    return None if node is None else node.name()
+
+
+def graph(node: Any) -> str:
+    """The graph behind a node, in depth-first order; a node seen before is written as its number."""
+    seen: dict[int, int] = {}
+    keep: list[Any] = []
+
+    def walk(n: Any) -> str:
+        if n is None:
+            return "-"
+        if id(n) in seen:
+            return f"#{seen[id(n)]}"
+        if len(seen) >= MAX_NODES:
+            return "..."
+        seen[id(n)] = len(seen)
+        keep.append(n)
+        parts = [f"{walk(m)}.{k}" if k else walk(m) for m, k in n.next_functions]
+        return n.name() + (f"({', '.join(parts)})" if parts else "")
+
+    return walk(node)
+
+
+def _plain(lib: Lib, t: Any) -> dict[str, Any]:
+    """What a gradient shows."""
+    return {
+        "dtype": dtype_name(t),
+        "shape": tuple(t.shape),
+        "stride": tuple(t.stride()),
+        "requires_grad": bool(t.requires_grad),
+        "grad_fn": attempt(lambda: node_name(t.grad_fn)),
+        "value": lib.array(t),
+    }
+
+
+def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool) -> dict[str, Any]:
+    """Everything about one tensor; `names` and `storages` know the tensors listed before it."""
+    first = storages.setdefault(lib.storage_key(t), names[id(t)])
+    base = attempt(lambda: t._base)
+    seen = {
+        "type": type(t).__name__,
+        "dtype": dtype_name(t),
+        "shape": tuple(t.shape),
+        "stride": tuple(t.stride()),
+        "storage_offset": t.storage_offset(),
+        "grad_fn": attempt(lambda: node_name(t.grad_fn)),
+        "requires_grad": attempt(lambda: bool(t.requires_grad)),
+        "is_leaf": attempt(lambda: bool(t.is_leaf)),
+        "output_nr": attempt(lambda: t.output_nr),
+        "is_view": bool(t._is_view()),
+        "base": base if isinstance(base, str) or base is None else names.get(id(base), "unnamed"),
+        "shares": None if first == names[id(t)] else first,
+        "version": attempt(lambda: t._version),
+        "is_inference": bool(t.is_inference()),
+        "is_conj": bool(t.is_conj()),
+        "retains_grad": attempt(lambda: bool(t.retains_grad)),
+        "value": lib.array(t),
+    }
+    if deep:
+        seen["graph"] = attempt(lambda: graph(t.grad_fn))
+    gradient = attempt(lambda: t.grad)
+    seen["grad"] = gradient if gradient is None or isinstance(gradient, str) else _plain(lib, gradient)
+    return seen
+
+
+def state(lib: Lib, env: dict[str, Any], deep: bool) -> dict[str, Any]:
+    """All named tensors of a program and what its hooks logged."""
+    live = {k: v for k, v in env.items() if k[0] == "v" and k[1:].isdigit()}
+    tensors = {k: v for k, v in live.items() if isinstance(v, lib.tensor_type)}
+    names: dict[int, str] = {}
+    for k, v in tensors.items():
+        names.setdefault(id(v), k)
+    storages: dict[int, str] = {}
+    out: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k, v in live.items():
+            if k not in tensors:
+                out[k] = {"type": type(v).__name__, "repr": repr(v)}
+            elif names[id(v)] != k:
+                out[k] = {"type": f"is {names[id(v)]}"}
+            else:
+                out[k] = tensor(lib, v, names, storages, deep)
+        out["log"] = [(label, _logged(lib, value)) for label, value in env.get("log", ())]
+    return out
+
+
+def _logged(lib: Lib, value: Any) -> Any:
+    return lib.array(value) if isinstance(value, lib.tensor_type) else value
+
+
+def differences(got: Any, want: Any, path: str = "", tol_factor: float = 1.0) -> list[tuple[str, str]]:
+    """(attribute, description) of everything that differs between two states."""
+    out: list[tuple[str, str]] = []
+    if isinstance(want, dict) and isinstance(got, dict):
+        rank = {k: i for i, k in enumerate(ORDER)}
+        for k in sorted({*got, *want}, key=lambda k: (rank.get(k, -1), k)):
+            where = f"{path}.{k}" if path else k
+            if k not in got or k not in want:
+                out.append((where, "only in " + ("torch" if k in want else "torchgrad_jax")))
+            else:
+                out += differences(got[k], want[k], where, tol_factor)
+    elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        if got.shape != want.shape or got.dtype != want.dtype:
+            out.append((path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"))
+        elif found := difference(got, want, _tolerance(want).scaled(tol_factor)):
+            out.append((path, found))
+    elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
+        for i, (g, w) in enumerate(zip(got, want)):
+            out += differences(g, w, f"{path}[{i}]", tol_factor)
+    elif got != want:
+        out.append((path, f"got {got!r}, want {want!r}"))
+    return out
+
+
+def _tolerance(array: np.ndarray) -> Tolerance:
+    return default(array.dtype.name)

@@ -1,0 +1,118 @@
+"""What every random program starts with: hooks that log, and custom Functions.
+
+The text runs once per library, with `torch` standing for that library.
+"""
+
+HOOKS = '''
+log = []
+
+def hook(label, scale=None):
+    def call(grad):
+        log.append((label, grad.detach().clone()))
+        return None if scale is None else grad * scale
+    return call
+
+def node_hook(label, scale=None):
+    def call(grad_inputs, grad_outputs):
+        for g in (*grad_inputs, *grad_outputs):
+            log.append((label, g if g is None else g.detach().clone()))
+        return None if scale is None else tuple(g if g is None else g * scale for g in grad_inputs)
+    return call
+
+def node_prehook(label, scale=None):
+    def call(grad_outputs):
+        for g in grad_outputs:
+            log.append((label, g if g is None else g.detach().clone()))
+        return None if scale is None else tuple(g if g is None else g * scale for g in grad_outputs)
+    return call
+
+def grad_hook(label):
+    def call(leaf):
+        log.append((label, leaf.grad.detach().clone()))
+    return call
+'''
+
+FUNCTIONS = '''
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        log.append(("Cube", g.detach().clone()))
+        return 3 * x * x * g
+
+
+class Saturate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, limit):
+        y = x.clamp(-limit, limit)
+        ctx.save_for_backward(x, y)
+        ctx.limit = limit
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * (x == y), None
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2.0)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2.0
+
+
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y, x + y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * y + h, g * x + h
+
+
+class Sign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = x.sign()
+        ctx.mark_non_differentiable(s)
+        return x * 1.5, s
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 1.5
+
+
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * -1.0
+
+
+class Lazy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        return x * 2.0, y * 3.0
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return None if g is None else g * 2.0, None if h is None else h * 3.0
+'''

@@ -1,0 +1,255 @@
+"""Indexing functions with several overloads or with shapes that depend on values; table lookups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes, shapes
+from .._engine.bind import composite, ops
+from .._engine.record import concrete, no_grad
+from .._engine.tensor import Tensor
+from .create import from_host
+from .indexing import expand_masks
+
+
+def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tensor:
+    return from_host(np.asarray(array, dtype.np), dtype, like._m.device)
+
+
+# --- positions of nonzero elements ----------------------------------------------------------------
+
+
+@composite(out=True)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Coordinates of the nonzero elements, as rows or as one vector per dimension."""
+    values = concrete(input)
+    if as_tuple:
+        return tuple(_host(v, input) for v in np.nonzero(np.atleast_1d(values)))
+    return _host(np.argwhere(values), input)
+
+
+@composite
+def argwhere(input: Tensor) -> Tensor:
+    """Coordinates of the nonzero elements, as rows."""
+    return nonzero(input)
+
+
+@composite(out=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where `mask` is true, as a vector."""
+    if mask._m.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = shapes.broadcast_shapes(input._m.shape, mask._m.shape)
+    where = np.flatnonzero(np.broadcast_to(concrete(mask), shape))
+    return ops.masked_select_at(input, _host(where, input), shape)
+
+
+# --- scatter and index_put ------------------------------------------------------------------------
+
+
+def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: Any, suffix: str) -> Tensor:
+    given = src if value is None else value
+    if given is None or (src is not None and value is not None):
+        raise TypeError("scatter() received an invalid combination of arguments: one of src and value is needed")
+    kind = "scatter_src" if isinstance(given, Tensor) and value is None else "scatter_value"
+    if kind == "scatter_value" and isinstance(given, complex) and not input._m.dtype.is_complex:
+        raise RuntimeError("value cannot be converted to type without overflow")
+    return getattr(ops, kind + suffix)(input, dim, index, given, reduce)
+
+
+def _scatter_inplace(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
+    """Write `src` (or one value) at `index` along `dim`."""
+    return _scatter(input, dim, index, src, value, reduce, "_")
+
+
+@composite(out=True, inplace=_scatter_inplace)
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
+    """A copy with `src` (or one value) written at `index` along `dim`."""
+    return _scatter(input, dim, index, src, value, reduce, "")
+
+
+def _index_put_inplace(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write `values` to, or add them at, what the indices select."""
+    return ops.index_put_(input, _integer_indices(input, indices), values, accumulate)
+
+
+@composite(inplace=_index_put_inplace)
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy with `values` written to, or added at, what the indices select."""
+    return ops.index_put(input, _integer_indices(input, indices), values, accumulate)
+
+
+composite(_index_put_inplace, name="index_put_", method=False)
+
+
+def _integer_indices(input: Tensor, indices: Any) -> tuple[Any, ...]:
+    for i, t in enumerate(indices):
+        if t is not None and not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}")
+    if any(t is not None and t._m.dtype in (dtypes.bool_, dtypes.uint8) for t in indices):
+        return tuple(expand_masks(input, indices))
+    return tuple(indices)
+
+
+# --- repetition -----------------------------------------------------------------------------------
+
+
+def _repeat_each(input: Tensor, repeats: int, axis: int, output_size: Any) -> Tensor:
+    shape = input._m.shape
+    if repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    total = shape[axis] * repeats
+    if output_size is not None and output_size != total:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}")
+    wide = ops.unsqueeze(input, axis + 1)
+    wide = ops.expand(wide, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
+    return ops.view(ops.clone_contiguous(wide), (*shape[:axis], total, *shape[axis + 1 :]))
+
+
+def _counted(repeats: Tensor, output_size: Any) -> np.ndarray:
+    """Each position as often as `repeats` says."""
+    if repeats._m.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats._m.dtype not in (dtypes.int32, dtypes.int64):
+        name = dtypes.scalar_type_name(repeats._m.dtype)
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
+    counts = concrete(repeats)
+    if counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != counts.sum():
+        raise RuntimeError("allocated size does not match required size")
+    return np.repeat(np.arange(counts.size), counts)
+
+
+@composite
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Tensor:
+    """Each element (or slice along `dim`) repeated a number of times."""
+    if repeats is None:
+        return _host(_counted(input, output_size), input, input._m.dtype)
+    if dim is None:
+        input, dim = ops.view(ops.clone_contiguous(input), (-1,)) if input._m.ndim != 1 else input, 0
+    axis = shapes.wrap_dim(dim, input._m.ndim)
+    if not isinstance(repeats, Tensor):
+        if not input._m.ndim:
+            input, axis = ops.view(input, (1,)), 0
+        return _repeat_each(input, repeats, axis, output_size)
+    n = input._m.shape[axis] if input._m.ndim else 1
+    if repeats._m.ndim == 0 or (repeats._m.ndim == 1 and repeats._m.shape[0] == 1 and n != 1):
+        _counted(repeats, None)
+        repeats = _host(np.broadcast_to(concrete(repeats).reshape(-1), n), input, repeats._m.dtype)
+    if repeats._m.ndim == 1 and repeats._m.shape[0] != n:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._m.shape[0]} "
+            f"and input.size({axis}) = {n}"
+        )
+    return ops.index_select(input, axis, _host(_counted(repeats, output_size), input))
+
+
+# --- table lookups (torch.nn.functional) ----------------------------------------------------------
+
+
+@composite(namespace="nn.functional", method=False)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Vectors with a 1 at the class of each element."""
+    if tensor._m.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not tensor._m.numel:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return ops.one_hot_sized(tensor, num_classes)
+    values = concrete(tensor)
+    if values.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(values.max()) + 1
+    elif values.max() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return ops.one_hot_sized(tensor, num_classes)
+
+
+def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    with no_grad():
+        ops.embedding_renorm_(weight, input, float(max_norm), float(norm_type))
+
+
+@composite(method=False)
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale down the rows at `indices` whose norm exceeds `max_norm`, in place."""
+    return ops.embedding_renorm_(weight, indices, float(max_norm), float(norm_type))
+
+
+@composite(namespace="nn.functional", method=False)
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Rows of `weight` at the indices `input`."""
+    n = weight._m.shape[0] if weight._m.ndim else 0
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx > 0:
+        assert padding_idx < n, "Padding_idx must be within num_embeddings"
+    elif padding_idx < 0:
+        assert padding_idx >= -n, "Padding_idx must be within num_embeddings"
+        padding_idx += n
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    return ops.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def _check_bags(input: Tensor, mode: str, scale: bool, sparse: bool, weights: Any) -> None:
+    if mode not in _MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}'). Please open a feature request on GitHub."
+        )
+
+
+@composite(namespace="nn.functional", method=False)
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Any = None, max_norm: Any = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
+) -> Tensor:  # fmt: skip
+    """Sums, means or maxima of bags of rows of `weight`."""
+    if per_sample_weights is not None and per_sample_weights._m.shape != input._m.shape:
+        raise ValueError(
+            "embedding_bag: If per_sample_weights "
+            f"({shapes.Size(per_sample_weights._m.shape)!r}) is not None, then it must have the same shape as the "
+            f"input ({shapes.Size(input._m.shape)!r})"
+        )
+    if input._m.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        rows, width = input._m.shape
+        offsets = _host(np.arange(rows) * width, input, input._m.dtype)
+        input = ops.view(ops.clone_contiguous(input), (-1,))
+        if per_sample_weights is not None:
+            per_sample_weights = ops.view(ops.clone_contiguous(per_sample_weights), (-1,))
+    elif input._m.ndim != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._m.ndim}")
+    elif not isinstance(offsets, Tensor):
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    elif offsets._m.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    _check_bags(input, mode, scale_grad_by_freq, sparse, per_sample_weights)
+    if max_norm is not None:
+        _renormalise(weight, input, max_norm, norm_type)
+    return ops.embedding_bag(
+        weight, input, offsets, scale_grad_by_freq, _MODES[mode], sparse, per_sample_weights,
+        include_last_offset, padding_idx,
+    )[0]  # fmt: skip

@@ -1,0 +1,262 @@
+"""Elementwise functions and operators that torch composes, or that choose among overloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import dtypes
+from .._core.dtypes import BOOL, COMPLEX, FLOATING
+from .._engine.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.record import as_leaf
+from .._engine.tensor import Tensor
+
+_HALVES = frozenset(k / 2 for k in range(-8, 17))
+"""Exponents worth a kernel of their own; all others share one with a traced exponent."""
+
+
+def _operand(value: Any) -> bool:
+    """Whether an operator takes this; anything else is left to the other operand's class."""
+    return isinstance(value, Tensor) or _number(value) is not None
+
+
+def _number(value: Any) -> Any:
+    """A Python number from a number of any kind, None from anything else."""
+    if isinstance(value, Tensor) or value is None:
+        return None
+    try:
+        return as_leaf(value)
+    except TypeError:
+        return None
+
+
+def _whole(e: Any) -> Any:
+    return int(e) if e == int(e) else e
+
+
+# --- powers -------------------------------------------------------------------------------------
+
+
+def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
+    """The row of `pow` for these operands; `suffix` "_" for the in-place form."""
+    general = getattr(ops, "pow_tensor" + suffix)
+    if not isinstance(exponent, Tensor) and isinstance(input, Tensor):
+        e = _number(exponent)
+        if e is None:
+            raise _no_overload("pow", input, exponent)
+        kind = input._m.dtype.category
+        if kind < FLOATING and not isinstance(e, float | complex):
+            if e < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            if kind != BOOL:
+                return getattr(ops, "pow_const" + suffix)(input, int(e))
+        elif kind >= FLOATING and not isinstance(e, complex) and e in _HALVES:
+            return getattr(ops, "pow_const" + suffix)(input, _whole(e))
+        return general(input, e)
+    if not isinstance(exponent, Tensor):
+        raise _no_overload("pow", input, exponent)
+    return general(input, exponent)
+
+
+def _no_overload(name: str, *args: Any) -> TypeError:
+    given = ", ".join(type(a).__name__ for a in args)
+    return TypeError(f"{name}() received an invalid combination of arguments - got ({given})")
+
+
+def _pow_in_place(input: Tensor, exponent: Any) -> Tensor:
+    """Write the power into the input."""
+    return _power(input, exponent, "_")
+
+
+@composite(out=True, inplace=_pow_in_place)
+def pow(input: Any, exponent: Any) -> Tensor:
+    """The input to the power `exponent`; either may be a number."""
+    return _power(input, exponent)
+
+
+@composite(name="__pow__", function=False, method=False, operator="__pow__")
+def _pow_operator(self: Tensor, other: Any) -> Any:
+    return _power(self, other) if _operand(other) else NotImplemented
+
+
+@composite(name="__rpow__", function=False, method=False, operator="__rpow__")
+def _rpow_operator(self: Tensor, other: Any) -> Any:
+    return ops.pow_tensor(_number(other), self) if _operand(other) else NotImplemented
+
+
+@composite(name="__ipow__", function=False, method=False, operator="__ipow__")
+def _ipow_operator(self: Tensor, other: Any) -> Any:
+    return _power(self, other, "_") if _operand(other) else NotImplemented
+
+
+def _square_in_place(input: Tensor) -> Tensor:
+    """Square in place."""
+    return _power(input, 2, "_")
+
+
+@composite(out=True, inplace=_square_in_place)
+def square(input: Tensor) -> Tensor:
+    """The input times itself."""
+    return _power(input, 2)
+
+
+def _double(value: Any, to_complex: bool) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.to(dtypes.complex128 if to_complex else dtypes.float64)
+
+
+def _is_complex(value: Any) -> bool:
+    return value._m.dtype.category == COMPLEX if isinstance(value, Tensor) else isinstance(value, complex)
+
+
+def _float_power_in_place(input: Tensor, exponent: Any) -> Tensor:
+    """`float_power` into the input, which must have the result's dtype already."""
+    wanted = dtypes.complex128 if _is_complex(input) or _is_complex(exponent) else dtypes.float64
+    if input._m.dtype is not wanted:
+        names = [dtypes.scalar_type_name(d) for d in (input._m.dtype, wanted)]
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {names[0]} but the operation's result requires dtype {names[1]}"
+        )
+    return _power(input, _double(exponent, wanted is dtypes.complex128), "_")
+
+
+@composite(out=True, inplace=_float_power_in_place)
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """`pow` in double precision, whatever the operands."""
+    to_complex = _is_complex(input) or _is_complex(exponent)
+    x, e = _double(input, to_complex), _double(exponent, to_complex)
+    if not isinstance(x, Tensor) and not to_complex:
+        x = float(x)
+    return _power(x, e)
+
+
+# --- quotients ----------------------------------------------------------------------------------
+
+
+def _divide_in_place(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """Divide in place."""
+    if rounding_mode is None:
+        return ops.true_divide_(input, other)
+    return ops.div_mode_(input, other, rounding_mode)
+
+
+@composite(aliases=("divide",), out=True, inplace=_divide_in_place)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """The quotient, true or rounded ("trunc", "floor")."""
+    if rounding_mode is None:
+        return ops.true_divide(input, other)
+    return ops.div_mode(input, other, rounding_mode)
+
+
+@composite(name="__rtruediv__", function=False, method=False, operator="__rtruediv__")
+def _rtruediv_operator(self: Tensor, other: Any) -> Any:
+    return ops.mul(ops.reciprocal(self), other) if _operand(other) else NotImplemented
+
+
+@composite(name="__rfloordiv__", function=False, method=False, operator="__rfloordiv__")
+def _rfloordiv_operator(self: Tensor, other: Any) -> Any:
+    return ops.floor_divide(_number(other), self) if _operand(other) else NotImplemented
+
+
+@composite(name="__rmod__", function=False, method=False, operator="__rmod__")
+def _rmod_operator(self: Tensor, other: Any) -> Any:
+    return ops.remainder(_number(other), self) if _operand(other) else NotImplemented
+
+
+@composite(name="__rlshift__", function=False, method=False, operator="__rlshift__")
+def _rlshift_operator(self: Tensor, other: Any) -> Any:
+    return ops.bitwise_left_shift(_number(other), self) if _operand(other) else NotImplemented
+
+
+@composite(name="__rrshift__", function=False, method=False, operator="__rrshift__")
+def _rrshift_operator(self: Tensor, other: Any) -> Any:
+    return ops.bitwise_right_shift(_number(other), self) if _operand(other) else NotImplemented
+
+
+# --- signs and special functions ----------------------------------------------------------------
+
+
+@composite
+def positive(input: Tensor) -> Tensor:
+    """The input itself."""
+    if input._m.dtype.category == BOOL:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@composite(name="__pos__", function=False, method=False, operator="__pos__")
+def _pos_operator(self: Tensor) -> Tensor:
+    return positive(self)
+
+
+@composite(name="polygamma", method=False, out=True)
+def _polygamma_function(n: int, input: Tensor) -> Tensor:
+    """The `n`-th derivative of digamma."""
+    return ops.polygamma(input, n)
+
+
+def _polygamma_in_place(input: Tensor, n: int) -> Tensor:
+    """`polygamma` in place."""
+    return ops.polygamma_(input, n)
+
+
+@composite(name="polygamma", function=False, inplace=_polygamma_in_place)
+def _polygamma_method(input: Tensor, n: int) -> Tensor:
+    """The `n`-th derivative of digamma."""
+    return ops.polygamma(input, n)
+
+
+# --- choosing and comparing ---------------------------------------------------------------------
+
+
+@composite(name="where", method=False, out=True)
+def _where_function(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition holds and `other` elsewhere, or the indices where it holds."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    return ops.where(condition, input, other)
+
+
+@composite(name="where", function=False)
+def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """The input where the condition holds and `other` elsewhere."""
+    return ops.where(condition, input, other)
+
+
+@composite
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:  # fmt: skip
+    """Whether `isclose` holds everywhere."""
+    return bool(ops.all(ops.isclose(input, other, rtol, atol, equal_nan)).item())
+
+
+@composite
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and equal values."""
+    for i, t in enumerate((input, other)):
+        if not isinstance(t, Tensor):
+            name = ("input", "other")[i]
+            raise TypeError(f"equal(): argument '{name}' (position {i + 1}) must be Tensor, not {type(t).__name__}")
+    if input._m.shape != other._m.shape:
+        return False
+    return bool(ops.all(ops.eq(input, other)).item())
+
+
+@composite(method=False, out=True)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:  # fmt: skip
+    """Which of the elements occur among the test elements."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise _no_overload("isin", elements, test_elements)
+    return ops.isin_tensor(elements, test_elements, invert)
+
+
+# --- in-place functions of the top level --------------------------------------------------------
+
+# torch has these as functions too; the in-place forms of other ops are methods only.
+_IN_PLACE = """
+    abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp
+    clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac
+    gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu
+    round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
+""".split()
+for _name in _IN_PLACE:
+    NAMESPACES[""].setdefault(_name + "_", METHODS[_name + "_"])

@@ -1,0 +1,358 @@
+"""Reductions with several overloads, norms, quantiles and differences."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from .._core import dtypes, shapes
+from .._engine.bind import NAMESPACES, as_int, composite, ops
+from .._engine.tensor import Tensor
+from .shape import slice_along
+
+# --- max, min and medians: whole tensor, along a dimension, or elementwise ------------------------
+
+
+def _overloaded(name: str, whole: Any, along: Any, pair: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+    """Tell ``f(x)``, ``f(x, dim, keepdim)`` and ``f(x, other)`` apart as torch does."""
+    input, *rest = args
+    if not rest and not kw:
+        return whole(input)
+    other = kw.pop("other", rest[0] if rest else None)
+    if isinstance(other, Tensor) and pair is not None and len(rest) <= 1 and not kw:
+        return pair(input, other)
+    names = ("dim", "keepdim")
+    given = dict(zip(names, rest)) | kw
+    known = len(rest) <= 2 and set(given) <= set(names) and "dim" in given
+    if not known or as_int(given["dim"]) is None or not isinstance(given.get("keepdim", False), bool):
+        got = [type(v).__name__ for v in rest] + [f"{k}={type(v).__name__}" for k, v in kw.items()]
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(got)})")
+    return along(input, as_int(given["dim"]), given.get("keepdim", False))
+
+
+@composite(out=True)
+def max(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+    """The largest element; along a dimension with indices; or of two tensors elementwise."""
+    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
+    return _overloaded("max", ops.max_full, ops.max_dim, ops.maximum, (input, *args), kw)
+
+
+@composite(out=True)
+def min(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+    """The smallest element; along a dimension with indices; or of two tensors elementwise."""
+    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
+    return _overloaded("min", ops.min_full, ops.min_dim, ops.minimum, (input, *args), kw)
+
+
+@composite(out=True)
+def median(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+    """The lower median of all elements, or along a dimension with indices."""
+    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
+    return _overloaded("median", ops.median_full, ops.median_dim, None, (input, *args), kw)
+
+
+@composite(out=True)
+def nanmedian(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+    """The lower median of what is not NaN, of all elements or along a dimension with indices."""
+    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
+    return _overloaded("nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, (input, *args), kw)
+
+
+# --- moments --------------------------------------------------------------------------------------
+
+
+def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    if isinstance(dim, bool):  # std(x, unbiased)
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        if correction is not None:
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got (correction="
+                f"{type(correction).__name__}, unbiased={type(unbiased).__name__}, )"
+            )
+        correction = int(unbiased)
+    dims = shapes.wrap_dims(dim, input._m.ndim)
+    count = math.prod(input._m.shape[d] for d in dims)
+    if input._m.dtype.category >= dtypes.FLOATING and math.prod(input._m.shape[d] for d in range(input._m.ndim) if d not in dims):
+        if count <= (1 if correction is None else correction):
+            warnings.warn(
+                f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+                "factor (input numel divided by output numel).",
+                stacklevel=4,
+            )
+    return getattr(ops, f"{name}_correction")(input, dim, correction=correction, keepdim=keepdim)
+
+
+@composite(out=True)
+def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+    """Standard deviation, with Bessel's correction unless told otherwise."""
+    return _moment("std", input, dim, unbiased, keepdim, correction)
+
+
+@composite(out=True)
+def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+    """Variance, with Bessel's correction unless told otherwise."""
+    return _moment("var", input, dim, unbiased, keepdim, correction)
+
+
+@composite(method=False)
+def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+    """Standard deviation and mean."""
+    return _moment("std_mean", input, dim, unbiased, keepdim, correction)
+
+
+@composite(method=False)
+def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+    """Variance and mean."""
+    return _moment("var_mean", input, dim, unbiased, keepdim, correction)
+
+
+@composite(out=True)
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """Mean of the elements that are not NaN."""
+    if input._m.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{dtypes.scalar_type_name(input._m.dtype)}"
+        )
+    count = ops.sum(ops.eq(input, input), dim, keepdim)  # NaN alone differs from itself
+    return ops.div(ops.nansum(input, dim, keepdim, dtype=dtype), count)
+
+
+# --- norms ----------------------------------------------------------------------------------------
+
+
+def _pair(dim: Any, ndim: int) -> tuple[int, int]:
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
+    a, b = (shapes.wrap_dim(d, ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+    return a, b
+
+
+def _singular_norm(A: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
+    """The norms made of singular values."""
+    rest = [d for d in range(A._m.ndim) if d not in dims]
+    moved = ops.permute(A, (*rest, *dims)) if rest or dims != (0, 1) else A
+    values = NAMESPACES["linalg"]["svdvals"](moved)
+    if ord == "nuc" or not values._m.shape[-1]:
+        out = ops.sum(values, (-1,))
+    else:
+        out = (ops.amax if ord > 0 else ops.amin)(values, (-1,))
+    if not keepdim:
+        return out
+    for d in sorted(dims):
+        out = ops.unsqueeze(out, d)
+    return out
+
+
+@composite(namespace="linalg", method=False, out=True)
+def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A norm of matrices, which lie in two dimensions."""
+    m = A._m
+    if m.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if isinstance(ord, str):
+        known = ord in ("fro", "nuc")
+    else:
+        known = abs(ord) in (1, 2, math.inf)
+    if not known:
+        shown = ord if isinstance(ord, str) else f"{ord:g}"
+        raise RuntimeError(f"linalg.matrix_norm: Order {shown} not supported.")
+    if m.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
+            f"{dtypes.scalar_type_name(m.dtype)}"
+        )
+    rows, cols = _pair(dim, m.ndim)
+    if ord == "fro":
+        return ops.linalg_vector_norm(A, 2, (rows, cols), keepdim, dtype=dtype)
+    if ord == "nuc" or abs(ord) == 2:
+        return _singular_norm(A if dtype is None else ops._to_copy(A, dtype), ord, (rows, cols), keepdim)
+    if abs(ord) == math.inf:
+        rows, cols = cols, rows
+    if rows < cols and not keepdim:
+        cols -= 1
+    sums = ops.linalg_vector_norm(A, 1, (rows,), keepdim, dtype=dtype)
+    if ord > 0 and not sums._m.shape[cols]:
+        return ops.sum(sums, (cols,), keepdim)
+    return (ops.amax if ord > 0 else ops.amin)(sums, (cols,), keepdim)
+
+
+@composite(name="norm", namespace="linalg", method=False, out=True)
+def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A vector norm, or a matrix norm where the arguments ask for one."""
+    dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    ndim = A._m.ndim
+    if dims is not None and len(dims) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+    if dims is None and ord is not None and ndim not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D."
+        )
+    if isinstance(ord, str):
+        return matrix_norm(A, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype)
+    if ord is not None and (len(dims) == 2 if dims is not None else ndim == 2):
+        return matrix_norm(A, ord, (0, 1) if dims is None else dims, keepdim, dtype=dtype)
+    return ops.linalg_vector_norm(A, 2.0 if ord is None else ord, dims, keepdim, dtype=dtype)
+
+
+@composite
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None) -> Tensor:
+    """A vector norm of order `p`, the Frobenius norm or the nuclear norm."""
+    dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+    extra = {} if out is None else {"out": out}
+    if p is None or not isinstance(p, str) or (p == "fro" and (dims is None or len(dims) <= 2)):
+        order = 2 if p == "fro" else 2.0 if p is None else p
+        return ops.linalg_vector_norm(input, order, dims, keepdim, dtype=dtype, **extra)
+    whole = tuple(range(input._m.ndim)) if dims is None else dims
+    return matrix_norm(input, p, whole, keepdim, dtype=dtype, **extra)
+
+
+@composite(method=False, out=True)
+def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """The Frobenius norm along one or two dimensions."""
+    return ops.linalg_vector_norm(input, 2.0, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
+
+
+@composite(method=False, out=True)
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of singular values."""
+    return matrix_norm(input, "nuc", dim, keepdim)
+
+
+@composite(method=False)
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """Norm over all dimensions but one."""
+    if dim == -1:
+        return ops.linalg_vector_norm(v, pow)
+    rest = tuple(d for d in range(v._m.ndim) if d != shapes.wrap_dim(dim, v._m.ndim))
+    return ops.linalg_vector_norm(v, pow, rest, True) if rest else ops.abs(v)
+
+
+# --- quantiles ------------------------------------------------------------------------------------
+
+
+def _quantile(input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Tensor:
+    axis = None if dim is None else shapes.wrap_dim(dim, input._m.ndim)
+    out = ops.quantile_kept(input, q, axis, interpolation, ignore_nan)
+    many = isinstance(q, Tensor) and q._m.ndim
+    if keepdim or out._m.ndim == (1 if many else 0):
+        return out
+    if axis is not None:
+        return ops.squeeze_dim(out, (axis + 1 if many else axis,))
+    return ops.squeeze_dims(out, tuple(range(1 if many else 0, out._m.ndim)))
+
+
+@composite(out=True)
+def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+    """Quantiles of all elements or along a dimension."""
+    return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=False)
+
+
+@composite(out=True)
+def nanquantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+    """Quantiles of what is not NaN."""
+    return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=True)
+
+
+# --- differences and integrals --------------------------------------------------------------------
+
+
+def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """All but the last and all but the first slice."""
+    n = x._m.shape[dim]
+    return slice_along(x, dim, 0, n - 1 if n else 0), slice_along(x, dim, 1, None)
+
+
+@composite(out=True)
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The n-th difference of neighbours along a dimension."""
+    ndim = input._m.ndim
+    if not ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    axis = shapes.wrap_dim(dim, ndim)
+    for extra in (prepend, append):
+        if extra is not None:
+            _check_joined(input, extra, axis)
+    parts = [t for t in (prepend, input, append) if t is not None]
+    out = ops.cat(parts, axis) if len(parts) > 1 else input
+    if n == 0:
+        return ops.clone(out)
+    for _ in range(builtin_min(n, out._m.shape[axis])):
+        low, high = _ends(out, axis)
+        out = ops.logical_xor(high, low) if out._m.dtype is dtypes.bool_ else ops.sub(high, low)
+    return out
+
+
+def builtin_min(a: int, b: int) -> int:
+    return a if a < b else b
+
+
+def _check_joined(input: Tensor, extra: Tensor, axis: int) -> None:
+    if extra._m.ndim != input._m.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for d, (n, k) in enumerate(zip(input._m.shape, extra._m.shape)):
+        if d != axis and n != k:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                f"differencing dimension; input.size({d}) = {n}, but got tensor.size({d}) = {k}"
+            )
+
+
+def _steps(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
+    """Distances between sample points, shaped to multiply slices of y."""
+    n = y._m.shape[dim]
+    if x._m.ndim == 1:
+        if x._m.shape[0] != n:
+            raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        low, high = _ends(x, 0)
+        gaps = ops.sub(high, low)
+        return ops.view(gaps, (gaps._m.shape[0],) + (1,) * (y._m.ndim - dim - 1))
+    if x._m.ndim < y._m.ndim:
+        x = ops.view(x, (1,) * (y._m.ndim - x._m.ndim) + x._m.shape)
+    if x._m.shape[dim] != n:
+        raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+    low, high = _ends(x, dim)
+    return ops.sub(high, low)
+
+
+def _spacing(name: str, y: Tensor, x: Any, dx: Any) -> None:
+    for label, t in (("y", y), ("x", x)):
+        if isinstance(t, Tensor) and t._m.dtype is dtypes.bool_:
+            raise RuntimeError(f"{name}: received a bool input for `{label}`, but bool is not supported")
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}() received an invalid combination of arguments: x and dx")
+
+
+@composite(method=False, aliases=("trapz",))
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Integral by the trapezoidal rule."""
+    _spacing("trapezoid", y, x, dx)
+    axis = shapes.wrap_dim(dim, y._m.ndim, scalar=False)
+    if not y._m.shape[axis]:
+        return ops.sum(y, (axis,))
+    low, high = _ends(y, axis)
+    if x is None:
+        return ops.mul(ops.sum(ops.add(high, low), (axis,)), (1.0 if dx is None else dx) / 2.0)
+    area = ops.mul(_steps(y, x, axis, "trapezoid"), ops.add(high, low))
+    return ops.div(ops.sum(area, (axis,)), 2.0)
+
+
+@composite(method=False)
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Running integral by the trapezoidal rule."""
+    _spacing("cumulative_trapezoid", y, x, dx)
+    if not y._m.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    axis = shapes.wrap_dim(dim, y._m.ndim)
+    low, high = _ends(y, axis)
+    if x is None:
+        return ops.cumsum(ops.mul(ops.add(high, low), (1.0 if dx is None else dx) / 2.0), axis)
+    steps = _steps(y, x, axis, "cumulative_trapezoid")
+    return ops.cumsum(ops.div(ops.mul(steps, ops.add(high, low)), 2.0), axis)

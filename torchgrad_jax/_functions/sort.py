@@ -1,0 +1,122 @@
+"""Sorting helpers, and counting functions whose output shape depends on values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes, shapes
+from .._engine.bind import composite, ops
+from .._engine.record import concrete
+from .._engine.tensor import Tensor
+from .create import from_host
+
+
+@composite(out=True)
+def msort(input: Tensor) -> Tensor:
+    """Sort along the first dimension."""
+    return ops.sort(input, 0)[0]
+
+
+@composite
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """Count, or sum of weights, of each value in a vector of non-negative integers."""
+    m = input._m
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if m.dtype.category != dtypes.INTEGRAL:
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'")
+    values = concrete(input)
+    if m.ndim != 1 or (values.size and values.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights._m.shape != m.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    size = max(int(values.max()) + 1 if values.size else 0, minlength)
+    return ops.bincount_sized(input, weights, size)
+
+
+@composite(out=True)
+def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """Histogram over a number of equal bins, or over bins with given edges."""
+    if isinstance(bins, Tensor):
+        return ops.histogram_bins_tensor(input, bins, weight, density)
+    low, high = (None, None) if range is None else (float(v) for v in range)
+    if low is not None and low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
+        )
+    return ops.histogram_bin_ct(input, bins, low, high, weight, density)
+
+
+# --- distinct values ------------------------------------------------------------------------------
+
+
+def _host(array: Any, like: Tensor) -> Tensor:
+    return from_host(np.asarray(array, np.int64), dtypes.int64, like._m.device)
+
+
+def _answer(values: Tensor, inverse: Any, counts: Any, like: Tensor, wanted: tuple[bool, bool]) -> Any:
+    extra = [_host(a, like) for a, want in zip((inverse, counts), wanted) if want]
+    return (values, *extra) if extra else values
+
+
+def _no_complex(input: Tensor, name: str) -> None:
+    if input._m.dtype.is_complex:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'")
+
+
+def _rows_of(input: Tensor, dim: int) -> tuple[np.ndarray, int]:
+    """The slices along `dim`, flattened, as rows."""
+    shape = input._m.shape
+    axis = shapes.wrap_dim(dim, len(shape), scalar=False)
+    if any(n == 0 for d, n in enumerate(shape) if d != axis):
+        if shape[axis]:
+            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    array = np.moveaxis(_plain(input), axis, 0)
+    return array.reshape(shape[axis], -1 if array.size else 0), axis
+
+
+def _plain(input: Tensor) -> np.ndarray:
+    """Values in a dtype that numpy can order."""
+    array = concrete(input)
+    return array.astype(np.float32) if input._m.dtype is dtypes.bfloat16 else array
+
+
+@composite
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """The distinct elements, or slices along `dim`, in ascending order."""
+    _no_complex(input, "unique")
+    wanted = (return_inverse, return_counts)
+    if dim is None:
+        found = np.unique(_plain(input).reshape(-1), True, True, True, equal_nan=False)
+        values = ops._unique2_at(input, _host(found[1], input))
+        return _answer(values, found[2].reshape(input._m.shape), found[3], input, wanted)
+    rows, axis = _rows_of(input, dim)
+    if not rows.shape[1]:  # nothing tells the slices apart
+        n = min(rows.shape[0], 1)
+        first, inverse, counts = np.arange(n), np.zeros(rows.shape[0]), np.full(n, rows.shape[0])
+    else:
+        _, first, inverse, counts = np.unique(rows, True, True, True, axis=0, equal_nan=False)
+    values = ops.unique_dim_at(input, _host(first, input), axis)
+    return _answer(values, np.reshape(inverse, -1), counts, input, wanted)
+
+
+@composite
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """The elements, or slices along `dim`, that differ from the one before."""
+    _no_complex(input, "unique")
+    axis = None
+    if dim is None:
+        rows = _plain(input).reshape(-1, 1)
+    else:
+        rows, axis = _rows_of(input, dim)
+    n = rows.shape[0]
+    fresh = np.ones(n, bool)
+    fresh[1:] = np.any(rows[1:] != rows[:-1], axis=1)
+    first = np.flatnonzero(fresh)
+    inverse = np.cumsum(fresh) - 1
+    counts = np.diff(np.append(first, n))
+    values = ops.unique_consecutive_at(input, _host(first, input), axis)
+    shape = input._m.shape if dim is None else (n,)
+    return _answer(values, inverse.reshape(shape), counts, input, (return_inverse, return_counts))

@@ -1,0 +1,174 @@
+"""Forward-mode automatic differentiation with dual numbers, as in torch.autograd.forward_ad."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import jax.numpy as jnp
+
+from .._core import dtypes
+from .._core.state import DUAL, MODES
+from .._engine.bind import ops
+from .._engine.dual import close_level, set_tangent, tangent_of
+from .._engine.tensor import Tensor, make
+from ._decorators import DecoratorContext
+
+_current_level = -1
+
+
+class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])):  # noqa: PYI024
+    """The parts of a dual tensor: ``primal``, and ``tangent`` or None.
+
+    Example:
+        >>> UnpackedDualTensor(1, None).tangent is None
+        True
+    """
+
+    __slots__ = ()
+
+
+def enter_dual_level() -> int:
+    """Open a forward-mode level; see `dual_level`."""
+    if MODES.dual_level >= 0:
+        raise RuntimeError(
+            "Nested forward mode AD is not supported at the moment"
+        )
+    MODES.dual_level = 0
+    MODES.bits |= DUAL
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the open level; its tangents are gone."""
+    if level is None:
+        level = MODES.dual_level
+    if level != MODES.dual_level:
+        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+    if level < 0:
+        raise RuntimeError("Trying to exit a forward AD level but no level is currently entered")
+    MODES.dual_level = -1
+    MODES.bits &= ~DUAL
+    close_level()
+
+
+class dual_level(DecoratorContext):  # noqa: N801 - torch's name
+    """The level within which dual tensors carry tangents.
+
+    Example:
+        >>> with dual_level():
+        ...     pass
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exc: object) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of `tensor` that carries `tangent`.
+
+    Args:
+        tensor: the primal, floating point or complex.
+        tangent: a tensor of the same shape and dtype.
+        level: the open level; None means the current one.
+
+    Returns:
+        A dual tensor.
+
+    Raises:
+        RuntimeError: outside of a dual level, or when the parts do not fit together.
+    """
+    level = MODES.dual_level if level is None else level
+    if level < 0:
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
+    for value, name in ((tensor, "tensor"), (tangent, "tangent")):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"_make_dual(): argument '{name}' must be Tensor, not {type(value).__name__}")
+        if value._m.dtype.category < dtypes.FLOATING:
+            raise ValueError(
+                f"Expected {'primal' if name == 'tensor' else name} to be floating point or complex, but got: {value._m.dtype}"
+            )
+    if tangent_of(tangent) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{level} is not supported."
+        )
+    if tensor._m.shape != tangent._m.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+            f"not supported. Tensor is of size {list(tensor._m.shape)} while the given forward gradient is of size "
+            f"{list(tangent._m.shape)}."
+        )
+    if tensor._m.dtype is not tangent._m.dtype:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different dtype than that of the original Tensor, this is "
+            "not supported."
+        )
+    if tangent_of(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{level} is not supported."
+        )
+    MODES.bits &= ~DUAL
+    try:
+        dual = ops.alias(tensor)
+        same = tangent._m is tensor._m or tangent._m.strides == tensor._m.strides
+        carried = tangent if same else _laid_out_like(tangent, tensor)
+    finally:
+        MODES.bits |= DUAL
+    set_tangent(dual, carried)
+    return dual
+
+
+def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """A copy of the tangent with the primal's strides, so that views of both correspond."""
+    m = tensor._m
+    target = make(jnp.zeros(m.shape, m.dtype.np), m if m.dense else m.like(shape=m.shape))
+    return ops.copy_(target, tangent)
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal and the tangent (None when there is none, or no open level)."""
+    level = MODES.dual_level if level is None else level
+    if level < 0:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor)
+    MODES.bits &= ~DUAL
+    try:
+        primal = ops.alias(tensor)
+    finally:
+        MODES.bits |= DUAL
+    set_tangent(primal, None)
+    return UnpackedDualTensor(primal, tangent)
+
+
+class _set_fwd_grad_enabled(DecoratorContext):  # noqa: N801 - torch's name
+    """Turn the propagation of tangents on or off."""
+
+    def __init__(self, mode: bool) -> None:
+        self.prev = MODES.forward_grad
+        MODES.forward_grad = mode
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        MODES.forward_grad = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.forward_grad = self.prev
+
+    def clone(self) -> Any:
+        """A fresh one for each call of a decorated function."""
+        MODES.forward_grad = self.prev
+        return type(self)(self.mode)
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return MODES.forward_grad
+
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

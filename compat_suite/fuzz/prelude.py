@@ -26,6 +26,11 @@ def node_prehook(label, scale=None):
         return None if scale is None else tuple(g if g is None else g * scale for g in grad_outputs)
     return call
 
+def grads(*args, **options):
+    # How a formula lays out a gradient (expanded, say) is its own affair: look at contiguous copies.
+    found = torch.autograd.grad(*args, **options)
+    return tuple(g if g is None else g.clone(memory_format=torch.contiguous_format) for g in found)
+
 def grad_hook(label):
     def call(leaf):
         log.append((label, leaf.grad.detach().clone()))

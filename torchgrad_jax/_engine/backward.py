@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import errors
+from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from . import fused
@@ -20,7 +21,7 @@ from .record import apply, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import Tensor, make
-from .trace import Call
+from .trace import FRESH, PASSED, Call
 
 _task_ids = itertools.count()
 _add_jit = jax.jit(jnp.add)
@@ -95,20 +96,42 @@ def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> se
     return needed
 
 
-def _value(t: Tensor, create: bool) -> Any:
-    return t if create else read(t)
+class Buffer:
+    """A gradient on its way: the tensor, and whether its memory is free of other views.
+
+    Whether somebody else holds the tensor itself is left to Python's reference count, which here
+    means what torch's use_count means there.
+    """
+
+    __slots__ = ("fresh", "tensor")
+
+    def __init__(self, tensor: Tensor, fresh: bool) -> None:
+        self.tensor, self.fresh = tensor, fresh
 
 
-def _sum(a: Any, b: Any, create: bool) -> Any:
+def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
+    """A new tensor; recorded in a recorded pass."""
     if create:
         return apply(_add_call, (a, b))
-    return _add_jit(a, b)
+    m = a._m
+    if m is not b._m or not m.dense:
+        strides = shapes.elementwise_strides(m.shape, [(m.shape, m.strides), (m.shape, b._m.strides)])
+        m = meta(m.shape, m.dtype, m.device, strides)
+    return make(_add_jit(read(a), read(b)), m)
 
 
-def _as_tensor(v: Any, m: Meta) -> Any:
-    if v is None or isinstance(v, Tensor):
-        return v
-    return make(v, m if m.contiguous else meta(m.shape, m.dtype, m.device))
+def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
+    """Add a gradient to what a node has received so far, in place where torch would."""
+    slots = buffers.get(node)
+    if slots is None:
+        slots = buffers[node] = [None] * node.n_outputs
+    old = slots[nr]
+    if old is None:
+        slots[nr] = slot
+    elif old.fresh and not create and old.tensor._m.dense and sys.getrefcount(old.tensor) <= _UNSHARED:
+        write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
+    else:
+        slots[nr] = Buffer(_add(old.tensor, slot.tensor, create), True)
 
 
 def _walk(
@@ -118,17 +141,17 @@ def _walk(
     create = task.create
     deps = dependencies([n for n, _ in roots])
     captures: dict[Node, list[int]] = {}
-    run_set = None
+    run_set = executed = None
     if targets is not None:
         run_set = leading_to(deps, targets)
         for i, (node, _) in enumerate(targets):
             captures.setdefault(node, []).append(i)
         task.needed = run_set
-        executed = _executed(deps, run_set, captures, accumulate)
+        executed = _executed(run_set, accumulate)
     captured: list[Any] = [None] * (len(targets) if targets is not None else 0)
     buffers: dict[Node, list[Any]] = {}
     for (node, nr), g in zip(roots, grads):
-        _put(buffers, node, nr, _value(g, create), create)
+        _put(buffers, node, nr, Buffer(g, False), create)
     ready: list[tuple[int, int, Node]] = []
     count = itertools.count()
     for node in dict.fromkeys(n for n, _ in roots):
@@ -136,35 +159,39 @@ def _walk(
             heapq.heappush(ready, (_priority(node), next(count), node))
     while ready:
         node = heapq.heappop(ready)[2]
-        cts = buffers.pop(node, None) or [None] * node.n_outputs
+        slots = buffers.pop(node, None) or [None] * node.n_outputs
         task.current = node
         if node.__class__ is AccumulateGrad or node.extras is not None:
-            cts = _tensor_hooks(node, cts, create)
+            _tensor_hooks(node, slots, create)
         if node in captures:
             for i in captures[node]:
-                nr = targets[i][1]
-                captured[i] = _as_tensor(cts[nr], node.out_meta(nr))
-        if run_set is not None and node not in executed:
+                slot = slots[targets[i][1]]  # type: ignore[index]
+                if slot is not None:
+                    captured[i] = slot.tensor
+        if executed is not None and node not in executed:
             continue
         if node.__class__ is AccumulateGrad:
-            _accumulate(node, cts[0], create)
+            _accumulate(node, slots[0], create)
             continue
-        out = _evaluate(task, node, cts, create, run_set)
-        for edge, g in zip(node.edges, out):
+        out = _evaluate(task, node, slots, create, run_set)
+        slots = slot = None
+        for j, edge in enumerate(node.edges):
+            slot, out[j] = out[j], None  # handed on, so that nothing else holds the tensor
             if edge is None:
                 continue
             m, nr = edge
             if run_set is not None and m not in run_set:
                 continue
-            if g is not None:
-                _put(buffers, m, nr, g, create)
+            if slot is not None:
+                _put(buffers, m, nr, slot, create)
             deps[m] -= 1
             if deps[m] == 0:
                 heapq.heappush(ready, (_priority(m), next(count), m))
+        out = slot = None
     return captured
 
 
-def _executed(deps: Any, run_set: set[Node], captures: Any, accumulate: bool) -> set[Node]:
+def _executed(run_set: set[Node], accumulate: bool) -> set[Node]:
     """Nodes whose function runs: those with a needed successor; leaves when accumulating."""
     out = set()
     for node in run_set:
@@ -177,14 +204,6 @@ def _executed(deps: Any, run_set: set[Node], captures: Any, accumulate: bool) ->
 
 def _priority(node: Node) -> int:
     return -_LAST if node.__class__ is AccumulateGrad else -node.seq
-
-
-def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, g: Any, create: bool) -> None:
-    buffer = buffers.get(node)
-    if buffer is None:
-        buffer = buffers[node] = [None] * node.n_outputs
-    old = buffer[nr]
-    buffer[nr] = g if old is None else _sum(old, g, create)
 
 
 def _same_or_error(result: Any, before: Any, what: str) -> Any:
@@ -209,76 +228,73 @@ def _hook_name(hook: Any) -> str:
     return getattr(hook, "__name__", "<unknown>")
 
 
-def _tensor_hooks(node: Node, cts: list[Any], create: bool) -> list[Any]:
+def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
     """Tensor hooks and retain_grad, which see each output's gradient before anything else."""
+    hooks: list[Any] = []
+    retains: dict[int, Any] = {}
     if node.__class__ is AccumulateGrad:
         x = node.variable._x
-        if x is None or not x.hooks:
-            hooks = [(0, h) for h in _extra_tensor_pre(node)]
-        else:
-            hooks = [(0, x.hooks), *[(0, h) for h in _extra_tensor_pre(node)]]
-        retains: dict[int, Any] = {}
-    else:
-        ex = node.extras
-        hooks, retains = ex.tensor_pre, ex.retains
-    if not hooks and not retains:
-        return cts
-    cts = list(cts)
+        if x is not None and x.hooks:
+            hooks = [(0, x.hooks)]
+    if node.extras is not None:
+        hooks = hooks + node.extras.tensor_pre
+        retains = node.extras.retains
     for nr, group in list(hooks):
         for hook in list(group.values()):
-            g = _as_tensor(cts[nr], node.out_meta(nr))
-            if g is None:
+            slot = slots[nr]
+            if slot is None:
                 continue
-            res = hook(g)
+            res = hook(slot.tensor)
             if res is not None:
-                g = _same_or_error(res, g, _hook_name(hook))
-            cts[nr] = g
-    for nr, ref in retains.items():
-        t = ref()
-        g = _as_tensor(cts[nr], node.out_meta(nr))
-        if t is None or g is None:
+                slot.tensor = _same_or_error(res, slot.tensor, _hook_name(hook))
+                slot.fresh = False
+    for nr, ref in list(retains.items()):
+        t, slot = ref(), slots[nr]
+        if t is None or slot is None:
             continue
         if t._g is None:
-            t._g = g if create else make(read(g), g._m)
+            t._g = slot.tensor if create else _copied(slot.tensor)
         else:
-            t._g = _sum(t._g, g, True)
-    if not create:
-        cts = [read(c) if isinstance(c, Tensor) else c for c in cts]
-    return cts
+            t._g = _add(t._g, slot.tensor, create)
 
 
-def _extra_tensor_pre(node: Node) -> list[Any]:
-    return [h for _, h in node.extras.tensor_pre] if node.extras is not None else []
+_UNSHARED = 2
+"""References that `sys.getrefcount` reports for a tensor only a Buffer holds."""
 
 
-def _evaluate(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> Sequence[Any]:
+def _copied(t: Tensor) -> Tensor:
+    m = t._m
+    return make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+
+
+def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: Any) -> list[Any]:
     """Pre hooks, the node's function, post hooks; gradients aligned with `node.edges`."""
     ex = node.extras
+    cts = [None if s is None else s.tensor for s in slots]
     if ex is not None and ex.pre:
-        cts = _pre_hooks(node, cts, create)
+        cts = _pre_hooks(node, cts)
     if MODES.anomaly is not None:
         out = MODES.anomaly.evaluate(node, lambda: _function(task, node, cts, create, run_set))
     else:
         out = _function(task, node, cts, create, run_set)
     if ex is not None and ex.post:
-        out = _post_hooks(node, out, cts, create)
+        out = _post_hooks(node, out, cts)
     if not task.keep:
         node._release()
     return out
 
 
 def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> list[Any]:
+    """Run a node: one Buffer (or None) per edge."""
     if node.gp is None:
-        tensors = [_as_tensor(c, node.out_meta(k)) for k, c in enumerate(cts)]
-        out = node.backward_tensors(tensors)
-        return list(out) if create else [None if g is None else read(g) for g in out]
+        return [None if g is None else Buffer(g, False) for g in node.backward_tensors(cts)]
     gp = node.gp
     diff = gp.plan.diff
     if len(diff) == 1:
         present = (cts[diff[0]] is not None,)
     else:
         present = tuple([cts[k] is not None for k in diff])
-    if not any(present):
+    if True not in present:
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         return [None] * len(node.edges)
@@ -289,13 +305,23 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     ]  # fmt: skip
     if create:
         by_pos = _recorded(node, cts, present, wanted)
-    else:
-        args = [cts[k] for k in diff if cts[k] is not None]
-        args += unpack_arrays(node)
-        pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
-        values = gp.vjp(present, pick)(*args)
-        by_pos = dict(zip(wanted if pick is not None else range(len(values)), values))
-    return [by_pos.get(p) if e is not None else None for p, e in zip(positions, node.edges)]
+        return [Buffer(by_pos[p], True) if e is not None and p in by_pos else None for p, e in zip(positions, node.edges)]
+    given = [cts[k] for k in diff]
+    args = [g._st.array if g._al is None else read(g) for g in given if g is not None]
+    args += unpack_arrays(node)
+    pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
+    arrays = gp.vjp(present, pick)(*args)
+    told = gp.describe(tuple([None if g is None else g._m for g in given]))
+    values: list[Any] = [None] * len(gp.inputs)
+    for p, array in zip(wanted if pick is not None else range(len(arrays)), arrays):
+        m, kind, version = told[p]
+        if kind == PASSED:
+            values[p] = Buffer(given[0], True)
+            continue
+        t = make(array, m)
+        t._st.version = version
+        values[p] = Buffer(t, kind == FRESH)
+    return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, node.edges)]
 
 
 def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]) -> dict[int, Any]:
@@ -310,62 +336,57 @@ def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Seq
         leaves = [cts[k] for k, u in zip(gp.plan.diff, used) if u]
         leaves += [saved[where_in[i]] for i in ins]
         leaves += [saved[where_out[k]] for k in outs]
-        if not any(isinstance(v, Tensor) for v in leaves):
-            k = next(k for k, pr in zip(gp.plan.diff, present) if pr)
-            by_pos[p] = make(gp.vjp(present, (p,))(*[read(cts[k]) for k in gp.plan.diff if cts[k] is not None], *unpack_arrays(node))[0], _grad_meta(node, p))
-            continue
-        by_pos[p] = apply(call, leaves)
+        if any(isinstance(v, Tensor) for v in leaves):
+            by_pos[p] = apply(call, leaves)
+        else:  # a gradient that is the same whatever came in
+            arrays = [read(cts[k]) for k in gp.plan.diff if cts[k] is not None] + unpack_arrays(node)
+            by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
     return by_pos
 
 
-def _grad_meta(node: Node, p: int) -> Meta:
-    gp = node.gp
-    return gp.plan.keys[gp.inputs[p]]
+def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook on a node returned, checked against what it was given."""
+    name = _hook_name(hook)
+    res = res if isinstance(res, tuple) else (res,)
+    if len(res) != len(before):
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(res)}, but expected {len(before)})"
+        )
+    return tuple(b if r is None and b is None else _same_or_error(r, b, name) for r, b in zip(res, before))
 
 
-def _pre_hooks(node: Node, cts: list[Any], create: bool) -> list[Any]:
-    tensors = tuple(_as_tensor(c, node.out_meta(k)) for k, c in enumerate(cts))
+def _pre_hooks(node: Node, cts: list[Any]) -> list[Any]:
+    tensors = tuple(cts)
     for hook in list(node.extras.pre.values()):
         res = hook(tensors)
         if res is not None:
-            res = res if isinstance(res, tuple) else (res,)
-            if len(res) != len(tensors):
-                raise RuntimeError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(res)}, but expected {len(tensors)})")
-            tensors = tuple(b if r is None and b is None else _same_or_error(r, b, _hook_name(hook)) for r, b in zip(res, tensors))
-    return list(tensors) if create else [None if t is None else read(t) for t in tensors]
+            tensors = _replaced(hook, res, tensors)
+    return list(tensors)
 
 
-def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any], create: bool) -> list[Any]:
-    metas = [None if e is None else e[0].out_meta(e[1]) for e in node.edges]
-    outputs = tuple(None if g is None else _as_tensor(g, m if m is not None else _grad_meta(node, 0)) for g, m in zip(out, metas))
-    inputs = tuple(_as_tensor(c, node.out_meta(k)) for k, c in enumerate(cts))
+def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
+    outputs = tuple(None if b is None else b.tensor for b in out)
+    inputs = tuple(cts)
     for hook in list(node.extras.post.values()):
         res = hook(outputs, inputs)
         if res is not None:
-            res = res if isinstance(res, tuple) else (res,)
-            if len(res) != len(outputs):
-                raise RuntimeError(f"hook '{_hook_name(hook)}' has returned an incorrect number of values (got {len(res)}, but expected {len(outputs)})")
-            outputs = tuple(b if r is None else _same_or_error(r, b, _hook_name(hook)) for r, b in zip(res, outputs))
-    return list(outputs) if create else [None if t is None else read(t) for t in outputs]
+            outputs = _replaced(hook, res, outputs)
+    return [None if t is None else Buffer(t, False) for t in outputs]
 
 
-def grad_layout(m: Meta) -> Meta:
-    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
-    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)
-
-
-def _accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
+def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
     """Add a gradient to the leaf: in place unless the pass is recorded."""
     leaf = node.variable
     ex = node.extras
-    if ex is not None and ex.pre:
-        (g,) = _pre_hooks(node, [g], create)
-    if g is not None:
+    if ex is not None and ex.pre and slot is not None:
+        (g,) = _pre_hooks(node, [slot.tensor])
+        slot = Buffer(g, False)
+    if slot is not None:
         with _accumulate_lock:
-            store_grad(leaf, g, create)
+            store_grad(leaf, slot, create)
     if ex is not None and ex.post:
         for hook in list(ex.post.values()):
-            hook((), (_as_tensor(g, leaf._m),))
+            hook((), (None if slot is None else slot.tensor,))
     x = leaf._x
     if x is not None and x.post_acc:
         for hook in list(x.post_acc.values()):
@@ -373,21 +394,17 @@ def _accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
-def store_grad(leaf: Tensor, g: Any, create: bool) -> None:
-    """`leaf.grad` becomes or gains `g`, an array or (in a recorded pass) a tensor."""
-    old = leaf._g
+def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
+    """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
+    g, old = slot.tensor, leaf._g
+    want = fused.grad_layout(leaf._m)
     if create:
-        if old is None:
-            leaf._g = g
-        else:
-            leaf._g = _sum(old, g, True)
-    elif old is None:
-        leaf._g = make(g, grad_layout(leaf._m))
-    else:
+        leaf._g = g if old is None else _add(old, g, True)
+    elif old is not None:
         with no_grad():
-            write(old, _add_jit(read(old), g))
-
-
-def zeros_for(m: Meta) -> Tensor:
-    """Zeros shaped like an output."""
-    return make(jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device))
+            write(old, _add_jit(read(old), read(g)))
+    elif g._m.strides == want.strides and sys.getrefcount(g) <= _UNSHARED + 1 and g._fn is None and not g._rg:
+        leaf._g = g
+    else:
+        leaf._g = new = make(read(g), want)
+        new._st.version = 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._core import dtypes
 from .._core.meta import Meta
-from .._core.state import MODES, next_sequence_nr
+from .._core.state import FUNCTION_MODE, MODES, next_sequence_nr
 from .._ops import TABLE
 from .._ops import registry as reg
 from . import record
@@ -26,10 +26,10 @@ from .record import NUMBERS, PLAIN, apply, apply_inplace, edge_of
 from .strided import read
 from .tensor import Storage, Tensor
 from .trace import Call
-from .views import apply_view, requires_grad_of
+from .views import apply_view, fast_view, known_view, requires_grad_of
 
 _EMPTY = inspect.Parameter.empty
-_SLOTS = {"": {}}
+_MAX_VIEWS = 20_000
 NAMESPACES: dict[str, dict[str, Callable[..., Any]]] = {}
 """Public functions by namespace ("" is the top level) and name."""
 METHODS: dict[str, Callable[..., Any]] = {}
@@ -173,6 +173,7 @@ class Binding:
         self.raw: dict[Any, Call] = {}
         self.calls: dict[Any, Call] = {}
         self.result = _result_type(row)
+        self.views: dict[Any, Any] = {}
         self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
 
     def call(self, *statics: Any) -> Call:
@@ -251,12 +252,26 @@ class Binding:
         if row.check is not None:
             user_check = row.check
             check = lambda leaves: user_check(**_concrete(bound(leaves)))  # noqa: E731
-        return Call(
+        call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
             check_result=row.check_result, result=self.result, edges=_edges(promoted),
-            statics=static, geometry=geometry,
+            statics=static, geometry=geometry, grad_view=row.grad_view,
         )  # fmt: skip
+        call.grad_facts = (row.grad_follows, row.grad_version)
+        return call
+
+    def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
+        """Keep a view's geometry under its raw arguments, for the fast path."""
+        known = known_view(call, leaves[0]._m, leaves)
+        if known is None:
+            return
+        if len(self.views) >= _MAX_VIEWS:
+            self.views.clear()
+        try:
+            self.views[(leaves[0]._m, *args[1:])] = known
+        except TypeError:  # an unhashable list of dims
+            pass
 
     def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
         """Call and leaves from arguments in the row's order, whatever they are."""
@@ -507,7 +522,18 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
         space["run_operator"] = run_operator
         space.setdefault("run_inplace", run_inplace)
         space.setdefault("run_general", run_general)
-    if inplace or row.view or not _fast(b):
+    if row.view and not inplace:
+        first = names[0]
+        space.update(views=b.views, fast_view=fast_view)
+        lines += [
+            "    mode = MODES.bits",
+            f"    if mode < 2 and {first}.__class__ in plain and {first}._x is None:",
+            f"        try: known = views[{_tuple([f'{first}._m', *names[1:]])}]",
+            "        except (KeyError, TypeError): known = None",
+            f"        if known is not None: return fast_view(known, {first}, mode)",
+            f"    return {fallback}",
+        ]
+    elif inplace or row.view or not _fast(b):
         lines.append(f"    return {fallback}")
     else:
         lines += _unrolled(b, space, fallback)
@@ -575,7 +601,10 @@ def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """A view of the first argument."""
     if overridden(args):
         return override(me, b, args)
-    return apply_view(*b.general(args))
+    call, leaves = b.general(args)
+    out = apply_view(call, leaves)
+    b.remember(call, leaves, args)
+    return out
 
 
 def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
@@ -729,6 +758,9 @@ def _enter(space: dict[str, Any], name: str, fn: Any) -> None:
     space[name] = fn
 
 
+_ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
+
+
 def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition."""
     signature = inspect.signature(fn)
@@ -747,10 +779,14 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
                 if target is not None:
                     return _composite_out(public, args, kwargs, target)
         for a in args:
-            if a.__class__ not in PLAIN and overridden((a,)):
+            if a.__class__ not in _ORDINARY and (a.__class__ not in PLAIN and overridden((a,))):
                 from .overrides import handle
 
                 return handle(public, args, kwargs)
+        if MODES.bits & FUNCTION_MODE:
+            from .overrides import handle
+
+            return handle(public, args, kwargs)
         return fn(*args, **kwargs)
 
     public.__name__ = public.__qualname__ = label

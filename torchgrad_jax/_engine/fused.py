@@ -8,15 +8,19 @@ is compiled whole. Results equal the node-by-node walk: same order of nodes and 
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from .._core import shapes
+from .._core.meta import Meta, meta
 from .node import AccumulateGrad, Node
 from .strided import read, write
 from .tensor import Storage, Tensor, make
+from .trace import PASSED, VIEWED
 
 MAX_NODES = 1500
 MIN_SEEN = 2
@@ -50,42 +54,63 @@ def run(
     key = tuple(found.key)
     fn = _COMPILED.get(key)
     if fn is None:
-        h = hash(key)
-        seen = _SEEN.get(h, 0)
-        if seen < MIN_SEEN:
-            if len(_SEEN) >= _MAX_SEEN:
-                _SEEN.pop(next(iter(_SEEN)))
-            _SEEN[h] = seen + 1
+        if not _worth_compiling(key, found.nodes):
             return None
-        fn = _COMPILED[key] = _compile(found, roots, targets)
+        fn = _COMPILED[key] = _compile(found, roots, grads, targets)
+    compiled, laid = fn
     sinks = found.leaves
     olds: list[Any] = []
     if targets is None:
         for acc in sinks:
             g = acc.variable._g
             olds.append(None if g is None else read(g))
-    out = fn(found.args, olds)
+    out = compiled(found.args, olds)
     if not keep:
         for node in found.nodes:
             node.saved = None
     if targets is not None:
-        return [None if a is None else make(a, _contiguous(n.out_meta(nr))) for a, (n, nr) in zip(out, targets)]
-    from .backward import grad_layout
-
-    for acc, g in zip(sinks, out):
-        leaf = acc.variable
-        old = leaf._g
+        return [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
+    for acc, g, told in zip(sinks, out, laid):
         if g is None:
             continue
-        if old is None:
-            leaf._g = make(g, grad_layout(leaf._m))
+        leaf = acc.variable
+        if leaf._g is None:
+            leaf._g = _versioned(g, *told)
         else:
-            write(old, g)
+            write(leaf._g, g)
     return []
 
 
-def _contiguous(m: Any) -> Any:
-    return m if m.contiguous else m.like(shape=m.shape)
+def _versioned(array: Any, m: Any, version: int) -> Tensor:
+    t = make(array, m)
+    t._st.version = version
+    return t
+
+
+NODE_COST, GRAPH_COST = 12, 12
+"""Compile times of one node's kernel, and of a whole graph beyond 1 per node, in units of a node."""
+
+
+def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
+    """A structure met before is; so is one whose nodes would mostly have to be compiled anyway.
+
+    The second only once per gradient plan: a program whose graphs keep changing shape settles on
+    kernels per node instead of compiling every graph.
+    """
+    h = hash(key)
+    seen = _SEEN.get(h, 0)
+    if seen >= MIN_SEEN:
+        return True
+    if len(_SEEN) >= _MAX_SEEN:
+        _SEEN.pop(next(iter(_SEEN)))
+    _SEEN[h] = seen + 1
+    plans = {n.gp for n in nodes}
+    fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
+    if len(fresh) < 3 or NODE_COST * len(fresh) < GRAPH_COST + len(nodes):
+        return False
+    for gp in plans:
+        gp.fused += 1
+    return True
 
 
 def _structure(
@@ -193,8 +218,11 @@ def _structure(
     return found
 
 
-def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], targets: Any) -> Any:
-    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients``."""
+def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Any) -> Any:
+    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients``.
+
+    With it come meta and version of each result, as the node-by-node walk would leave them.
+    """
     nodes, n_args = found.nodes, len(roots)
     ids: dict[Node, int] = {}
     order: list[tuple[Any, list[int], list[tuple[int, int, int]], int]] = []
@@ -258,4 +286,75 @@ def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], targets: Any)
             out.append(g if old is None else old if g is None else jnp.add(old, g))
         return out
 
-    return jax.jit(backward_pass)
+    return jax.jit(backward_pass), _layouts(order, root_at, grads, sizes, sinks, found.leaves, wanted_at)
+
+
+class _Mock:
+    """Stands for a gradient tensor in the rehearsal of a pass."""
+
+    __slots__ = ("meta", "version")
+
+    def __init__(self, m: Meta, version: int = 0) -> None:
+        self.meta, self.version = m, version
+
+
+def _layouts(
+    order: Any, root_at: Any, grads: Sequence[Tensor], sizes: dict[int, int], sinks: Sequence[int],
+    leaves: Sequence[AccumulateGrad], wanted_at: Any,
+) -> list[Any]:  # fmt: skip
+    """Rehearse the walk on metas alone: who shares what decides layouts and versions."""
+    held = [_Mock(g._m) for g in grads]  # the caller's references
+    buffers: dict[int, list[Any]] = {}
+
+    def put(i: int, nr: int, made: list[Any]) -> None:
+        slots = buffers.setdefault(i, [None] * sizes[i])
+        old = slots[nr]
+        if old is None:
+            slots[nr] = made
+        elif old[1] and old[0].meta.dense and sys.getrefcount(old[0]) <= 2:
+            old[0].version += 1
+        else:
+            a, b = old[0].meta, made[0].meta
+            m = a
+            if a is not b or not a.dense:
+                strides = shapes.elementwise_strides(a.shape, [(a.shape, a.strides), (a.shape, b.strides)])
+                m = meta(a.shape, a.dtype, a.device, strides)
+            slots[nr] = [_Mock(m), True]
+
+    for (i, nr), mock in zip(root_at, held):
+        put(i, nr, [mock, False])
+    del mock
+    for gp, _, edges, i in order:
+        slots = buffers.get(i) if wanted_at is not None else buffers.pop(i, None)
+        if slots is None or not edges:
+            continue
+        cts = [slots[k] for k in gp.plan.diff]
+        if all(c is None for c in cts):
+            continue
+        told = gp.describe(tuple([None if c is None else c[0].meta for c in cts]))
+        made: list[Any] = []
+        for p, m, nr in edges:
+            described, kind, version = told[p]
+            made.append((m, nr, [cts[0][0] if kind == PASSED else _Mock(described, version), kind != VIEWED]))
+        slots = cts = None
+        while made:
+            put(*made.pop(0))
+    if wanted_at is not None:
+        picked = [buffers[i][nr] if i is not None and i in buffers else None for i, nr in wanted_at]
+        return [None if slot is None else (slot[0].meta, slot[0].version) for slot in picked]
+    out = []
+    for i, acc in zip(sinks, leaves):
+        want = grad_layout(acc.variable._m)
+        if i not in buffers:
+            out.append((want, 0))
+            continue
+        mock = buffers.pop(i)[0][0]
+        stolen = mock.meta.strides == want.strides and sys.getrefcount(mock) <= 2
+        out.append((want, mock.version if stolen else 1))
+        del mock
+    return out
+
+
+def grad_layout(m: Meta) -> Meta:
+    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
+    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)

@@ -210,9 +210,10 @@ class InplaceCall(Call):
             inner.name, inner.run, node_name=inner.node_name, argnames=inner.argnames,
             promote=inner.promote, promoted=inner.promoted, nondiff=inner.nondiff, grad=inner.grad,
             layout=inner.layout, check=inner.check, check_result=inner.check_result,
-            edges=inner.edges, statics=inner.statics,
+            edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
         )  # fmt: skip
         self.inner = inner
+        self.grad_facts = inner.grad_facts
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)

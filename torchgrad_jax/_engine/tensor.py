@@ -51,19 +51,16 @@ class Alias:
     the tensor's grad_fn was last brought up to date with the base.
     """
 
-    __slots__ = ("array", "base", "conj", "creation", "neg", "offset", "replay", "seen", "stamp", "strided")
+    __slots__ = ("array", "base", "conj", "creation", "neg", "offset", "replay", "seen", "stamp")
 
-    def __init__(self, offset: int, base: Any, creation: int, seen: int, strided: bool = True) -> None:
+    def __init__(self, offset: int, base: Any, creation: int, seen: int) -> None:
         self.offset = offset
         self.base = base
         self.creation = creation
         self.seen = seen
-        self.strided = strided
-        self.conj = False
-        self.neg = False
-        self.array = None
+        self.conj = self.neg = False
+        self.array = self.replay = None
         self.stamp = -1
-        self.replay = None
 
 
 CREATED_DEFAULT, CREATED_NO_GRAD, CREATED_MULTI, CREATED_INFERENCE, CREATED_CUSTOM = range(5)

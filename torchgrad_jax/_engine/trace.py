@@ -39,7 +39,7 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "argnames", "check", "check_result", "edges", "geometry", "grad", "layout",
+        "__weakref__", "argnames", "check", "check_result", "edges", "geometry", "grad", "grad_facts", "grad_view", "layout",
         "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
     )  # fmt: skip
 
@@ -49,8 +49,10 @@ class Call:
         promoted: frozenset[int] = frozenset(), nondiff: tuple[int, ...] = (),
         grad: Grad = Grad.YES, layout: Any = Layout.CONTIGUOUS, check: Any = None,
         check_result: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
-        geometry: Any = None,
+        geometry: Any = None, grad_view: Any = None,
     ) -> None:  # fmt: skip
+        self.grad_view = grad_view
+        self.grad_facts = (False, 0)
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
         self.layout, self.check, self.check_result = layout, check, check_result
@@ -138,10 +140,11 @@ class Plan:
 
         fn.__name__ = fn.__qualname__ = call.name
         self.fn = fn
-        self.fwd = jax.jit(fn)
+        avals = [aval(keys[i]) for i in present]
+        jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        self.fwd = _forwarding(jaxpr.jaxpr) or jax.jit(fn)
         if any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
-        out = jax.eval_shape(fn, *[aval(keys[i]) for i in present])
         self.single = not isinstance(out, tuple | list)
         outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
@@ -208,12 +211,24 @@ class ViewPlan(Plan):
         self._set_diff()
 
 
+def _forwarding(jaxpr: Any) -> Callable[..., Any] | None:
+    """For a function that only passes inputs on (arrays are immutable): that, without a kernel."""
+    if jaxpr.eqns or len(jaxpr.outvars) != 1 or jaxpr.outvars[0] not in jaxpr.invars:
+        return None
+    at = jaxpr.invars.index(jaxpr.outvars[0])
+    return lambda *xs: xs[at]
+
+
 def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
     """Wrap a forward whose 0-dim CPU operands join tensors on another device."""
     from .._core.devices import to_jax
 
     target = to_jax(dev)
     return lambda *xs: fwd(*[jax.device_put(x, target) if isinstance(x, jax.Array) else x for x in xs])
+
+
+FRESH, VIEWED, PASSED = range(3)
+"""Whose memory a gradient is: its own, the incoming gradient's seen otherwise, or that very tensor."""
 
 
 # --- jaxprs as a flat list of steps -------------------------------------------------------------
@@ -309,7 +324,7 @@ class GradPlan:
     it is whatever inputs and outputs the gradients still depend on.
     """
 
-    __slots__ = ("_steps", "calls", "cuts", "edge_grads", "edge_pick", "edge_leaves", "grad_refs", "inputs", "jvps", "mask",
+    __slots__ = ("_steps", "calls", "cuts", "described", "edge_grads", "fused", "edge_pick", "edge_leaves", "grad_refs", "inputs", "jvps", "mask",
                  "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in", "saved_out",
                  "slices", "vjps")  # fmt: skip
 
@@ -326,6 +341,8 @@ class GradPlan:
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.slices: dict[Any, Any] = {}
+        self.described: dict[Any, Any] = {}
+        self.fused = 0
         self._derive()
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
         self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
@@ -412,6 +429,53 @@ class GradPlan:
             found = self.vjps[present, wanted] = jax.jit(run)
         return found
 
+    def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
+        """How torch would lay out each gradient: (meta, FRESH, VIEWED or PASSED, its version).
+
+        A gradient that views the incoming one may not be accumulated into in place; one that is
+        the incoming one passed on is the same object, shared by all it is passed to.
+        """
+        found = self.described.get(cts)
+        if found is None:
+            found = self.described[cts] = tuple(self._describe(p, cts) for p in range(len(self.inputs)))
+        return found
+
+    def _describe(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
+        call = self.plan.call
+        key = self.plan.keys[self.inputs[p]]
+        assert isinstance(key, Meta)
+        plain = meta(key.shape, key.dtype, key.device)
+        ct = cts[0]
+        follows, version = call.grad_facts
+        if follows and key.dense:
+            return key, FRESH, version
+        if ct is None or len(cts) != 1 or version:
+            return plain, FRESH, version
+        if call.grad_view is not None:
+            strides = call.grad_view(ct, key, **call.statics)
+            if strides is not None:
+                return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
+        if call.geometry is None and self._passes(p) and ct.shape == key.shape:
+            return ct, PASSED, 0
+        if call.geometry is not None and key.numel == ct.numel:
+            strides = shapes.view_strides(ct.shape, ct.strides, key.shape)
+            if strides is None:
+                return plain, FRESH, 0
+            return meta(key.shape, key.dtype, key.device, strides), VIEWED, 0
+        if call.layout is Layout.ELEMENTWISE and ct.shape == key.shape and key.ndim > 1:
+            kept = [self.plan.keys[i] for i in self.saved_in] + [self.plan.outs[k] for k in self.saved_out]
+            operands = [(m.shape, m.strides) for m in [ct, *kept] if isinstance(m, Meta)]
+            strides = shapes.elementwise_strides(key.shape, operands)
+            return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
+        if call.layout is Layout.PRESERVE and ct.shape == key.shape:
+            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, 0
+        return plain, FRESH, 0
+
+    def _passes(self, p: int) -> bool:
+        ref = self.grad_refs[p]
+        base = len(self.plan.present)
+        return not isinstance(ref, _Const) and base <= ref < self._steps.n_in
+
     def call(self, which: int, present: tuple[bool, ...]) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
         """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
         key = (which, present)
@@ -445,6 +509,9 @@ class MissingGradPlan(GradPlan):
 
         self.node_class = node_class("NotImplemented")
         self.saved_in = self.saved_out = ()
+
+    def _passes(self, p: int) -> bool:
+        return False
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say which op has no derivative."""

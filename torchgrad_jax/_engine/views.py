@@ -14,7 +14,7 @@ from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
 from . import strided
-from .node import Node, node_class
+from .node import Node, accumulator, node_class
 from .tensor import (
     CREATED_CUSTOM,
     CREATED_DEFAULT,
@@ -26,7 +26,7 @@ from .tensor import (
     alias_of,
     extras,
 )
-from .trace import Call, Plan, ViewPlan
+from .trace import FRESH, Call, Plan, ViewPlan
 
 _CREATION_NAME = {
     CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
@@ -103,6 +103,57 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     return tuple(outs) if multi else outs[0]
 
 
+def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What `fast_view` needs to make this view again, when it is an ordinary single one."""
+    found = call.geometry(m, leaves)
+    if isinstance(found, list) or found.dtype is not None or found.conj or found.neg:
+        return None
+    return meta(found.shape, m.dtype, m.device, found.strides), found.offset, call, tuple(leaves[1:])
+
+
+def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
+    """`apply_view` for a view made before from the same meta, with no rare mode on (mode 0 or 1)."""
+    m, offset, call, tail = known
+    al = src._al
+    t = object.__new__(Tensor)
+    t._st = src._st
+    t._vc = vc = src._vc
+    t._m = m
+    t._onr = 0
+    t._g = t._acc = t._x = None
+    if al is None:
+        t._al = alias = Alias(offset, src, CREATED_DEFAULT if mode else CREATED_NO_GRAD, vc.version)
+        requires = src._rg
+    else:
+        base = al.base
+        creation = CREATED_DEFAULT if mode else CREATED_NO_GRAD
+        if base is None:
+            base = src
+        elif mode:
+            creation = al.creation
+        t._al = alias = Alias(al.offset + offset, base, creation, vc.version)
+        alias.conj, alias.neg = al.conj, al.neg
+        requires = src._rg or requires_grad_of(src)
+    if mode and requires and m.dtype.category >= 2:
+        keys = (src._m, *[v.__class__ for v in tail])
+        plan = call.plans.get(keys)
+        if plan is None:
+            plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+        gp = plan.grads.get(1) or plan.grad_plan(1)
+        n = object.__new__(gp.node_class)
+        n.gp = gp
+        fn = src._fn if al is None else grad_fn_of(src)
+        n.edges = ((fn, src._onr) if fn is not None else (accumulator(src), 0),)
+        n.saved, n.vers = gp.save(src, *tail)
+        n.seq = next_sequence_nr()
+        n.extras = None
+        t._fn, t._rg = n, True
+        alias.replay = gp.name
+    else:
+        t._fn, t._rg = None, False
+    return t
+
+
 def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
     src = leaves[0]
     if mode & INFERENCE or (src._x is not None and src._x.inference):
@@ -175,7 +226,9 @@ def _as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) -
     def run(leaves: Sequence[Any]) -> Any:
         return strided.view_from(strided.to_flat(leaves[0], base), view, leaves[1], conj, neg)
 
-    return Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
+    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
+    call.grad_facts = (False, 1)
+    return call
 
 
 def _relative(base: Tensor, t: Tensor) -> int:
@@ -300,6 +353,16 @@ class CopySlicesPlan:
         self.saved_out = inner.saved_out
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
+        self.fused = 0
+
+    def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
+        """Layouts of the gradients: the base's was copied and then written to once."""
+        piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
+        rest = list(self.inner.describe((piece,)))
+        if self.has_self:
+            rest.pop(0)
+        b = self.base
+        return ((b if b.dense else meta(b.shape, b.dtype, b.device)), FRESH, 2), *rest
 
     def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None) -> list[Any]:
         """Gradients of the base and of the write's other inputs."""

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
+from .._core.state import GRAD, MODES
 from .._engine.bind import ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
+from .._engine.views import requires_grad_of
 from .shape import slice_along
 
 
@@ -20,6 +22,11 @@ def _as_int(value: Any) -> int | None:
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
     """A list, array or tensor used as an index."""
+    if value.__class__ in (int, float, bool) and not (MODES.bits & GRAD and requires_grad_of(self)):
+        out, indices = parse(self, index)
+        if not indices:
+            ops.fill_value_(out, value)  # no tensor is made for a plain number
+            return
     if not isinstance(value, Tensor):
         from .create import tensor
 
@@ -194,6 +201,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
+    if value.__class__ in (int, float, bool) and not (MODES.bits & GRAD and requires_grad_of(self)):
+        out, indices = parse(self, index)
+        if not indices:
+            ops.fill_value_(out, value)  # no tensor is made for a plain number
+            return
     if not isinstance(value, Tensor):
         from .create import tensor
 
@@ -236,7 +248,4 @@ def copy_to(out: Tensor, value: Tensor) -> None:
         value = ops.view(value, shape[extra:])
     if value._m.ndim == 0 and value._m.device is not out._m.device:
         value = ops._to_copy(value, value._m.dtype)
-    if value._m.ndim == 0 and value._fn is None and not value._rg:
-        ops.fill_tensor_(out, value) if False else ops.copy_(out, value)
-        return
     ops.copy_(out, value)

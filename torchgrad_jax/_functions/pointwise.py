@@ -29,6 +29,10 @@ def _number(value: Any) -> Any:
         return None
 
 
+def _leaf(value: Any) -> Any:
+    return value if isinstance(value, Tensor) else _number(value)
+
+
 def _whole(e: Any) -> Any:
     return int(e) if e == int(e) else e
 
@@ -80,7 +84,7 @@ def _pow_operator(self: Tensor, other: Any) -> Any:
 
 @composite(name="__rpow__", function=False, method=False, operator="__rpow__")
 def _rpow_operator(self: Tensor, other: Any) -> Any:
-    return ops.pow_tensor(_number(other), self) if _operand(other) else NotImplemented
+    return ops.pow_tensor(_leaf(other), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__ipow__", function=False, method=False, operator="__ipow__")
@@ -148,6 +152,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return ops.div_mode(input, other, rounding_mode)
 
 
+@composite(name="__rdiv__", function=False, method=False, operator="__rdiv__")
 @composite(name="__rtruediv__", function=False, method=False, operator="__rtruediv__")
 def _rtruediv_operator(self: Tensor, other: Any) -> Any:
     return ops.mul(ops.reciprocal(self), other) if _operand(other) else NotImplemented
@@ -155,22 +160,22 @@ def _rtruediv_operator(self: Tensor, other: Any) -> Any:
 
 @composite(name="__rfloordiv__", function=False, method=False, operator="__rfloordiv__")
 def _rfloordiv_operator(self: Tensor, other: Any) -> Any:
-    return ops.floor_divide(_number(other), self) if _operand(other) else NotImplemented
+    return ops.floor_divide(_leaf(other), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rmod__", function=False, method=False, operator="__rmod__")
 def _rmod_operator(self: Tensor, other: Any) -> Any:
-    return ops.remainder(_number(other), self) if _operand(other) else NotImplemented
+    return ops.remainder(_leaf(other), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rlshift__", function=False, method=False, operator="__rlshift__")
 def _rlshift_operator(self: Tensor, other: Any) -> Any:
-    return ops.bitwise_left_shift(_number(other), self) if _operand(other) else NotImplemented
+    return ops.bitwise_left_shift(_leaf(other), self) if _operand(other) else NotImplemented
 
 
 @composite(name="__rrshift__", function=False, method=False, operator="__rrshift__")
 def _rrshift_operator(self: Tensor, other: Any) -> Any:
-    return ops.bitwise_right_shift(_number(other), self) if _operand(other) else NotImplemented
+    return ops.bitwise_right_shift(_leaf(other), self) if _operand(other) else NotImplemented
 
 
 # --- signs and special functions ----------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 from .._core import dtypes, shapes
 from .._engine.bind import NAMESPACES, as_int, composite, ops
 from .._engine.tensor import Tensor
+from .pointwise import div
 from .shape import slice_along
 
 # --- max, min and medians: whole tensor, along a dimension, or elementwise ------------------------
@@ -117,7 +118,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
             f"{dtypes.scalar_type_name(input._m.dtype)}"
         )
     count = ops.sum(ops.eq(input, input), dim, keepdim)  # NaN alone differs from itself
-    return ops.div(ops.nansum(input, dim, keepdim, dtype=dtype), count)
+    return div(ops.nansum(input, dim, keepdim, dtype=dtype), count)
 
 
 # --- norms ----------------------------------------------------------------------------------------
@@ -236,27 +237,16 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 # --- quantiles ------------------------------------------------------------------------------------
 
 
-def _quantile(input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Tensor:
-    axis = None if dim is None else shapes.wrap_dim(dim, input._m.ndim)
-    out = ops.quantile_kept(input, q, axis, interpolation, ignore_nan)
-    many = isinstance(q, Tensor) and q._m.ndim
-    if keepdim or out._m.ndim == (1 if many else 0):
-        return out
-    if axis is not None:
-        return ops.squeeze_dim(out, (axis + 1 if many else axis,))
-    return ops.squeeze_dims(out, tuple(range(1 if many else 0, out._m.ndim)))
-
-
 @composite(out=True)
 def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """Quantiles of all elements or along a dimension."""
-    return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=False)
+    return ops.quantile_along(input, q, dim, keepdim, interpolation, False)
 
 
 @composite(out=True)
 def nanquantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """Quantiles of what is not NaN."""
-    return _quantile(input, q, dim, keepdim, interpolation, ignore_nan=True)
+    return ops.quantile_along(input, q, dim, keepdim, interpolation, True)
 
 
 # --- differences and integrals --------------------------------------------------------------------
@@ -284,14 +274,12 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     out = ops.cat(parts, axis) if len(parts) > 1 else input
     if n == 0:
         return ops.clone(out)
-    for _ in range(builtin_min(n, out._m.shape[axis])):
+    for _ in range(n):
+        if not out._m.shape[axis]:
+            break
         low, high = _ends(out, axis)
         out = ops.logical_xor(high, low) if out._m.dtype is dtypes.bool_ else ops.sub(high, low)
     return out
-
-
-def builtin_min(a: int, b: int) -> int:
-    return a if a < b else b
 
 
 def _check_joined(input: Tensor, extra: Tensor, axis: int) -> None:
@@ -339,9 +327,9 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
         return ops.sum(y, (axis,))
     low, high = _ends(y, axis)
     if x is None:
-        return ops.mul(ops.sum(ops.add(high, low), (axis,)), (1.0 if dx is None else dx) / 2.0)
+        return ops.mul_number(ops.sum(ops.add(high, low), (axis,)), float(1.0 if dx is None else dx) / 2.0)
     area = ops.mul(_steps(y, x, axis, "trapezoid"), ops.add(high, low))
-    return ops.div(ops.sum(area, (axis,)), 2.0)
+    return ops.div_number(ops.sum(area, (axis,)), 2.0)
 
 
 @composite(method=False)
@@ -353,6 +341,6 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
     axis = shapes.wrap_dim(dim, y._m.ndim)
     low, high = _ends(y, axis)
     if x is None:
-        return ops.cumsum(ops.mul(ops.add(high, low), (1.0 if dx is None else dx) / 2.0), axis)
+        return ops.cumsum(ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis)
     steps = _steps(y, x, axis, "cumulative_trapezoid")
-    return ops.cumsum(ops.div(ops.mul(steps, ops.add(high, low)), 2.0), axis)
+    return ops.cumsum(ops.div_number(ops.mul(steps, ops.add(high, low)), 2.0), axis)

@@ -9,14 +9,19 @@ import numpy as np
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta, View
-from .._engine.bind import as_int, as_ints, composite, ops, size_argument
+from .._engine.bind import as_int, as_ints, composite, ops
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view, requires_grad_of
 
 
 def _sizes(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
-    flat = size_argument(given, {}, what)
+    flat = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
+    for v in flat:
+        if v.__class__ is not int:
+            break
+    else:
+        return tuple(flat)
     out = as_ints(flat)
     if out is None:
         bad = next((v for v in flat if as_int(v) is None), flat)

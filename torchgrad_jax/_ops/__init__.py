@@ -6,8 +6,8 @@ import importlib.util
 from .registry import TABLE as TABLE
 
 FAMILIES = (
-    "shape", "pointwise", "compare", "activation", "loss", "reduce", "scan", "sort", "index",
-    "matmul", "linalg", "fft", "conv", "pool", "norm", "attention", "vision", "special",
+    "shape", "pointwise", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort", "index", "scatter", "embedding",
+    "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm", "attention", "vision", "special",
 )  # fmt: skip
 
 for _family in FAMILIES:

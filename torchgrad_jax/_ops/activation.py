@@ -13,7 +13,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, refuse, scalar_name, widen
+from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .helpers import broadcast
 from .registry import NONE, Array, Layout, op
 
@@ -41,7 +41,7 @@ def _relu(x: Array) -> Array:
 def _relu_jvp(primals: Any, tangents: Any) -> Any:
     """Through the result, which is what torch saves; slope 0 at 0, and 1 for nan."""
     y = _relu(*primals)
-    return y, jnp.where(y <= 0, 0, tangents[0])
+    return y, where(y <= 0, 0, tangents[0])
 
 
 @op(layout=Layout.ELEMENTWISE, inplace=True, out=False)
@@ -62,7 +62,7 @@ def _gate(name: str) -> Callable[..., Any]:
 
         def jvp(a: Any, b: Any, primals: Any, tangents: Any) -> Any:
             (x,), (t,) = primals, tangents
-            return ruled(x, a, b), jnp.where(stops(x, a, b), 0, t)
+            return ruled(x, a, b), where(stops(x, a, b), 0, t)
 
         ruled.defjvp(jvp)
         ruled.__name__ = name
@@ -76,14 +76,14 @@ _hardtanh = _gate("hardtanh")(
     lambda x, low, high: (x <= low) | (x >= high),
 )
 _threshold = _gate("threshold")(
-    lambda x, at, value: jnp.where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
+    lambda x, at, value: where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
 )
 _hardshrink = _gate("hardshrink")(
-    lambda x, lambd, _: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
+    lambda x, lambd, _: where((x >= -lambd) & (x <= lambd), 0, x),
     lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
 )
 _softshrink = _gate("softshrink")(
-    lambda x, lambd, _: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)),
     lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
 )
 
@@ -130,7 +130,7 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
 
 
 def _leaky(x: Array, slope: Any) -> Array:
-    return jnp.where(x > 0, x, x * slope)
+    return where(x > 0, x, x * slope)
 
 
 @_hidden()
@@ -144,7 +144,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
 def _prelu_kernel(input: Array, weight: Array) -> Array:
     _float_only(input, "prelu_cpu")
     x, w = broadcast(input, weight)
-    return jnp.where(x > 0, x, w * x)
+    return where(x > 0, x, w * x)
 
 
 @_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0")
@@ -152,7 +152,7 @@ def _rrelu_with_noise(input: Array, noise: Array | None, lower: float, upper: fl
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
-    return jnp.where(input <= 0, input * lax.stop_gradient(noise), input)
+    return where(input <= 0, input * lax.stop_gradient(noise), input)
 
 
 @_hidden()
@@ -170,7 +170,7 @@ def _hardsigmoid(x: Array) -> Array:
 @_hardsigmoid.defjvp
 def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _hardsigmoid(x), jnp.where((x > -3) & (x < 3), t * (1 / 6), 0)
+    return _hardsigmoid(x), where((x > -3) & (x < 3), t * (1 / 6), 0)
 
 
 @_hidden()
@@ -188,7 +188,7 @@ def _hardswish(x: Array) -> Array:
 @_hardswish.defjvp
 def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _hardswish(x), t * jnp.where(x <= -3, 0, jnp.where(x < 3, x / 3 + 0.5, 1))
+    return _hardswish(x), t * where(x <= -3, 0, where(x < 3, x / 3 + 0.5, 1))
 
 
 # --- exponential units --------------------------------------------------------------------------
@@ -196,16 +196,16 @@ def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
 def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    below = jnp.where(x <= 0, x, 0)  # keeps exp of large numbers out of the derivative
-    return jnp.where(x <= 0, lax.expm1(below * input_scale) * (alpha * scale), x * scale)
+    below = where(x <= 0, x, 0)  # keeps exp of large numbers out of the derivative
+    return where(x <= 0, lax.expm1(below * input_scale) * (alpha * scale), x * scale)
 
 
 @_elu.defjvp
 def _elu_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    below = jnp.where(x < 0, x, 0)
+    below = where(x < 0, x, 0)
     steep = lax.exp(below * input_scale) * (alpha * scale * input_scale)
-    return _elu(x, alpha, scale, input_scale), t * jnp.where(x <= 0, steep, scale)
+    return _elu(x, alpha, scale, input_scale), t * where(x <= 0, steep, scale)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
@@ -216,7 +216,7 @@ def _elu_by_result(x: Array, alpha: float, scale: float, input_scale: float) -> 
 @_elu_by_result.defjvp
 def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
     y = _elu_by_result(*primals, alpha, scale, input_scale)
-    slope = jnp.where(y <= 0, (y + alpha * scale) * input_scale, scale)
+    slope = where(y <= 0, (y + alpha * scale) * input_scale, scale)
     return y, tangents[0] * slope
 
 
@@ -265,7 +265,7 @@ def _leaky_by_result(x: Array, slope: float) -> Array:
 @_leaky_by_result.defjvp
 def _leaky_by_result_jvp(slope: float, primals: Any, tangents: Any) -> Any:
     y = _leaky_by_result(*primals, slope)
-    return y, tangents[0] * jnp.where(y > 0, jnp.ones_like(y), slope)
+    return y, tangents[0] * where(y > 0, jnp.ones_like(y), slope)
 
 
 @_hidden(name="leaky_relu_inplace", node="LeakyReluBackward1")
@@ -329,7 +329,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     def body(x: Array) -> Array:
         z = x * beta
         past = z > threshold
-        return jnp.where(past, x, lax.log1p(lax.exp(jnp.where(past, 0, z))) / beta)
+        return where(past, x, lax.log1p(lax.exp(where(past, 0, z))) / beta)
 
     return half_as_float(body)(input)
 
@@ -391,17 +391,17 @@ def glu(input: Array, dim: int = -1) -> Array:
 # --- softmax ------------------------------------------------------------------------------------
 
 
-def _sum(x: Array, dim: int) -> Array:
+def _sum(x: Array, dim: Any) -> Array:
     return jnp.sum(x, axis=dim, keepdims=True)
 
 
-def _shifted(x: Array, dim: int) -> Array:
+def _shifted(x: Array, dim: Any) -> Array:
     """The input less its largest value; the shift carries no gradient."""
     return x - lax.stop_gradient(jnp.max(x, axis=dim, keepdims=True))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _softmax(x: Array, dim: int) -> Array:
+def _softmax(x: Array, dim: Any) -> Array:
     def body(x: Array) -> Array:
         e = lax.exp(_shifted(x, dim))
         return e / _sum(e, dim)
@@ -418,7 +418,7 @@ def _softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _log_softmax(x: Array, dim: int) -> Array:
+def _log_softmax(x: Array, dim: Any) -> Array:
     def body(x: Array) -> Array:
         z = _shifted(x, dim)
         return z - lax.log(_sum(lax.exp(z), dim))
@@ -434,13 +434,13 @@ def _log_softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
     return y, (wt - _sum(lax.exp(wy) * wt, dim)).astype(y.dtype)
 
 
-def _along(fn: Callable[[Array, int], Array], name: str, x: Array, dim: int) -> Array:
+def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> Array:
     axis = shapes.wrap_dim(dim, x.ndim)
     last = axis == max(x.ndim - 1, 0)
     refuse(x, f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl", *_NOT_FLOAT)
     if not x.size:
         return x
-    return fn(x, axis) if x.ndim else fn(x.reshape(1), 0).reshape(())
+    return fn(x, axis if x.ndim else ())  # a scalar is a sum of one term
 
 
 _rows = functools.partial(op, function=False, method=False, out=False)

@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
 from .._core.kernels import category, cpp_name, refuse, scalar_name
+from .._core.kernels import where as choose
 from .helpers import broadcast
 from .registry import (
     COMMON,
@@ -132,7 +133,7 @@ def _heaviside(x: Array, values: Array) -> Array:
     if x.dtype != values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     zero = jnp.zeros_like(x)
-    return jnp.where(x == zero, values, (x > zero).astype(x.dtype))
+    return choose(x == zero, values, (x > zero).astype(x.dtype))
 
 
 @_elementwise(inplace=True, grad=Grad.MISSING)
@@ -151,8 +152,8 @@ def _real_only(x: Array, name: str) -> None:
 
 def _share(x: Array, y: Array, tx: Array, ty: Array, loses: Array, wins: Array) -> Array:
     """torch: equal values share the gradient, and one beside a nan gets all of its own."""
-    half = jnp.where(x == y, jnp.asarray(0.5, tx.dtype), jnp.ones_like(tx))
-    return jnp.where(loses, 0, half * tx) + jnp.where(wins, 0, half * ty)
+    half = choose(x == y, jnp.asarray(0.5, tx.dtype), jnp.ones_like(tx))
+    return choose(loses, 0, half * tx) + choose(wins, 0, half * ty)
 
 
 def _maximum(x: Array, y: Array) -> Array:
@@ -186,8 +187,8 @@ def _takes_fmin(x: Array, y: Array) -> Array:
 _pair = functools.partial(binary, scalar=False, inplace=False)
 _pair("maximum", _maximum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y))
 _pair("minimum", _minimum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y))
-_pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: jnp.where(_takes_fmax(x, y), tx, ty))
-_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: jnp.where(_takes_fmin(x, y), tx, ty))
+_pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty))
+_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
 
 @jax.custom_jvp
@@ -200,9 +201,9 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
     """torch: the input's slope is 1 on both edges; a limit's is 1 only where it is strictly in force."""
     (x, low, high), (tx, tlow, thigh) = primals, tangents
     out = _clamp(x, low, high)
-    t = jnp.where((x >= low) & (x <= high), tx, 0)
-    t += jnp.where((low < high) & (x < low), tlow, 0)
-    return out, t + jnp.where((high < low) | (x > high), thigh, 0)
+    t = choose((x >= low) & (x <= high), tx, 0)
+    t += choose((low < high) & (x < low), tlow, 0)
+    return out, t + choose((high < low) | (x > high), thigh, 0)
 
 
 @jax.custom_jvp
@@ -213,7 +214,7 @@ def _clamp_low(x: Array, low: Array) -> Array:
 @_clamp_low.defjvp
 def _clamp_low_jvp(primals: Any, tangents: Any) -> Any:
     (x, low), (tx, tlow) = primals, tangents
-    return _clamp_low(x, low), jnp.where(x >= low, tx, 0) + jnp.where(x < low, tlow, 0)
+    return _clamp_low(x, low), choose(x >= low, tx, 0) + choose(x < low, tlow, 0)
 
 
 @jax.custom_jvp
@@ -224,7 +225,7 @@ def _clamp_high(x: Array, high: Array) -> Array:
 @_clamp_high.defjvp
 def _clamp_high_jvp(primals: Any, tangents: Any) -> Any:
     (x, high), (tx, thigh) = primals, tangents
-    return _clamp_high(x, high), jnp.where(x <= high, tx, 0) + jnp.where(x > high, thigh, 0)
+    return _clamp_high(x, high), choose(x <= high, tx, 0) + choose(x > high, thigh, 0)
 
 
 def _clamp_any(input: Array, low: Any, high: Any) -> Array:

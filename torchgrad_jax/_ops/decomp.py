@@ -132,35 +132,37 @@ def _leading_minor(a: Array, good: Array) -> Array:
     return jnp.where(good, none, lax.cond(jnp.all(good), lambda _: none, search, 0))
 
 
-@jax.custom_jvp
-def _cholesky(a: Array) -> tuple[Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _cholesky(a: Array, upper: bool) -> tuple[Array, Array]:
     if 0 in a.shape:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
+    a = _h(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
     good = ~jnp.any(jnp.isnan(jnp.real(_diagonal(low))), -1)
-    return low, _leading_minor(a, good)
+    return (_h(low) if upper else low), _leading_minor(a, good)
 
 
 @_cholesky.defjvp
-def _cholesky_jvp(primals: Any, tangents: Any) -> Any:
+def _cholesky_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
     # dL = L phi(L^-1 dA L^-H), phi the lower half. torch treats any change of A as a Hermitian one,
     # off the diagonal; on it, where that is moot for Hermitian dA, it conjugates
-    low, info = _cholesky(*primals)
-    (t,) = tangents
+    factor, info = _cholesky(*primals, upper)
+    low, t = (_h(x) if upper else x for x in (factor, *tangents))
     x = _triangular(low, _triangular(low, t, lower=True), lower=True, trans=True, left=False)
     phi = (jnp.tril(x + _h(x)) - x * _eye(x.shape[-1], x)) * 0.5
-    return (low, info), (_product(low, phi), _no_tangent(info))
+    t_low = _product(low, phi)
+    return (factor, info), (_h(t_low) if upper else t_low, _no_tangent(info))
 
 
 def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
     require_inexact(what, a, half=True)
     require_square(what, a)
     require_supported("cholesky_cpu", a)
-    factor, info = _cholesky(_h(a) if upper else a)
-    return (_h(factor) if upper else factor), info
+    return _cholesky(a, upper)
 
 
-@op(namespace="linalg", method=False, returns=("L", "info"), nondiff=(1,), layout=column_major)
+@op(namespace="linalg", method=False, function=False, returns_name="linalg_cholesky_ex",
+    returns=("L", "info"), nondiff=(1,), layout=column_major)
 def linalg_cholesky_ex(
     input: Array, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Array, Array]:
@@ -363,7 +365,7 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
     return (q, r), (t_q, t_r)
 
 
-@op(namespace="linalg", method=False, returns=("Q", "R"), layout=column_major)
+@op(namespace="linalg", method=False, returns_name="linalg_qr", returns=("Q", "R"), layout=column_major)
 def linalg_qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
     """Q with orthonormal columns and upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
@@ -615,7 +617,8 @@ def _finite_for_eig(input: Any) -> None:
 
 
 @op(
-    namespace="linalg", method=False, returns=("eigenvalues", "eigenvectors"), layout=column_major,
+    namespace="linalg", method=False, function=False, returns_name="linalg_eig",
+    returns=("eigenvalues", "eigenvectors"), layout=column_major,
     check=_finite_for_eig,
 )  # fmt: skip
 def linalg_eig(input: Array) -> tuple[Array, Array]:

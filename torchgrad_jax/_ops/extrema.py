@@ -398,7 +398,9 @@ def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
         )
 
 
-def _check_q(input: Any, q: Any, dim: Any, interpolation: str, ignore_nan: bool) -> None:
+def _check_q(
+    input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> None:
     name = "nanquantile()" if ignore_nan else "quantile()"
     q = np.asarray(q)
     if q.size and not np.all((q >= 0) & (q <= 1)):
@@ -407,15 +409,17 @@ def _check_q(input: Any, q: Any, dim: Any, interpolation: str, ignore_nan: bool)
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 
-@op(function=False, method=False, check=_check_q, node="LerpBackward0")
-def quantile_kept(
-    input: Array, q: Array | Scalar, dim: int | None, interpolation: str, ignore_nan: bool
-) -> Array:
-    """Quantiles along `dim`, which is kept; a vector of `q` adds a leading dimension."""
+@op(function=False, method=False, check=_check_q, node="SqueezeBackward4")
+def quantile_along(
+    input: Array, q: Array | Scalar, dim: int | None, keepdim: bool, interpolation: str,
+    ignore_nan: bool,
+) -> Array:  # fmt: skip
+    """Quantiles of all elements or along `dim`; a vector of `q` adds a leading dimension."""
     q = jnp.asarray(q)
     _check_quantile(input, q, interpolation, "nanquantile()" if ignore_nan else "quantile()")
-    x = input.reshape(-1) if dim is None or not input.ndim else input
-    x = lax.sort(jnp.moveaxis(x, shapes.wrap_dim(dim or 0, x.ndim), -1), dimension=x.ndim - 1)
+    axis = shapes.wrap_dim(dim or 0, input.ndim)
+    x = input.reshape(-1) if dim is None or not input.ndim else jnp.moveaxis(input, axis, -1)
+    x = lax.sort(x, dimension=x.ndim - 1)
     each = jnp.broadcast_to(q.astype(x.dtype), (*x.shape[:-1], q.size))
     gaps = lax.reduce_sum((~jnp.isnan(x)).astype(x.dtype), axes=(x.ndim - 1,))
     gaps = lax.expand_dims(gaps, (x.ndim - 1,)) - 1
@@ -436,10 +440,9 @@ def quantile_kept(
         weight = rank - lax.stop_gradient(jnp.floor(rank))
         weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else weight
         y = y + weight * (at(jnp.ceil(rank)) - y)
-    kept = (1,) * input.ndim if dim is None else None
     y = jnp.moveaxis(y, -1, 0)
-    if kept is None and input.ndim:
-        y = lax.expand_dims(y, (shapes.wrap_dim(dim, input.ndim) + 1,))
-    else:
-        y = y.reshape((q.size, *(kept or ())))
+    if keepdim and dim is None:
+        y = y.reshape((q.size, *(1,) * input.ndim))
+    elif keepdim and input.ndim:
+        y = lax.expand_dims(y, (axis + 1,))
     return y if q.ndim else lax.squeeze(y, (0,))

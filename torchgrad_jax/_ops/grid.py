@@ -59,10 +59,11 @@ def _unnormalize(x: Array, n: int, align: bool) -> Array:
     return (x + 1) * half * (n - 1) if align else ((x + 1) * n - 1) * half
 
 
-def _clip(x: Array, n: int) -> Array:
+def _clip(x: Array, n: int, nan_last: bool) -> Array:
     """Clip into the image; no gradient at or beyond an edge (nor for NaN), as in torch."""
     inside = (x > 0) & (x < n - 1)
-    fixed = jnp.where(x >= n - 1, jnp.array(n - 1, x.dtype), jnp.zeros((), x.dtype))
+    last = (x >= n - 1) | (x != x) if nan_last else x >= n - 1
+    fixed = jnp.where(last, jnp.array(n - 1, x.dtype), jnp.zeros((), x.dtype))
     return jnp.where(inside, x, fixed)
 
 
@@ -79,13 +80,16 @@ def _reflect(x: Array, low2: int, high2: int) -> Array:
     return jnp.where(jnp.fmod(flips, 2) == 0, extra + low, span - extra + low)
 
 
-def _settle(x: Array, n: int, padding: int, align: bool) -> Array:
-    """Coordinates after the padding mode; still possibly outside for zeros."""
+def _settle(x: Array, n: int, padding: int, align: bool, k: int) -> Array:
+    """Coordinates after the padding mode; still possibly outside for zeros.
+
+    NaN is the first pixel in torch's kernel for two dimensions and the last in that for three.
+    """
     if padding == ZEROS:
-        return x
+        return jnp.where(jnp.isfinite(x), x, jnp.array(-100, x.dtype))
     if padding == REFLECTION:
         x = _reflect(x, 0, 2 * (n - 1)) if align else _reflect(x, -1, 2 * n - 1)
-    return _clip(x, n)
+    return _clip(x, n, k == 3)
 
 
 def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
@@ -114,7 +118,7 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
     places = [_unnormalize(grid[..., k - 1 - d], n, align) for d, n in enumerate(sizes)]
     if mode == BICUBIC:
         return _bicubic(image, places, padding, align)
-    places = [_settle(x, n, padding, align) for x, n in zip(places, sizes)]
+    places = [_settle(x, n, padding, align, k) for x, n in zip(places, sizes)]
     if mode == NEAREST:
         return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
@@ -147,7 +151,7 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
     weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
     settled = [
-        [_settle(low + (i - 1), n, padding, align) for i in range(4)] for low, n in zip(lows, sizes)
+        [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)] for low, n in zip(lows, sizes)
     ]
     out = None
     for i in range(4):

@@ -56,3 +56,19 @@ def convert(x: Array, dtype: Any) -> Array:
     if dtype == jnp.bool_:
         return x != 0
     return jax.lax.convert_element_type(x, dtype)
+
+
+def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0."""
+    if dim is None or dim == ():
+        return (0,) * m.ndim if m.numel > 1 else None
+    dims = shapes.wrap_dims(dim, m.ndim)
+    given = iter(ct.strides)
+    out = []
+    for d in range(m.ndim):
+        if d in dims:
+            stride = next(given) if keepdim else 1
+            out.append(stride if m.shape[d] == 1 else 0)
+        else:
+            out.append(next(given))
+    return tuple(out)

@@ -149,7 +149,8 @@ def _need_pivoting(pivot: bool) -> None:
 
 
 @op(
-    namespace="linalg", method=False, returns=("LU", "pivots", "info"), nondiff=(1, 2),
+    namespace="linalg", method=False, function=False, returns_name="linalg_lu_factor_ex",
+    returns=("LU", "pivots", "info"), nondiff=(1, 2),
     layout=column_major,
 )  # fmt: skip
 def linalg_lu_factor_ex(
@@ -198,7 +199,7 @@ def _plu_jvp(primals: Any, tangents: Any) -> Any:
     return (p, low, up), (jnp.zeros_like(p), t_low, t_up)
 
 
-@op(namespace="linalg", method=False, returns=("P", "L", "U"), nondiff=(0,))
+@op(namespace="linalg", method=False, returns_name="linalg_lu", returns=("P", "L", "U"), nondiff=(0,))
 def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     """P, L, U with A = P L U."""
     require_matrix("linalg.lu", A)
@@ -305,18 +306,33 @@ def linalg_lu_solve(
 # --- solve, inverse, determinants ---------------------------------------------------------------
 
 
-@jax.custom_jvp
-def _solve(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    lu, pivots, _ = _factor(a)
-    return _lu_solve(lu, pivots, b), lu, pivots
+def _t(x: Array) -> Array:
+    return jnp.swapaxes(x, -1, -2)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _solve(a: Array, b: Array, left: bool = True, vector: bool = False) -> tuple[Array, Array, Array]:
+    """The solution and the factors of A (of its transpose for X A = B)."""
+    lu, pivots, _ = _factor(a if left else _t(a))
+    return _solve_packed(lu, pivots, b, left, vector), lu, pivots
+
+
+def _solve_packed(lu: Array, pivots: Array, b: Array, left: bool, vector: bool) -> Array:
+    if vector:
+        return _lu_solve(lu, pivots, b[..., None])[..., 0]
+    return _lu_solve(lu, pivots, b) if left else _t(_lu_solve(lu, pivots, _t(b)))
 
 
 @_solve.defjvp
-def _solve_jvp(primals: Any, tangents: Any) -> Any:
+def _solve_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> Any:
     (t_a, t_b) = tangents
-    x, lu, pivots = _solve(*primals)
-    t = _lu_solve(lu, pivots, t_b - _product(t_a, x))
-    t_lu = _lu_tangent(lu, _permutation(pivots, lu.shape[-1]), t_a)
+    x, lu, pivots = _solve(*primals, left, vector)
+    if vector:
+        change = _product(t_a, x[..., None])[..., 0]
+    else:
+        change = _product(t_a, x) if left else _product(x, t_a)
+    t = _solve_packed(lu, pivots, t_b - change, left, vector)
+    t_lu = _lu_tangent(lu, _permutation(pivots, lu.shape[-1]), t_a if left else _t(t_a))
     return (x, lu, pivots), (t, t_lu, _no_tangent(pivots))
 
 
@@ -346,16 +362,13 @@ def _linalg_solve_ex(
     _check_compatible(what, A, b, left)
     require_supported("lu_cpu", A)
     batch = shapes.broadcast_shapes(A.shape[:-2], b.shape[:-2])
-    b = jnp.broadcast_to(b, batch + b.shape[-2:])
-    if 0 in A.shape or 0 in b.shape:
+    rhs = jnp.broadcast_to(B, (*batch, B.shape[-1]) if vector else batch + B.shape[-2:])
+    if 0 in A.shape or 0 in rhs.shape:
         lu, pivots, _ = _factor(A)
-        x = jnp.zeros(b.shape, b.dtype)
-    elif left:
-        x, lu, pivots = _solve(A, b)
+        x = jnp.zeros(rhs.shape, rhs.dtype)
     else:
-        x, lu, pivots = _solve(jnp.swapaxes(A, -1, -2), jnp.swapaxes(b, -1, -2))
-        x = jnp.swapaxes(x, -1, -2)
-    return (x[..., 0] if vector else x), lu, pivots, _first_zero(lu)
+        x, lu, pivots = _solve(A, rhs, left, vector)
+    return x, lu, pivots, _first_zero(lu)
 
 
 @jax.custom_jvp
@@ -370,7 +383,8 @@ def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     return (x, info), (-_product(x, _product(tangents[0], x)), _no_tangent(info))
 
 
-@op(namespace="linalg", method=False, returns=("inverse", "info"), nondiff=(1,), layout=column_major)
+@op(namespace="linalg", method=False, function=False, returns_name="linalg_inv_ex",
+    returns=("inverse", "info"), nondiff=(1,), layout=column_major)
 def linalg_inv_ex(A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
     """Inverse matrices, and where they do not exist."""
     require_inexact("linalg.inv", A)
@@ -520,41 +534,41 @@ def _pinv_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
 
 @op(namespace="linalg", method=False)
 def linalg_pinv(
-    A: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
+    input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
 ) -> Array:  # fmt: skip
     """Moore-Penrose pseudo-inverses; singular values below the tolerance count as zero."""
-    if A.ndim < 2 or not (is_float(A) or is_complex(A)) or A.dtype.itemsize < 4:
+    if input.ndim < 2 or not (is_float(input) or is_complex(input)) or input.dtype.itemsize < 4:
         raise RuntimeError(
-            f"linalg.pinv({scalar_name(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of "
+            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
             "float, double, cfloat or cdouble types"
         )
     if hermitian:
-        require_square("linalg.eigh", A)
-    return _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
+        require_square("linalg.eigh", input)
+    return _pinv(input, atol, rcond if rtol is None else rtol, hermitian)
 
 
 @op(namespace="linalg", method=False, grad=Grad.NO)
 def linalg_matrix_rank(
-    A: Array, tol: Array | Scalar | None = None, hermitian: bool = False, *,
+    input: Array, tol: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
 ) -> Array:  # fmt: skip
     """How many singular values exceed the tolerance."""
-    require_matrix("torch.linalg.matrix_rank", A, "input")
-    if not (is_float(A) or is_complex(A)):
+    require_matrix("torch.linalg.matrix_rank", input, "input")
+    if not (is_float(input) or is_complex(input)):
         raise RuntimeError("This function doesn't handle types other than float and double")
     if hermitian:
-        require_square("linalg.eigh", A)
-    require_supported("linalg_eigh_cpu" if hermitian else "linalg_svd_cpu", A)
-    if 0 in A.shape:
-        return jnp.zeros(A.shape[:-2], jnp.int64)
+        require_square("linalg.eigh", input)
+    require_supported("linalg_eigh_cpu" if hermitian else "linalg_svd_cpu", input)
+    if 0 in input.shape:
+        return jnp.zeros(input.shape[:-2], jnp.int64)
     if hermitian:
-        size = jnp.abs(lax.linalg.eigh(A, lower=True, symmetrize_input=False)[1])
+        size = jnp.abs(lax.linalg.eigh(input, lower=True, symmetrize_input=False)[1])
     else:
-        size = lax.linalg.svd(A, compute_uv=False)
+        size = lax.linalg.svd(input, compute_uv=False)
     if tol is not None:  # an absolute tolerance, unlike pinv's rcond
         atol, rtol = tol, 0.0
-    return jnp.sum(size > _tolerance(size, A.shape, atol, rtol)[..., None], -1, dtype=jnp.int64)
+    return jnp.sum(size > _tolerance(size, input.shape, atol, rtol)[..., None], -1, dtype=jnp.int64)
 
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
@@ -589,7 +603,7 @@ def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(
-    namespace="linalg", method=False, returns=("solution", "residuals", "rank", "singular_values"),
+    namespace="linalg", method=False, returns_name="linalg_lstsq", returns=("solution", "residuals", "rank", "singular_values"),
     nondiff=(2, 3), function=False, layout=column_major,
 )  # fmt: skip
 def linalg_lstsq(

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import half_as_float, is_half, refuse, scalar_name
+from .._core.kernels import half_as_float, is_half, refuse, scalar_name, where
 from .helpers import broadcast
 from .registry import COMMON, Array, Layout, op
 
@@ -56,7 +56,7 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
         d = x - y
         if beta == 0:
             return _size(d)
-        return jnp.where(lax.abs(d) < beta, d * d * (0.5 / beta), _size(d) - 0.5 * beta)
+        return where(lax.abs(d) < beta, d * d * (0.5 / beta), _size(d) - 0.5 * beta)
 
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 
@@ -69,7 +69,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 
     def body(x: Array, y: Array) -> Array:
         d = x - y
-        return jnp.where(lax.abs(d) <= delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
+        return where(lax.abs(d) <= delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
 
     return _elementwise_loss(body, input, target, reduction, "huber_cpu")
 
@@ -107,7 +107,7 @@ def _bce_jvp(primals: Any, tangents: Any) -> Any:
     """torch keeps the denominator above 1e-12, and does not clamp the target's slope."""
     (x, y), (tx, ty) = primals, tangents
     variance = (1 - x) * x
-    variance = jnp.where(variance < 1e-12, jnp.asarray(1e-12, x.dtype), variance)
+    variance = where(variance < 1e-12, jnp.asarray(1e-12, x.dtype), variance)
     return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
 
 
@@ -193,7 +193,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
     """Over classes in dimension 1."""
     target = lax.convert_element_type(target, jnp.int64)
     valid = target != ignore_index
-    safe = jnp.where(valid, target, 0)
+    safe = where(valid, target, 0)
 
     def body(x: Array, w: Array | None) -> Array:
         if x.shape[1] == 0:
@@ -202,8 +202,8 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
             at = jnp.expand_dims(safe, 1)
             picked = jnp.squeeze(jnp.take_along_axis(x, at, axis=1, mode="clip"), 1)
         one = jnp.ones((), x.dtype) if w is None else jnp.take(w, safe, axis=0, mode="clip")
-        share = jnp.where(valid, one, 0)
-        loss = jnp.where(valid, -picked * one, 0)
+        share = where(valid, one, 0)
+        loss = where(valid, -picked * one, 0)
         if reduction == "none":
             return loss
         return jnp.sum(loss) / jnp.sum(share) if reduction == "mean" else jnp.sum(loss)
@@ -261,7 +261,7 @@ def nll_loss2d(
 
 def _hinge(z: Array) -> Array:
     """``max(z, 0)`` with slope 0 at 0."""
-    return jnp.where(z > 0, z, 0)
+    return where(z > 0, z, 0)
 
 
 def _margin_range(input: Any, target: Any, **_: Any) -> None:
@@ -292,7 +292,7 @@ def multi_margin_loss(
         if w is not None:
             z = z * jnp.take(w, t, axis=0, mode="clip")[:, None]
         others = jnp.arange(x.shape[1])[None, :] != at
-        loss = jnp.sum(jnp.where(others, z, 0), axis=1) / x.shape[1]
+        loss = jnp.sum(where(others, z, 0), axis=1) / x.shape[1]
         return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
 
     return half_as_float(body)(x, weight)
@@ -323,7 +323,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
         own = jnp.take_along_axis(x, jnp.maximum(t, 0), axis=1, mode="clip")
         z = _hinge(1 - own[:, :, None] + x[:, None, :])
         counted = listed[:, :, None] & ~is_target[:, None, :]
-        loss = jnp.sum(jnp.where(counted, z, 0), axis=(1, 2)) / max(classes, 1)
+        loss = jnp.sum(where(counted, z, 0), axis=(1, 2)) / max(classes, 1)
         return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
 
     return half_as_float(body)(x)
@@ -345,29 +345,29 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
     never = jnp.asarray(_NEVER, lp.dtype)
     picked = jnp.take_along_axis(lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip")
     place = jnp.arange(width)[None, :]
-    start = jnp.where((place == 0) | ((place == 1) & (t_out[:, None] > 0)), picked[0], never)
+    start = where((place == 0) | ((place == 1) & (t_out[:, None] > 0)), picked[0], never)
 
     def moved(a: Array, by: int) -> Array:
         return jnp.concatenate([jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1)
 
     def step(a: Array, row: Any) -> Any:
         at, t = row
-        paths = jnp.stack([a, moved(a, 1), jnp.where(may_skip, moved(a, 2), never)])
+        paths = jnp.stack([a, moved(a, 1), where(may_skip, moved(a, 2), never)])
         new = jax.nn.logsumexp(paths, axis=0) + at
-        return jnp.where(t < t_in[:, None], jnp.maximum(new, never), a), None
+        return where(t < t_in[:, None], jnp.maximum(new, never), a), None
 
     last, _ = lax.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
     end = 2 * t_out[:, None]
     final = jnp.take_along_axis(last, end, axis=1, mode="clip")[:, 0]
     prior = jnp.take_along_axis(last, jnp.maximum(end - 1, 0), axis=1, mode="clip")[:, 0]
-    prior = jnp.where(t_out > 0, prior, never)
+    prior = where(t_out > 0, prior, never)
     return -jnp.logaddexp(final, prior)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
 def _ctc(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool) -> Array:
     loss = _ctc_alphas(lp, targets, t_in, t_out, blank)
-    return jnp.where(loss > -0.5 * _NEVER, jnp.inf, loss)
+    return where(loss > -0.5 * _NEVER, jnp.inf, loss)
 
 
 @_ctc.defjvp
@@ -379,8 +379,8 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     )(lp)
     possible = loss[1] < -0.5 * _NEVER
     within = jnp.arange(lp.shape[0])[:, None, None] < t_in[None, :, None]
-    slope = jnp.where(within, slope + lax.exp(lp), 0)
-    slope = jnp.where(possible[None, :, None] | ~within, slope, 0.0 if zero_infinity else jnp.nan)
+    slope = where(within, slope + lax.exp(lp), 0)
+    slope = where(possible[None, :, None] | ~within, slope, 0.0 if zero_infinity else jnp.nan)
     return _ctc(*primals, blank, zero_infinity), jnp.sum(slope * tangents[0], axis=(0, 2))
 
 

@@ -266,6 +266,15 @@ def baddbmm(
     return _affine(input, _dot(batch1, batch2, (2, 1), 1), beta, alpha)
 
 
+@op(out=False)
+def trace(input: Array) -> Array:
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    require_not("trace", input)
+    return jnp.trace(input, dtype=jnp.int64 if is_integral(input) else input.dtype)
+
+
 # --- cross products -----------------------------------------------------------------------------
 
 
@@ -381,3 +390,9 @@ def pdist(input: Array, p: float = 2.0) -> Array:
     require_not("pdist", input, "float16", "bfloat16")
     i, j = np.triu_indices(input.shape[0], 1)
     return _norm(jnp.take(input, i, axis=0) - jnp.take(input, j, axis=0), p)
+
+
+@op(node="SqueezeBackward4", out=False, function=False, method=False)
+def squeeze_matmul(input: Array, dim: int) -> Array:
+    """Drop the dimension that a vector was given for a product; not a view, torch squeezes in place."""
+    return lax.squeeze(input, (dim,))

@@ -39,10 +39,9 @@ def _normalize(
     """
     y = _wide(x)
     count = math.prod(y.shape[a] for a in axes)
-    mean = jnp.sum(y, axes, keepdims=True, dtype=y.dtype) / count if count else jnp.sum(y, axes, keepdims=True)
+    mean = jnp.sum(y, axes, keepdims=True, dtype=y.dtype) / max(count, 1)
     centred = y - mean
-    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype)
-    var = var / count if count else var
+    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
     invstd = lax.rsqrt(var + eps)
     out = _affine(centred * invstd, weight, bias).astype(x.dtype)
     return out, mean.reshape(stats).astype(dtype), invstd.reshape(stats).astype(dtype), var.reshape(stats)

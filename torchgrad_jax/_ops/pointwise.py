@@ -15,7 +15,7 @@ from jax import lax
 
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, cpp_name, half_as_float, refuse, scalar_name, widen
+from .._core.kernels import category, cpp_name, half_as_float, refuse, scalar_name, where, widen
 from .helpers import broadcast
 from .registry import (
     COMMON,
@@ -69,7 +69,7 @@ def _unit(x: Array) -> Array:
 def _phase(x: Array) -> Array:
     size = lax.abs(x)
     zero = size == 0
-    return jnp.where(zero, jnp.zeros_like(x), x / jnp.where(zero, 1, size).astype(x.dtype))
+    return where(zero, jnp.zeros_like(x), x / where(zero, 1, size).astype(x.dtype))
 
 
 _unit_complex = jax.custom_jvp(_phase)
@@ -82,7 +82,7 @@ def _unit_complex_jvp(primals: Any, tangents: Any) -> Any:
     size = lax.abs(x)
     along = lax.real(t * lax.conj(y)).astype(x.dtype) * y
     flat = size == 0
-    return y, jnp.where(flat, jnp.zeros_like(x), (t - along) / jnp.where(flat, 1, size).astype(x.dtype))
+    return y, where(flat, jnp.zeros_like(x), (t - along) / where(flat, 1, size).astype(x.dtype))
 
 
 def _abs_rule(x: Array, y: Array, t: Array) -> Array:
@@ -137,9 +137,10 @@ unary("frac", _kernel(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPL
 
 
 @_elementwise(promote=COMMON, inplace=True,
-              node=lambda a: "RoundBackward1" if a.get("decimals") else "RoundBackward0")  # fmt: skip
-def round_(input: Array, *, decimals: int = 0) -> Array:
+              node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1")  # fmt: skip
+def round_(input: Array, *, decimals: int | None = None) -> Array:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""
+    decimals = decimals or 0
     refuse(input, "round_vml_cpu", BOOL, COMPLEX)
     if category(input) == INTEGRAL:
         if decimals:
@@ -164,9 +165,9 @@ def _log2(x: Array) -> Array:
         return lax.log(x) / LN2
     m, e = jnp.frexp(x)
     low = m < math.sqrt(0.5)
-    m, e = jnp.where(low, 2 * m, m), jnp.where(low, e - 1, e)
+    m, e = where(low, 2 * m, m), where(low, e - 1, e)
     plain = (x > 0) & (x < jnp.inf)
-    return jnp.where(plain, e.astype(x.dtype) + lax.log(jnp.where(plain, m, 1)) / LN2, lax.log(x))
+    return where(plain, e.astype(x.dtype) + lax.log(where(plain, m, 1)) / LN2, lax.log(x))
 
 
 def _log10(x: Array) -> Array:
@@ -226,9 +227,9 @@ def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
 
 def _pow_integers(x: Array, y: Array) -> Array:
     size = jnp.power(x, jnp.maximum(y, 0))
-    sign = jnp.where((y & 1) == 1, x, x * x)
+    sign = where((y & 1) == 1, x, x * x)
     unit = (x == 1) | (x == jnp.full_like(x, -1))
-    return jnp.where(y < 0, jnp.where(unit, sign, 0), size)
+    return where(y < 0, where(unit, sign, 0), size)
 
 
 @jax.custom_jvp
@@ -244,11 +245,11 @@ def _pow_jvp(primals: Any, tangents: Any) -> Any:
     """torch: 0 to the 0 is flat in the base, and 0 to a power >= 0 flat in the exponent."""
     (x, y), (tx, ty) = primals, tangents
     out = _pow(x, y)
-    slope = jnp.where(y == 0, jnp.zeros_like(x), y * _pow(x, y - 1))
+    slope = where(y == 0, jnp.zeros_like(x), y * _pow(x, y - 1))
     flat = (x == 0) & (lax.real(y) >= 0 if category(y) == COMPLEX else y >= 0)
     if category(y) == COMPLEX:
         flat &= lax.imag(y) == 0
-    return out, tx * slope + ty * jnp.where(flat, jnp.zeros_like(out), out * lax.log(x))
+    return out, tx * slope + ty * where(flat, jnp.zeros_like(out), out * lax.log(x))
 
 
 @_elementwise(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0")
@@ -288,7 +289,7 @@ unary("rad2deg", _no_complex(lambda x: x * (180 / math.pi), "rad2deg is not supp
 def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     """torch: both slopes are 0 at the origin."""
     norm = x * x + y * y
-    inverse = jnp.where(norm == 0, 0, 1 / jnp.where(norm == 0, 1, norm))
+    inverse = where(norm == 0, 0, 1 / where(norm == 0, 1, norm))
     return tx * (y * inverse) - ty * (x * inverse)
 
 
@@ -309,9 +310,9 @@ _NOT_COMPLEX = (COMPLEX,)
 def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
     inside = (x >= low) & (x <= high)
-    safe = jnp.where(inside, x, 0.5)
+    safe = where(inside, x, 0.5)
     outside = jnp.nan if eps is None else 0.0
-    return jnp.where(inside, t / (safe * (1 - safe)), jnp.asarray(outside, x.dtype) * jnp.ones_like(t))
+    return where(inside, t / (safe * (1 - safe)), jnp.asarray(outside, x.dtype) * jnp.ones_like(t))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -338,7 +339,7 @@ def logit(input: Array, eps: float | None = None) -> Array:
 
 def _digamma(x: Array) -> Array:
     """torch: the poles at 0 and -0 are infinite with opposite signs; XLA: nan."""
-    return jnp.where(x == 0, -lax.div(jnp.ones_like(x), x), lax.digamma(x))
+    return where(x == 0, -lax.div(jnp.ones_like(x), x), lax.digamma(x))
 
 
 def _cot_derivative(n: int) -> np.ndarray:
@@ -356,12 +357,12 @@ def _polygamma(n: int, x: Array) -> Array:
         return _digamma(x)
     sign = 1.0 if n % 2 else -1.0
     left = x < 0
-    y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), jnp.where(left, 1 - x, x))
-    y = jnp.where(x == 0, sign * jnp.inf, jnp.where(lax.abs(x) == jnp.inf, 0, y))
+    y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), where(left, 1 - x, x))
+    y = where(x == 0, sign * jnp.inf, where(lax.abs(x) == jnp.inf, 0, y))
     turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
-    cot = 1 / lax.tan(jnp.pi * jnp.where(left, turn, 0.5))
+    cot = 1 / lax.tan(jnp.pi * where(left, turn, 0.5))
     wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)
-    return jnp.where(left, -sign * y - wave, y)
+    return where(left, -sign * y - wave, y)
 
 
 @_polygamma.defjvp
@@ -383,7 +384,7 @@ def _i1(x: Array) -> Array:
 def _i1_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     y, zero = _i1(x), x == 0
-    return y, t * jnp.where(zero, 0.5, jsp.i0(x) - y / jnp.where(zero, 1, x))
+    return y, t * where(zero, 0.5, jsp.i0(x) - y / where(zero, 1, x))
 
 
 unary("sigmoid", lax.logistic, promote=FLOAT,
@@ -429,17 +430,17 @@ def mvlgamma(input: Array, p: int) -> Array:
 def _log_add(exp: Callable[[Array], Array], log1p: Callable[[Array], Array]) -> Callable[..., Array]:
     def body(x: Array, y: Array) -> Array:
         same = (x == y) & (lax.abs(x) == jnp.inf)  # inf - inf
-        high = jnp.where(x >= y, x, y)
-        high = jnp.where((x != x) | (y != y), x + y, high)
-        gap = jnp.where(same, 0, lax.abs(x - y))
-        return jnp.where(same, x, high + log1p(exp(-gap)))
+        high = where(x >= y, x, y)
+        high = where((x != x) | (y != y), x + y, high)
+        gap = where(same, 0, lax.abs(x - y))
+        return where(same, x, high + log1p(exp(-gap)))
 
     return half_as_float(body)
 
 
 def _logaddexp_complex(x: Array, y: Array) -> Array:
     swap = lax.real(x) < lax.real(y)
-    high, low = jnp.where(swap, y, x), jnp.where(swap, x, y)
+    high, low = where(swap, y, x), where(swap, x, y)
     return high + lax.log1p(lax.exp(low - high))
 
 
@@ -469,7 +470,7 @@ def _xlogy(x: Array, y: Array) -> Array:
     refuse(x, "xlogy_cpu", COMPLEX)
 
     def body(x: Array, y: Array) -> Array:
-        return jnp.where((x == 0) & (y == y), 0, x * lax.log(jnp.where((x == 0) & (y == y), 1, y)))
+        return where((x == 0) & (y == y), 0, x * lax.log(where((x == 0) & (y == y), 1, y)))
 
     return half_as_float(body)(x, y)
 
@@ -617,19 +618,24 @@ def _floor_div(x: Array, y: Array) -> Array:
     if category(x) == INTEGRAL:
         q = lax.div(x, y)
         r = x - q * y
-        return jnp.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
+        return where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
     x, y = lax.stop_gradient(x), lax.stop_gradient(y)
     r = lax.rem(x, y)
     q = (x - r) / y
-    q = jnp.where((r != 0) & ((y < 0) != (r < 0)), q - 1, q)
+    q = where((r != 0) & ((y < 0) != (r < 0)), q - 1, q)
     whole = lax.floor(q)
-    whole = jnp.where(q - whole > 0.5, whole + 1, whole)
-    whole = jnp.where(q != 0, whole, jnp.copysign(jnp.zeros_like(q), x / y))
-    return jnp.where(y == 0, x / y, whole)
+    whole = where(q - whole > 0.5, whole + 1, whole)
+    whole = where(q != 0, whole, jnp.copysign(jnp.zeros_like(q), x / y))
+    return where(y == 0, x / y, whole)
 
 
 def _trunc_div(x: Array, y: Array) -> Array:
-    return lax.div(x, y) if category(x) == INTEGRAL else lax.stop_gradient(_trunc(lax.div(x, y)))
+    """Rounded towards 0. torch rounds a quotient of half types before it truncates."""
+    if category(x) == INTEGRAL:
+        return lax.div(x, y)
+    q = lax.stop_gradient(lax.div(widen(x), widen(y)))
+    info = jnp.finfo(x.dtype)
+    return _trunc(lax.reduce_precision(q, info.nexp, info.nmant)).astype(x.dtype)
 
 
 def _no_zero(input: Any, other: Any, **_: Any) -> None:
@@ -650,7 +656,7 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     refuse(x, f"div_{rounding_mode}_cpu", BOOL, COMPLEX)
-    return half_as_float(_floor_div if rounding_mode == "floor" else _trunc_div)(x, y)
+    return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
 
 
 @_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero,
@@ -665,7 +671,7 @@ def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
 @jax.custom_jvp
 def _remainder(x: Array, y: Array) -> Array:
     r = lax.rem(x, y)
-    return jnp.where((r != 0) & ((y < 0) != (r < 0)), r + y, r)
+    return where((r != 0) & ((y < 0) != (r < 0)), r + y, r)
 
 
 @_remainder.defjvp
@@ -748,7 +754,7 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     def body(x: Array, y: Array, w: Array) -> Array:
         w = lax.convert_element_type(w, x.dtype)
         near = lax.abs(w) < 0.5
-        return jnp.where(near, x + w * (y - x), y - (y - x) * (1 - w))
+        return where(near, x + w * (y - x), y - (y - x) * (1 - w))
 
     return half_as_float(body)(*broadcast(input, end, weight))
 
@@ -759,12 +765,12 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
 def _copysign_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     """torch: slope 0 where the input is 0, and always 0 in the sign."""
     flat = x == 0
-    return tx * jnp.where(flat, 0, out / jnp.where(flat, 1, x))
+    return tx * where(flat, 0, out / where(flat, 1, x))
 
 
 def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     """torch: the input's slope is 1 except where both are equal, the direction's 0."""
-    return jnp.where(x == y, 0, tx)
+    return where(x == y, 0, tx)
 
 
 binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
@@ -840,7 +846,7 @@ unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x)
 
 def _angle(x: Array) -> Array:
     if category(x) != COMPLEX:
-        return jnp.where(x != x, x, jnp.where(x < 0, jnp.asarray(math.pi, x.dtype), jnp.zeros_like(x)))
+        return where(x != x, x, where(x < 0, jnp.asarray(math.pi, x.dtype), jnp.zeros_like(x)))
     return lax.atan2(lax.imag(x), lax.real(x))
 
 
@@ -849,8 +855,8 @@ def _angle_rule(x: Array, y: Array, t: Array) -> Array:
     if category(x) != COMPLEX:
         return jnp.zeros_like(t)
     flat = x == 0
-    safe = jnp.where(flat, jnp.ones_like(x), x)
-    return jnp.where(flat, 0, lax.imag(t / safe))
+    safe = where(flat, jnp.ones_like(x), x)
+    return where(flat, 0, lax.imag(t / safe))
 
 
 unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False)
@@ -915,7 +921,7 @@ def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = No
     if kind == COMPLEX:
         return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
     new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
-    y = jnp.where(input == jnp.inf, new_pos, jnp.where(input == -jnp.inf, new_neg, input))
-    return jnp.where(input != input, new_nan, y)
+    y = where(input == jnp.inf, new_pos, where(input == -jnp.inf, new_neg, input))
+    return where(input != input, new_nan, y)
 
 

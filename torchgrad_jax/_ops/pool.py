@@ -544,7 +544,7 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _scatter(x: Array, at: Array, size: int) -> Array:
-    """x written to places of a row of zeros; where places repeat, the last one stays."""
+    """x written to places of a row of zeros; where places repeat, one of them (in torch, any) stays."""
     return jnp.zeros((size,), x.dtype).at[at].set(x, mode="promise_in_bounds")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .helpers import broadcast, convert, is_bool, is_complex, is_float, is_integral
+from .helpers import broadcast, convert, expanded_gradient, is_bool, is_complex, is_float, is_integral
 from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op
 
 Shape = tuple[int, ...]
@@ -54,7 +54,7 @@ def _dim_given(name: str) -> Any:
     return lambda a: f"{name}Backward{int(a['dim'] is not None or a['keepdim'])}"
 
 
-@op(name="sum", node=_dim_given("Sum"))
+@op(name="sum", node=_dim_given("Sum"), grad_view=expanded_gradient)
 def sum_(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -117,7 +117,9 @@ def _product(x: Array, dims: Shape) -> Array:
 
         return y, lax.cond(some, by_tree, by_division, x, y, t)
 
-    return f(x) if is_float(x) or is_complex(x) else f.fun(x)
+    if not x.ndim:
+        return x
+    return f(x) if is_float(x) or is_complex(x) else lax.reduce_prod(x, axes=dims)
 
 
 @op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}")

@@ -144,6 +144,10 @@ class OpDef:
     reflected: str | None = None
     inplace_operator: str | None = None
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
+    grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides, where
+    # torch's gradient is a view of the incoming one
+    grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
+    grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     doc: str = ""

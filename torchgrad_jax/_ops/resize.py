@@ -17,7 +17,7 @@ from .helpers import is_float
 from .registry import Array, Dims, op
 
 Taps = tuple[np.ndarray, np.ndarray]
-"""Positions and weights, both (results, taps); weights are None-like ones for nearest."""
+"""Positions and weights, both of shape (results, taps)."""
 
 
 def _scale(n: int, out: int, align: bool, given: float | None, kind: Any) -> Any:
@@ -29,9 +29,14 @@ def _scale(n: int, out: int, align: bool, given: float | None, kind: Any) -> Any
 
 
 def _nearest_taps(n: int, out: int, given: float | None, exact: bool, kind: Any) -> np.ndarray:
+    """torch floors in float32 whatever the dtype, and fuses the multiplication of the exact mode."""
     scale = _scale(n, out, False, given, kind)
-    i = np.arange(out, dtype=kind)
-    at = np.floor((i + kind(0.5)) * scale) if exact else np.floor(i * scale)
+    i = np.arange(out)
+    if exact:
+        centre = ((i + 0.5) * np.float64(scale) - 0.5).astype(kind)
+        at = np.floor(centre.astype(np.float32) + np.float32(0.5))
+    else:
+        at = np.floor((i.astype(kind) * scale).astype(np.float32))
     return np.minimum(at.astype(np.int64), n - 1)
 
 
@@ -165,8 +170,7 @@ def _nearest(x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], 
     if not is_float(x) and x.dtype != jnp.uint8:
         _refuse(f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x)
     for axis, out, given in zip(range(2, 2 + k), size, scales):
-        at = _nearest_taps(x.shape[axis], out, given, exact, np.float32)
-        x = _pick(x, axis, at)
+        x = _pick(x, axis, _nearest_taps(x.shape[axis], out, given, exact, _precision(x)))
     return x
 
 

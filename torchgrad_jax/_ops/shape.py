@@ -68,7 +68,13 @@ def _transpose_geometry(m: Meta, dim0: int, dim1: int) -> View:
     return View(_swap(m.shape, a, b), _swap(m.strides, a, b))
 
 
-@op(geometry=_transpose_geometry, out=False, aliases=("swapaxes", "swapdims"))
+def _swapped(ct: Meta, m: Meta, dim0: int, dim1: int) -> tuple[int, ...]:
+    if m.ndim == 0:
+        return ()
+    return _swap(ct.strides, shapes.wrap_dim(dim0, m.ndim), shapes.wrap_dim(dim1, m.ndim))
+
+
+@op(geometry=_transpose_geometry, grad_view=_swapped, out=False, aliases=("swapaxes", "swapdims"))
 def transpose(input: Array, dim0: int, dim1: int) -> Array:
     if input.ndim == 0:
         return input
@@ -81,7 +87,7 @@ def _t_geometry(m: Meta) -> View:
     return View(m.shape[::-1], m.strides[::-1])
 
 
-@op(geometry=_t_geometry, node="TBackward0", out=False)
+@op(geometry=_t_geometry, grad_view=lambda ct, m: ct.strides[::-1], node="TBackward0", out=False)
 def t(input: Array) -> Array:
     return input.T
 
@@ -103,7 +109,12 @@ def _permute_geometry(m: Meta, dims: tuple[int, ...]) -> View:
     return View(tuple(m.shape[d] for d in order), tuple(m.strides[d] for d in order))
 
 
-@op(geometry=_permute_geometry, out=False)
+def _unpermuted(ct: Meta, m: Meta, dims: tuple[int, ...]) -> tuple[int, ...]:
+    order = _permutation(dims, m.ndim)
+    return tuple(ct.strides[order.index(d)] for d in range(m.ndim))
+
+
+@op(geometry=_permute_geometry, grad_view=_unpermuted, out=False)
 def permute(input: Array, dims: Size) -> Array:
     return jnp.transpose(input, _permutation(dims, input.ndim))
 
@@ -427,12 +438,12 @@ def neg_view_(input: Array) -> Array:
 
 @op(layout=Layout.PRESERVE, function=False, method=False, out=False, node="CloneBackward0")
 def clone(input: Array) -> Array:
-    return jnp.array(input, copy=True)
+    return input  # arrays are immutable: a storage of its own is copy enough
 
 
 @op(name="clone_contiguous", node="CloneBackward0", function=False, method=False, out=False)
 def clone_contiguous(input: Array) -> Array:
-    return jnp.array(input, copy=True)
+    return input
 
 
 @op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False)
@@ -456,7 +467,7 @@ def copy(input: Array, src: Array) -> Array:
     return helpers.convert(out, input.dtype)
 
 
-@op(name="fill_value", node="FillBackward2", promote=COMMON, promoted=(), inplace=True, function=False, method=False, out=False)
+@op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False)
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
@@ -499,14 +510,19 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     return d
 
 
-@op(promote=COMMON, aliases=("concat", "concatenate"), method=False)
+@op(promote=COMMON, aliases=("concat", "concatenate"), method=False, grad_view=lambda ct, m, **_: ct.strides)
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
     kept = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
     return lax.concatenate(kept, d)
 
 
-@op(promote=COMMON, method=False)
+def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
+    d = shapes.wrap_dim(dim, ct.ndim)
+    return ct.strides[:d] + ct.strides[d + 1 :]
+
+
+@op(promote=COMMON, method=False, grad_view=_unstacked)
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")

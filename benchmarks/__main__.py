@@ -1,0 +1,80 @@
+"""``python -m benchmarks``: measure everything, print the table, write docs/benchmarks.md and a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import picture
+from .cases import CASES
+from .memory import peak_mib
+from .timing import best_of
+
+ROOT = Path(__file__).resolve().parent.parent
+MEMORY_TARGET = 1.15
+
+
+def main() -> int:
+    """Run the benchmarks; exit 1 when a target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--only", default="", help="run cases whose name contains this")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
+    parser.add_argument("--json", type=Path, help="write the ratios as JSON")
+    args = parser.parse_args()
+    import jax
+    import torch
+
+    import torchgrad_jax as tg
+
+    rows: list[dict[str, Any]] = []
+    for case in CASES:
+        if args.only not in case.name:
+            continue
+        print(f"  {case.name} ...", end="\r", file=sys.stderr, flush=True)
+        contenders = {"torch": case.build(torch), "ours": case.build(tg)}
+        if case.jax is not None:
+            contenders["jax.jit"] = case.jax()
+        seconds = best_of(contenders, case.rounds, case.inner)
+        row = {"name": case.name, "ratio": seconds["ours"] / seconds["torch"], "target": case.target}
+        if "jax.jit" in seconds:
+            row["jit"] = seconds["ours"] / seconds["jax.jit"]
+        rows.append(row)
+    if args.only in "memory":
+        print("  memory ...".ljust(60), end="\r", file=sys.stderr, flush=True)
+        n = 4_000_000
+        ratio = peak_mib("torchgrad_jax", n) / peak_mib("torch", n)
+        rows.append({"name": "peak memory, 50-op chain over 4M elements", "ratio": ratio, "target": MEMORY_TARGET})
+    print(" " * 60, end="\r", file=sys.stderr)
+    table = render(rows)
+    print(table)
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+    if args.write:
+        page = (
+            "# Benchmarks\n\n`make bench` measures all of this in one run on one machine and writes this page: "
+            "time of torchgrad_jax divided by the time of torch eager (and of hand-written `jax.jit`), best of "
+            "interleaved rounds.\n\n"
+            f"Measured with jax {jax.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
+            f"{platform.machine()}, {torch.get_num_threads()} threads.\n\n{table}\n\n![ratios](benchmarks.svg)\n"
+        )
+        (ROOT / "docs" / "benchmarks.md").write_text(page)
+        (ROOT / "docs" / "benchmarks.svg").write_text(picture.bars(rows))
+    return 0 if all(r["ratio"] <= r["target"] for r in rows) else 1
+
+
+def render(rows: list[dict[str, Any]]) -> str:
+    """The table as markdown."""
+    lines = ["| case | x torch | at most | x jax.jit |", "| --- | --- | --- | --- |"]
+    for r in rows:
+        mark = "" if r["ratio"] <= r["target"] else " (missed)"
+        jit = f"{r['jit']:.2f}" if "jit" in r else ""
+        lines.append(f"| {r['name']} | {r['ratio']:.2f}{mark} | {r['target']:.2f} | {jit} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What is measured. Each case builds one closure per contender; all do the same arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table: a builder and the ratio to torch it must stay under."""
+
+    name: str
+    build: Callable[[Any], Callable[[], object]]
+    target: float
+    jax: Callable[[], Callable[[], object]] | None = None
+    rounds: int = 25
+    inner: int = 5
+
+
+def chain(t: Any) -> Callable[[], object]:
+    """100 multiplications of 4 elements, forward and backward."""
+    x = t.ones(4, requires_grad=True)
+    y = t.ones(4)
+
+    def step() -> object:
+        z = x
+        for _ in range(100):
+            z = z * y
+        x.grad = None
+        z.sum().backward()
+        return x.grad
+
+    return step
+
+
+def chain_jax() -> Callable[[], object]:
+    """The same chain as one jitted gradient."""
+
+    def f(x: Any, y: Any) -> Any:
+        for _ in range(100):
+            x = x * y
+        return x.sum()
+
+    g = jax.jit(jax.grad(f))
+    a = jnp.ones(4, jnp.float32)
+    return lambda: g(a, a).block_until_ready()
+
+
+def forward_only(t: Any) -> Callable[[], object]:
+    """100 multiplications of 4 elements, nothing recorded."""
+    x, y = t.ones(4), t.ones(4)
+
+    def step() -> object:
+        z = x
+        for _ in range(100):
+            z = z * y
+        return z
+
+    return step
+
+
+def mixed(t: Any) -> Callable[[], object]:
+    """Scalars, views, broadcasting and reductions on small tensors, forward and backward."""
+    w = t.ones(3, 4, requires_grad=True)
+    b = t.ones(4, requires_grad=True)
+    x = t.ones(3, 4)
+
+    def step() -> object:
+        h = x
+        for _ in range(8):
+            h = (h * w + b) * 0.5
+            h = h.tanh() - h.mean(1, keepdim=True)
+            h = h.t().reshape(4, 3).t() / 2.0
+            h = h + h[0] * 0.1
+        loss = (h**2).sum() + w.sum()
+        w.grad = b.grad = None
+        loss.backward()
+        return w.grad
+
+    return step
+
+
+def _mlp_arrays() -> list[np.ndarray]:
+    rs = np.random.RandomState(0)
+    sizes = [(784, 256), (256,), (256, 256), (256,), (256, 10), (10,)]
+    return [(rs.randn(*s) * 0.05).astype(np.float32) for s in sizes]
+
+
+def _batch() -> tuple[np.ndarray, np.ndarray]:
+    rs = np.random.RandomState(1)
+    return rs.randn(64, 784).astype(np.float32), rs.randint(0, 10, 64)
+
+
+def mlp(t: Any) -> Callable[[], object]:
+    """A training step of 784-256-256-10 with batch 64, cross entropy and plain SGD."""
+    ps = [t.tensor(a, requires_grad=True) for a in _mlp_arrays()]
+    x, y = (t.tensor(a) for a in _batch())
+
+    def step() -> object:
+        h = (x @ ps[0] + ps[1]).relu()
+        h = (h @ ps[2] + ps[3]).relu()
+        loss = t.nn.functional.cross_entropy(h @ ps[4] + ps[5], y)
+        loss.backward()
+        with t.no_grad():
+            for p in ps:
+                p -= 1e-3 * p.grad
+                p.grad = None
+        return loss.item()
+
+    return step
+
+
+def mlp_jax() -> Callable[[], object]:
+    """The same step as one jitted function."""
+    x, y = (jnp.asarray(a) for a in _batch())
+
+    def loss_of(ps: Any) -> Any:
+        h = jax.nn.relu(x @ ps[0] + ps[1])
+        h = jax.nn.relu(h @ ps[2] + ps[3])
+        logp = jax.nn.log_softmax(h @ ps[4] + ps[5])
+        return -jnp.take_along_axis(logp, y[:, None], 1).mean()
+
+    @jax.jit
+    def update(ps: Any) -> Any:
+        loss, gs = jax.value_and_grad(loss_of)(ps)
+        return loss, [p - 1e-3 * g for p, g in zip(ps, gs)]
+
+    state = [[jnp.asarray(a) for a in _mlp_arrays()]]
+
+    def step() -> object:
+        loss, state[0] = update(state[0])
+        return float(loss)
+
+    return step
+
+
+def long_chain(t: Any, n: int = 100_000) -> Callable[[], object]:
+    """A chain of 100,000 multiplications: built, walked and freed."""
+    x = t.ones(4, requires_grad=True)
+    y = t.ones(4)
+
+    def step() -> object:
+        z = x
+        for _ in range(n):
+            z = z * y
+        x.grad = None
+        z.sum().backward()
+        return x.grad
+
+    return step
+
+
+CASES = [
+    Case("100-op chain, forward + backward", chain, 2.5, chain_jax),
+    Case("100-op chain, forward only", forward_only, 4.0),
+    Case("mixed small ops, forward + backward", mixed, 3.0),
+    Case("MLP training step", mlp, 1.5, mlp_jax, rounds=30, inner=3),
+    Case("100,000-node chain", long_chain, 4.0, rounds=2, inner=1),
+]

@@ -1,0 +1,179 @@
+"""Random programs: made on torch line by line, played on any library, compared after each line."""
+
+from __future__ import annotations
+
+import random
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from ..libs import Lib
+from . import observe, prelude
+from .rules import RULES, Maker
+
+MODES = ("no_grad", "no_grad", "no_grad", "enable_grad", "inference_mode")
+# Messages that users match on: their text has to be torch's, not only their type.
+KNOWN = re.compile(
+    "leaf Variable that requires grad|modified by an inplace operation|backward through the graph a second time|"
+    "does not require grad|implicitly created only for scalar|not have been used in the graph|is a view and|"
+    "A view was created in|more than one element of the written-to|Dimension out of range|"
+    "must match the size of tensor|is invalid for input of size|view size is not compatible|"
+    "cannot register a hook|can't retain_grad|detach views in-place|can't be cast to|doesn't match the broadcast|"
+    "Inference tensors? |inference tensor|only change requires_grad|can require gradients|"
+    "Mismatch in shape: grad_output|backward hook|out of bounds|out of range|mat1 and mat2|Trying to backward"
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Lines of source over `torch` and the names of the prelude."""
+
+    lines: tuple[str, ...]
+    functions: bool = False
+    watched: bool = True
+    """Whether tensors are looked at after each line, or only after the last: reading an attribute
+    such as `grad_fn` can bring a tensor up to date, so that a program nobody watches is another."""
+
+    @property
+    def single(self) -> bool:
+        """Whether numbers of less than double precision take part."""
+        return any("float32" in line or "float()" in line for line in self.lines)
+
+    def source(self, package: str = "torchgrad_jax") -> str:
+        """The program as a file to run; the libraries differ in the first line only."""
+        extra = prelude.FUNCTIONS if self.functions and "apply(" in "\n".join(self.lines) else ""
+        head = prelude.HOOKS if re.search(r"hook\(|grads\(", "\n".join(self.lines)) or extra else ""
+        return f"import {package} as torch\n{head}{extra}\n" + "\n".join(self.lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was seen after one line."""
+
+    error: tuple[str, str] | None
+    state: dict[str, Any] | None
+
+
+class Session:
+    """One library running a program."""
+
+    def __init__(self, lib: Lib, functions: bool) -> None:
+        self.lib = lib
+        self.env: dict[str, Any] = {"torch": lib.module}
+        exec(prelude.HOOKS, self.env)
+        if functions:
+            exec(prelude.FUNCTIONS, self.env)
+        if lib.has("manual_seed"):
+            lib.module.manual_seed(0)
+
+    def run(self, line: str) -> tuple[str, str] | None:
+        """Run a line; the type and text of what it raised."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                exec(compile(line, "<program>", "exec"), self.env)
+            except Exception as error:  # noqa: BLE001 - exceptions are part of what is compared
+                return type(error).__name__, str(error)
+        return None
+
+    def state(self, deep: bool) -> dict[str, Any]:
+        """What the tensors show now."""
+        return observe.state(self.lib, self.env, deep)
+
+
+def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program:
+    """A random program of about `length` lines, most of which do not raise."""
+    functions = available.has("autograd.Function")
+    session = Session(torch, functions)
+    known: dict[str, bool] = {}
+
+    def has(path: str) -> bool:
+        if path not in known:
+            known[path] = torch.has(path) and available.has(path)
+        return known[path]
+
+    maker = Maker(rng, torch.module, has)
+    maker.env = session.env
+    rules = [r for r in RULES if all(has(n) for n in r.needs)]
+    modes = [mode for mode in MODES if has(mode)]
+    lines: list[str] = []
+    watched = rng.random() < 0.7
+    for _ in range(length * 4):
+        if len(lines) >= length:
+            break
+        creating = len(maker.live()) < 2 and rng.random() < 0.9
+        pick = rules[0] if creating else rng.choices(rules, [r.weight for r in rules])[0]
+        line = pick.line(maker)
+        if not line:
+            continue
+        if modes and rng.random() < 0.06:
+            line = f"with torch.{modes[rng.randrange(len(modes))]}(): {line}"
+        error = session.run(line)
+        if error is not None and rng.random() < 0.6:
+            continue  # keep fewer failing lines than turn up; torch left no state behind
+        lines.append(line)
+    return Program(tuple(lines), functions, watched)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference between two runs of a program."""
+
+    line: int
+    attribute: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """What has to stay the same while a program is made smaller."""
+        return re.sub(r"v\d+|\[\d+\]", "*", self.attribute)
+
+
+def compare(program: Program, got: Lib, want: Lib, recorded: list[Outcome] | None = None) -> Mismatch | None:
+    """Run a program on both libraries, side by side, up to the first difference."""
+    mine = Session(got, program.functions)
+    theirs = Session(want, program.functions) if recorded is None else None
+    last = len(program.lines) - 1
+    for i, line in enumerate(program.lines):
+        look = program.watched or i == last
+        if theirs is not None:
+            error = theirs.run(line)
+            state = theirs.state(i == last) if look else None
+        else:
+            error, state = recorded[i].error, recorded[i].state  # type: ignore[index]
+        if error is not None and error[0] == "NameError":
+            raise InvalidProgram(line)
+        mine_error = mine.run(line)
+        if found := compare_errors(mine_error, error):
+            return Mismatch(i, "exception", found)
+        if look:
+            found = observe.differences(mine.state(i == last), state, single=program.single)
+            if found:
+                attribute, text = found[0]
+                return Mismatch(i, attribute, f"{attribute}: {text}")
+    return None
+
+
+class InvalidProgram(Exception):
+    """A line refers to a variable that does not exist."""
+
+
+def compare_errors(got: tuple[str, str] | None, want: tuple[str, str] | None) -> str | None:
+    """Why two exceptions (or their absence) do not agree."""
+    if got is None and want is None:
+        return None
+    if got is None or want is None or got[0] != want[0]:
+        return f"got {_brief(got)}, want {_brief(want)}"
+    if KNOWN.search(want[1]) and _text(got[1]) != _text(want[1]):
+        return f"text: got {_text(got[1])!r}, want {_text(want[1])!r}"
+    return None
+
+
+def _text(message: str) -> str:
+    message = message.partition("\nException raised from")[0]
+    return re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"\s+", " ", message)).strip()
+
+
+def _brief(error: tuple[str, str] | None) -> str:
+    return "no exception" if error is None else f"{error[0]}({_text(error[1])[:200]!r})"

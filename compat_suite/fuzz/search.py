@@ -1,0 +1,127 @@
+"""Looking for programs on which the libraries differ, and making them small."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ..libs import Lib, live_torch, ours
+from . import observe
+from .programs import InvalidProgram, Mismatch, Program, Session, compare, make
+
+LENGTH = 14
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program that tells the libraries apart."""
+
+    seed: int
+    program: Program
+    mismatch: Mismatch
+
+    def report(self) -> str:
+        """The program as a file to run, with what differs below it."""
+        i = self.mismatch.line
+        return (
+            f"# seed {self.seed}, {'watched' if self.program.watched else 'looked at only at the end'}\n"
+            f"{self.program.source()}"
+            f"# after line {i + 1}: {self.program.lines[i]}\n# {self.mismatch.text}\n"
+        )
+
+
+def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
+    """The first difference that is not an ill-conditioned number."""
+    found = compare(program, got, want)
+    if found is not None and found.kind.endswith(("value", "log*")) and _ill_conditioned(program, want):
+        return None
+    return found
+
+
+def _ill_conditioned(program: Program, lib: Lib) -> bool:
+    """Whether the oracle's own numbers move far when the numbers in the program move by 1e-12.
+
+    Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share.
+    """
+    nudged = tuple(re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + 1e-12)), line) for line in program.lines)
+    states = []
+    for lines in (program.lines, nudged):
+        session = Session(lib, program.functions)
+        for line in lines:
+            session.run(line)
+        states.append(session.state(False))
+    found = observe.differences(*states, single=program.single)
+    return any("value" in where or "log" in where for where, _ in found)
+
+
+def shrink(finding: Finding, got: Lib, want: Lib, budget: int = 150) -> Finding:
+    """Drop lines, and turn the rest simpler, as long as the same kind of difference remains."""
+    best = finding
+    for _ in range(4):
+        before = best
+        for candidate in _smaller(best):
+            budget -= 1
+            if budget < 0:
+                return best
+            best = _keep(candidate(best), best, got, want)
+        if best is before:
+            break
+    return best
+
+
+def _keep(candidate: Program, best: Finding, got: Lib, want: Lib) -> Finding:
+    if candidate == best.program or not candidate.lines:
+        return best
+    try:
+        found = judge(candidate, got, want)
+    except InvalidProgram:
+        return best
+    if found is None or found.kind != best.mismatch.kind:
+        return best
+    return Finding(best.seed, replace(candidate, lines=candidate.lines[: found.line + 1]), found)
+
+
+def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
+    """Steps towards a smaller program; each is applied to the best one so far."""
+
+    def without(text: str) -> Callable[[Finding], Program]:
+        return lambda f: replace(f.program, lines=tuple(x for x in f.program.lines if x != text))
+
+    def with_line(old: str, new: str) -> Callable[[Finding], Program]:
+        return lambda f: replace(f.program, lines=tuple(new if x == old else x for x in f.program.lines))
+
+    lines = finding.program.lines[: finding.mismatch.line + 1]
+    for text in reversed(lines):
+        yield without(text)
+    for text in lines:
+        if text.startswith("with "):
+            yield with_line(text, text.partition(": ")[2])
+        for pattern, new in ((r"\[:, 1:\]|\[1:\]", "[0]"), (r", (retain|create)_graph=True", ""),
+                             (r"-?\d+\.\d\d", "1.0")):  # fmt: skip
+            simpler = re.sub(pattern, new, text)
+            if simpler != text:
+                yield with_line(text, simpler)
+
+
+def program_of(seed: int, length: int = LENGTH, available: Lib | None = None) -> Program:
+    """The program of a seed."""
+    rng = random.Random(seed)
+    return make(rng, live_torch(), available or ours(), length)
+
+
+def search(seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True) -> Iterator[Finding | None]:
+    """Per seed, None or a small program that tells the libraries apart."""
+    got, want = ours(), live_torch()
+    for seed in seeds:
+        program = program_of(seed, length)
+        if not program.lines:
+            yield None
+            continue
+        mismatch = judge(program, got, want)
+        if mismatch is None:
+            yield None
+            continue
+        finding = Finding(seed, replace(program, lines=program.lines[: mismatch.line + 1]), mismatch)
+        yield shrink(finding, got, want) if shrinking else finding

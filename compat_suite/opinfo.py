@@ -1,0 +1,461 @@
+"""Torch's own table of operators and samples (`op_db`), run on both libraries.
+
+    python -m compat_suite opinfo [--samples N] [--op NAME] [--state FILE]
+
+Live torch only. What was judged is kept in a JSON file, so that an interrupted run goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .core_ops import CORE_OPS
+from .libs import Lib, dtype_name, live_torch, ours
+from .opinfo_translate import Translator, Untranslatable, cotangent
+from .tolerances import default, difference
+
+CHECKS = ("forward", "layout", "node", "grad", "gradgrad", "jvp", "inplace", "errors")
+FORWARD_DTYPES = ("float32", "float64", "int64", "bool", "complex128", "bfloat16", "uint8")
+GRAD_DTYPES = ("float64", "complex128")
+UNINITIALISED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+POOL = 200
+"""Samples of an operator and dtype among which some are chosen."""
+
+
+@dataclass
+class Score:
+    """Counts of one check of one operator."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    first: str = ""
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def fail(self, text: str) -> None:
+        """Count a failure; the first one is kept."""
+        self.failed += 1
+        self.first = self.first or text
+        head = text.partition(" | ")[2][:160]
+        self.reasons[head] = self.reasons.get(head, 0) + 1
+
+
+class Different(AssertionError):
+    """Two results do not agree."""
+
+
+class Runner:
+    """Runs one operator's samples on both libraries."""
+
+    def __init__(self, samples: int, seed: int = 0, checks: tuple[str, ...] = CHECKS) -> None:
+        self.torch, self.mine = live_torch(), ours()
+        self.translate = Translator(self.torch, self.mine)
+        self.samples, self.seed, self.checks = samples, seed, checks
+
+    def run(self, info: Any) -> dict[str, Score]:
+        """All checks of one operator variant."""
+        self.info = info
+        self.scores = {c: Score() for c in self.checks}
+        supported = {dtype_name(d) for d in info.supported_dtypes("cpu")}
+        differentiable = {dtype_name(d) for d in info.supported_backward_dtypes("cpu")}
+        for dtype in FORWARD_DTYPES:
+            if dtype in supported:
+                count = self.samples if dtype in ("float32", "float64") else max(2, self.samples // 2)
+                for label, sample in self.chosen(dtype, False, count):
+                    self.one("forward", label, lambda s=sample: self.forward(s))
+                    if info.inplace_variant is not None and dtype in ("float64", "int64"):
+                        self.one("inplace", label, lambda s=sample: self.inplace(s))
+        if info.supports_autograd:
+            for dtype in GRAD_DTYPES:
+                if dtype in differentiable:
+                    self.derivatives(dtype, self.samples if dtype == "float64" else max(1, self.samples // 2))
+        if info.error_inputs_func is not None and "errors" in self.checks:
+            for i, case in enumerate(itertools.islice(self.error_cases(), 40)):
+                self.one("errors", f"error {i}", lambda c=case: self.error(c))
+        return self.scores
+
+    def error_cases(self) -> Iterator[Any]:
+        yield from self.info.error_inputs("cpu")
+
+    def chosen(self, dtype: str, requires_grad: bool, count: int) -> list[tuple[str, Any]]:
+        """Samples spread evenly over those that torch offers, the first among them."""
+        self.torch.module.manual_seed(self.seed)
+        np.random.seed(self.seed)  # noqa: NPY002 - torch's sample functions draw from it
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            stream = self.info.sample_inputs("cpu", self.torch.dtype(dtype), requires_grad=requires_grad)
+            pool = list(itertools.islice(stream, POOL))
+        step = max(1, len(pool) // count)
+        numbers = list(range(0, len(pool), step))[:count]
+        return [(f"{dtype} #{i}", pool[i]) for i in numbers]
+
+    def one(self, check: str, label: str, action: Callable[[], None]) -> None:
+        """Run a check and count how it ended."""
+        if check not in self.checks:
+            return
+        score = self.scores[check]
+        self.translate.forget()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                action()
+            except Untranslatable as reason:
+                score.skipped += 1
+                score.reasons.setdefault(f"skipped: {reason}", 0)
+            except Different as reason:
+                score.fail(f"{label} | {reason}")
+            except Exception as error:  # noqa: BLE001 - anything the package raises is a finding
+                score.fail(f"{label} | {type(error).__name__}: {str(error)[:300]} [{_where(error)}]")
+            else:
+                score.passed += 1
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def both(self, fn: Any, sample: Any) -> tuple[Any, Any, list[Any], list[Any]]:
+        """Results and tensor arguments on torch and here; torch's exceptions come first."""
+        values = (sample.input, sample.args, sample.kwargs)
+        want = want_error = None
+        try:
+            want = fn(values[0], *values[1], **values[2])
+        except Exception as error:  # noqa: BLE001 - torch may refuse its own sample
+            want_error = error
+        x, args, kwargs = (self.translate.value(v) for v in values)
+        try:
+            mine = self.translate.callable(fn)
+            got = mine(x, *args, **kwargs)
+        except Exception as error:
+            if want_error is not None and type(error).__name__ == type(want_error).__name__:
+                raise Untranslatable("both raise") from None
+            raise
+        if want_error is not None:
+            raise Different(f"torch raises {type(want_error).__name__}: {want_error}")
+        return got, want, tensors(self.mine, (x, args, kwargs)), tensors(self.torch, values)
+
+    def forward(self, sample: Any) -> None:
+        """Values, dtypes and shapes; layout and node are scored apart."""
+        got, want, _, _ = self.both(self.info.op, sample)
+        self.equal(got, want, self.info.name not in UNINITIALISED, sample)
+        if "layout" in self.checks:
+            self.one("layout", _brief(sample), lambda: self.layout(got, want))
+
+    def layout(self, got: Any, want: Any) -> None:
+        for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)):
+            for attribute, read in (("stride", lambda t: tuple(t.stride())), ("offset", lambda t: t.storage_offset()),
+                                    ("is_view", lambda t: t._is_view())):  # fmt: skip
+                if read(g) != read(w):
+                    raise Different(f"{attribute}: got {read(g)}, want {read(w)} of shape {tuple(w.shape)}")
+
+    def inplace(self, sample: Any) -> None:
+        if not isinstance(sample.input, self.torch.module.Tensor):
+            return
+        clone = sample.input.detach().clone()
+        sample = type(sample)(clone, args=sample.args, kwargs=sample.kwargs)
+        before = self.translate.value(clone)
+        values = (sample.args, sample.kwargs)
+        args, kwargs = (self.translate.value(v) for v in values)
+        want = attempt(lambda: self.info.inplace_variant(clone, *values[0], **values[1]))
+        got = attempt(lambda: self.translate.callable(self.info.inplace_variant)(before, *args, **kwargs))
+        if isinstance(want, Exception):
+            if type(got).__name__ != type(want).__name__:
+                raise Different(f"torch raises {type(want).__name__}: {str(want)[:150]}, here {str(got)[:150]}")
+            return
+        if isinstance(got, Exception):
+            raise got
+        if got is not before:
+            raise Different("does not return its input")
+        self.equal(got, want, True, sample)
+        if got._version != want._version:
+            raise Different(f"_version {got._version}, want {want._version}")
+
+    def error(self, case: Any) -> None:
+        """The type of the exception that a bad call raises."""
+        sample = case.sample_input
+        values = (sample.input, sample.args, sample.kwargs)
+        x, args, kwargs = (self.translate.value(v) for v in values)
+        mine = self.translate.callable(self.info.op)
+        want = attempt(lambda: self.info.op(values[0], *values[1], **values[2]))
+        got = attempt(lambda: mine(x, *args, **kwargs))
+        if not isinstance(want, Exception):
+            raise Untranslatable("torch does not raise")
+        if type(got).__name__ != type(want).__name__:
+            said = f"{type(got).__name__}({str(got)[:120]})" if isinstance(got, Exception) else "no exception"
+            raise Different(f"got {said}, want {type(want).__name__}({str(want)[:160]}) for {_brief(sample)}")
+
+    # --- derivatives --------------------------------------------------------------------------
+
+    def derivatives(self, dtype: str, count: int) -> None:
+        for label, sample in self.chosen(dtype, True, count):
+            self.one("grad", label, lambda s=sample: self.gradient(s, False))
+            if self.info.supports_gradgrad:
+                self.one("gradgrad", label, lambda s=sample: self.gradient(s, True))
+            if self.info.supports_forward_ad:
+                self.one("jvp", label, lambda s=sample: self.jvp(s))
+
+    def gradient(self, sample: Any, second: bool) -> None:
+        got, want, my_inputs, inputs = self.both(self.info.op, sample)
+        if not second and "node" in self.checks:
+            self.one_plain("node", _brief(sample), lambda: self.node(got, want))
+        process = sample.output_process_fn_grad
+        if process is not None:
+            got, want = self.translate.callable(process)(got), process(want)
+        outs = [(g, w) for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)) if w.requires_grad]
+        pairs = [(g, w) for g, w in zip(my_inputs, inputs) if w.requires_grad]
+        if not outs or not pairs:
+            return
+        mine, theirs = zip(*outs)
+        g_in, w_in = zip(*pairs)
+        cts = [cotangent(tuple(t.shape), dtype_name(t), i) for i, t in enumerate(theirs)]
+        cts = [c.astype(dtype_name(t)) for c, t in zip(cts, theirs)]
+        first = [
+            attempt(lambda lib=lib, o=o, i=i: self.grads(lib, o, i, cts, second))
+            for lib, o, i in ((self.mine, mine, g_in), (self.torch, theirs, w_in))
+        ]
+        self.agree(*first)
+        if isinstance(first[1], Exception) or not second:
+            return
+        both = []
+        for lib, (found, given), args in ((self.mine, first[0], g_in), (self.torch, first[1], w_in)):
+            both.append(attempt(lambda lib=lib, f=found, gv=given, a=args: self.second(lib, f, gv, a)))
+        self.agree(*both, lenient=True)
+
+    def one_plain(self, check: str, label: str, action: Callable[[], None]) -> None:
+        """`one`, within a sample that is under way."""
+        score = self.scores[check]
+        try:
+            action()
+        except Different as reason:
+            score.fail(f"{label} | {reason}")
+        else:
+            score.passed += 1
+
+    def node(self, got: Any, want: Any) -> None:
+        for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)):
+            mine, theirs = ((t.requires_grad, t.grad_fn and t.grad_fn.name()) for t in (g, w))
+            if mine != theirs:
+                raise Different(f"got {mine}, want {theirs}")
+
+    def grads(self, lib: Lib, outs: Any, inputs: Any, cts: list[np.ndarray], create: bool) -> Any:
+        given = [lib.from_array(c).requires_grad_(create) for c in cts]
+        found = lib.module.autograd.grad(outs, inputs, given, create_graph=create, allow_unused=True)
+        return found, given
+
+    def second(self, lib: Lib, found: Any, given: Any, inputs: Any) -> Any:
+        roots = [(i, g) for i, g in enumerate(found) if g is not None and g.requires_grad]
+        if not roots:
+            return [None], []
+        cts = [cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots]
+        cts = [lib.from_array(c) for c in cts]
+        return lib.module.autograd.grad([g for _, g in roots], [*inputs, *given], cts, allow_unused=True), []
+
+    def agree(self, got: Any, want: Any, lenient: bool = False) -> None:
+        """Gradients, or the exception in their place.
+
+        Whether a second gradient that is 0 everywhere comes as zeros or as None depends on the
+        formula that a library differentiates, so `lenient` takes the two as equal.
+        """
+        if isinstance(want, Exception):
+            if type(got).__name__ != type(want).__name__:
+                raise Different(f"torch raises {type(want).__name__}: {str(want)[:200]}, here {str(got)[:100]}")
+            return
+        if isinstance(got, Exception):
+            raise got
+        for i, (g, w) in enumerate(zip(got[0], want[0])):
+            if (g is None) != (w is None):
+                zero = not self.torch.array(w).any() if g is None else not self.mine.array(g).any()
+                if zero and lenient:
+                    continue
+                raise Different(f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch" + " (zeros)" * zero)
+            if w is not None and g is not None:
+                self.equal(g, w, True, None, f"gradient {i}: ")
+
+    def jvp(self, sample: Any) -> None:
+        torch = self.torch.module
+        flat = [t for t in tensors(self.torch, (sample.input, sample.args, sample.kwargs)) if t.requires_grad]
+        tangents = {id(t): cotangent(tuple(t.shape), dtype_name(t), 80 + i).astype(dtype_name(t)) for i, t in enumerate(flat)}
+        results = []
+        for lib in (self.torch, self.mine):
+            mine = lib is not self.torch
+            ad = lib.module.autograd.forward_ad
+            with ad.dual_level():
+
+                def dual(x: Any, lib: Lib = lib, mine: bool = mine, ad: Any = ad) -> Any:
+                    if isinstance(x, torch.Tensor) and id(x) in tangents:
+                        plain = x.detach()
+                        base = self.translate.tensor(plain) if mine else plain
+                        return ad.make_dual(base, lib.from_array(tangents[id(x)]))
+                    if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
+                        return type(x)(map(dual, x)) if type(x) in (list, tuple) else x
+                    if isinstance(x, dict):
+                        return {k: dual(v) for k, v in x.items()}
+                    return self.translate.value(x) if mine else x
+
+                def call(lib: Lib = lib, mine: bool = mine, ad: Any = ad, dual: Any = dual) -> Any:
+                    op = self.translate.callable(self.info.op) if mine else self.info.op
+                    args = [dual(a) for a in sample.args]
+                    out = op(dual(sample.input), *args, **{k: dual(v) for k, v in sample.kwargs.items()})
+                    process = sample.output_process_fn_grad
+                    if process is not None:
+                        out = (self.translate.callable(process) if mine else process)(out)
+                    return [ad.unpack_dual(t).tangent for t in tensors(lib, out)], []
+
+                results.append(attempt(call))
+        want, got = results
+        if isinstance(want, NotImplementedError):
+            raise Untranslatable("torch has no forward mode here")
+        self.agree(got, want)
+
+    # --- comparison ---------------------------------------------------------------------------
+
+    def equal(self, got: Any, want: Any, values: bool, sample: Any, what: str = "") -> None:
+        """Type, dtype, shape and value."""
+        torch = self.torch.module
+        if isinstance(want, list | tuple):
+            if not isinstance(got, list | tuple) or len(got) != len(want):
+                raise Different(f"{what}type: got {type(got).__name__}, want {type(want).__name__} of {len(want)}")
+            if getattr(type(want), "__module__", "") == "torch.return_types":
+                names = [n for n in dir(want) if not n.startswith(("_", "n_")) and n not in ("count", "index")]
+                missing = [n for n in names if not hasattr(got, n)]
+                if missing:
+                    raise Different(f"{what}no field {missing}")
+            for i, (g, w) in enumerate(zip(got, want)):
+                self.equal(g, w, values, sample, f"{what}result {i}: ")
+            return
+        if not isinstance(want, torch.Tensor):
+            if dtype_name(got) != dtype_name(want) if isinstance(want, torch.dtype) else (type(got), got) != (type(want), want):
+                if not (isinstance(want, float | complex) and np.isclose(got, want, equal_nan=True)):
+                    raise Different(f"{what}got {got!r}, want {want!r}")
+            return
+        if not isinstance(got, self.mine.tensor_type):
+            raise Different(f"{what}type: got {type(got).__name__}, want a tensor")
+        if dtype_name(got) != dtype_name(want):
+            raise Different(f"{what}dtype: got {dtype_name(got)}, want {dtype_name(want)}")
+        if tuple(got.shape) != tuple(want.shape):
+            raise Different(f"{what}shape: got {tuple(got.shape)}, want {tuple(want.shape)}")
+        if values:
+            found = difference(self.mine.array(got), self.torch.array(want), default(dtype_name(want)))
+            if found:
+                raise Different(f"{what}value: {found}")
+
+
+def attempt(action: Callable[[], Any]) -> Any:
+    """A result, or the exception in its place."""
+    try:
+        return action()
+    except Exception as error:  # noqa: BLE001 - exceptions are compared
+        return error
+
+
+def tensors(lib: Lib, value: Any) -> list[Any]:
+    """All tensors inside nested lists, tuples and dicts, in order."""
+    if isinstance(value, lib.tensor_type):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [t for v in value for t in tensors(lib, v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in tensors(lib, v)]
+    return []
+
+
+def _brief(sample: Any) -> str:
+    def show(v: Any) -> str:
+        if hasattr(v, "stride") and hasattr(v, "dtype"):
+            return f"{dtype_name(v)}{list(v.shape)}"
+        if isinstance(v, list | tuple):
+            return "(" + ", ".join(map(show, v)) + ")"
+        return repr(v)[:40]
+
+    parts = [show(sample.input), *map(show, sample.args), *(f"{k}={show(v)}" for k, v in sample.kwargs.items())]
+    return "(" + ", ".join(parts)[:200] + ")"
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "torchgrad_jax" in f.filename] or frames
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
+
+
+def infos(names: tuple[str, ...]) -> list[Any]:
+    """The rows of torch's table for these names, in their order."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+
+    by_name: dict[str, list[Any]] = {}
+    for info in op_db:
+        by_name.setdefault(info.name, []).append(info)
+    return [info for name in names for info in by_name[name]]
+
+
+def label(info: Any) -> str:
+    """``round.decimals_3``."""
+    return info.name + ("." + info.variant_test_name if info.variant_test_name else "")
+
+
+def main(args: Any) -> int:
+    """Run what the state file does not have yet, then print the table."""
+    import torch
+
+    torch.set_num_threads(1)
+    names = tuple(args.op) if args.op else CORE_OPS
+    path = Path(args.state)
+    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() and not args.op else {}
+    runner = Runner(args.samples, args.seed, tuple(args.checks) if args.checks else CHECKS)
+    rows = infos(names)
+    began = time.time()
+    for i, info in enumerate(rows):
+        name = label(info)
+        if name in state and not args.redo:
+            continue
+        start = time.time()
+        scores = runner.run(info)
+        state[name] = {c: asdict(s) for c, s in scores.items()} | {"seconds": round(time.time() - start, 1)}
+        if not args.op:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(state, indent=1))
+        marks = " ".join(f"{c}:{s.passed}/{s.passed + s.failed}" for c, s in scores.items() if s.passed + s.failed)
+        print(f"[{i + 1}/{len(rows)} {time.time() - began:.0f}s] {name}: {marks}", flush=True)
+        for c, s in scores.items():
+            if s.failed:
+                print(f"    {c}: {s.first}")
+                for reason, n in list(s.reasons.items())[1:4]:
+                    print(f"        {n} x {reason}")
+    wanted = {label(info) for info in rows}
+    return summary({k: v for k, v in state.items() if k in wanted})
+
+
+def summary(state: dict[str, Any]) -> int:
+    """Print how many samples, and how many operators entirely, pass each check."""
+    print(f"\n{'check':10} {'samples':>15} {'operators':>15}")
+    for check in CHECKS:
+        samples: Counter[str] = Counter()
+        whole = total = 0
+        for row in state.values():
+            s = row.get(check)
+            if s is None or s["passed"] + s["failed"] == 0:
+                continue
+            samples["passed"] += s["passed"]
+            samples["all"] += s["passed"] + s["failed"]
+            total += 1
+            whole += s["failed"] == 0
+        if total:
+            share = 100 * samples["passed"] / samples["all"]
+            print(f"{check:10} {samples['passed']:6}/{samples['all']:<6} {share:5.1f}% {whole:5}/{total:<5} {100 * whole / total:5.1f}%")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit("use: python -m compat_suite opinfo")

@@ -1,0 +1,57 @@
+"""Layout and memory format objects, and the strides that a memory format means."""
+
+from __future__ import annotations
+
+from . import shapes
+
+Shape = tuple[int, ...]
+
+
+class memory_format:  # noqa: N801 - torch's name
+    """The order in which the elements of a dense tensor lie in memory."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+MEMORY_FORMATS = {f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+_RANK = {channels_last: 4, channels_last_3d: 5}
+
+
+def strides_in(kind: memory_format, shape: Shape) -> Shape:
+    """Strides of a dense tensor of this shape in a memory format other than preserve_format."""
+    if kind is contiguous_format:
+        return shapes.contiguous_strides(shape)
+    if len(shape) != _RANK[kind]:
+        raise RuntimeError(f"required rank {_RANK[kind]} tensor to use {kind._name} format")
+    order = (0, *range(2, len(shape)), 1)
+    dense = shapes.contiguous_strides([shape[d] for d in order])
+    strides = [0] * len(shape)
+    for d, s in zip(order, dense):
+        strides[d] = s
+    return tuple(strides)
+
+
+def is_contiguous_in(kind: memory_format, shape: Shape, strides: Shape) -> bool:
+    """Whether a tensor of this shape and these strides is dense in a memory format."""
+    if kind is contiguous_format:
+        return shapes.is_contiguous(shape, strides)
+    if kind is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if len(shape) != _RANK[kind]:
+        return False
+    order = (0, *range(2, len(shape)), 1)
+    return shapes.is_contiguous([shape[d] for d in order], [strides[d] for d in order])

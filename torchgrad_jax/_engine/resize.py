@@ -1,0 +1,91 @@
+"""Changing the size of a tensor in place: its window on the storage, and the storage when it must grow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .._core import shapes
+from .._core.meta import Meta, meta
+from .._core.transfer import put
+from . import strided
+from .tensor import Alias, Storage, Tensor
+
+_OWN_REFERENCES = 5
+"""`_st` and `_vc` of the tensor itself, and what `_count` and its caller hold while they look."""
+
+
+def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> bool:
+    """Give `t` another shape (contiguous unless strides are given); whether anything changed.
+
+    Elements keep their places in the storage; where the storage has to grow, the new ones are 0.
+    The version counter is left alone.
+    """
+    old = t._m
+    if old.shape == shape and (strides is None or old.strides == strides):
+        return False
+    m = meta(shape, old.dtype, old.device, strides)
+    offset = 0 if t._al is None else t._al.offset
+    need = offset + (shapes.storage_extent(m.shape, m.strides) if m.numel else 0)
+    if t._st.meta.dtype is not m.dtype:
+        raise NotImplementedError("resize_ of a tensor that views its storage as another dtype is not supported")
+    have = strided.elements(t._st.meta)
+    if need > have:
+        _grow(t, need, have)
+    _window(t, m, offset)
+    return True
+
+
+def _window(t: Tensor, m: Meta, offset: int) -> None:
+    """Let `t` look at its storage as `m`, keeping what autograd knows of it as a view."""
+    al, st = t._al, t._st
+    t._m = m
+    if al is None and offset == 0 and m.dense and st.meta.contiguous and m.numel == st.meta.numel and _alone(t):
+        flat = st.array.reshape(-1)
+        st.array, st.meta = strided.from_flat(flat, m), m
+        return
+    if al is None:
+        al = t._al = Alias(offset, None, 0, 0)
+    al.array, al.stamp = None, -1
+
+
+def _grow(t: Tensor, need: int, have: int) -> None:
+    """Append zeros to the storage; whoever shares it must be known, as their windows change."""
+    st = t._st
+    base = t._al.base if t._al is not None else None
+    if not _alone(t, base):
+        raise NotImplementedError(
+            "resize_: the storage has to grow, but it is shared with other tensors (a detached tensor, .data or a value "
+            "saved for backward), which cannot follow; clone() the tensor first"
+        )
+    flat = np.zeros(need, st.meta.dtype.np)
+    flat[:have] = np.asarray(strided.to_flat(st.array, st.meta))
+    if base is not None and base._al is None:
+        base._al = Alias(0, None, 0, 0)
+    st.array, st.meta = put(flat, st.meta.device), meta((need,), st.meta.dtype, st.meta.device)
+    st.stamp += 1
+
+
+def _alone(t: Tensor, base: Any = None) -> bool:
+    """Whether no tensor or node but `t` (and the base it is a view of) holds the storage."""
+    known = sum((x._st is t._st) + (x._vc is t._st) for x in (t, base) if x is not None)
+    return _count(t._st) <= known
+
+
+def _count(st: Storage) -> int:
+    return sys.getrefcount(st) - _HELD
+
+
+def _held() -> int:
+    """References that exist only while `_count` runs."""
+    probe = Storage(None, None)  # type: ignore[arg-type]
+    return _raw(probe) - 1
+
+
+def _raw(st: Storage) -> int:
+    return sys.getrefcount(st)
+
+
+_HELD = _held() - 0

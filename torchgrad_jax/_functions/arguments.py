@@ -1,0 +1,247 @@
+"""Arguments of functions that make tensors: torch's checks, and its wording when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import devices, dtypes
+from .._core.errors import UnsupportedLayoutError
+from .._core.formats import memory_format
+from .._core.state import FUNCTION_MODE, MODES
+from .._engine import bind
+from .._engine.attributes import layout, strided_layout
+from .._engine.record import concrete
+from .._engine.tensor import Tensor
+from .._engine.views import requires_grad_of
+
+NO_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
+_HEAP_TYPE = 1 << 9
+_PYTHON_DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
+_MAX_BYTES = 2**63
+
+
+def register(name: str, fn: Callable[..., Any], *, namespace: str = "", function: bool = True, method: bool = False) -> Any:
+    """Publish a function whose arguments are not tensors; only a function mode can override it.
+
+    `bind.composite` does this for functions of tensors, at a cost that these can do without.
+    """
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if MODES.bits & FUNCTION_MODE:
+            from .._engine.overrides import handle
+
+            return handle(public, args, kwargs)
+        return fn(*args, **kwargs)
+
+    fn.__name__ = fn.__qualname__ = public.__name__ = public.__qualname__ = name
+    public.__doc__, public.__wrapped__ = fn.__doc__, fn  # type: ignore[attr-defined]
+    public.__module__ = "torchgrad_jax"
+    if function:
+        bind.NAMESPACES.setdefault(namespace, {})[name] = public
+        bind.COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
+    if method:
+        bind.METHODS[name] = public
+    return public
+
+
+def factory(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a function that makes tensors out of plain arguments."""
+    return register(fn.__name__.rstrip("_"), fn)
+
+
+def type_name(value: Any) -> str:
+    """How torch's messages name a type: with its module where it is a static type of C."""
+    kind = type(value)
+    if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
+        return "torch.dtype" if kind is dtypes.dtype else kind.__name__
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def wrong(fn: str, name: str, want: str, value: Any, position: int = 0) -> TypeError:
+    """torch's complaint about the type of one argument."""
+    where = f" (position {position})" if position else ""
+    return TypeError(f"{fn}(): argument '{name}'{where} must be {want}, not {type_name(value)}")
+
+
+def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: str) -> TypeError:
+    """torch's complaint when no overload takes these arguments."""
+    got = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
+    tail = ", " if kwargs and not args else ""
+    lines = "".join(f" * ({s})\n" for s in signatures)
+    return TypeError(
+        f"{fn}() received an invalid combination of arguments - got ({', '.join(got)}{tail}), but expected one of:\n{lines}"
+    )
+
+
+def shape_from(fn: str, given: tuple[Any, ...], kwargs: dict[str, Any], name: str = "size") -> tuple[int, ...]:
+    """A shape given as varargs, as one sequence or by keyword; `kwargs` must hold nothing else."""
+    if kwargs:
+        if name in kwargs:
+            value = kwargs.pop(name)
+            if given:
+                raise TypeError(f"{fn}() got multiple values for argument '{name}'")
+            unexpected(fn, kwargs)
+            if not isinstance(value, list | tuple):
+                raise wrong(fn, name, "tuple of ints", value)
+            return shape_of(fn, value, 0, name)
+        unexpected(fn, kwargs)
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        return shape_of(fn, given[0], 1, name)
+    if not given:
+        raise TypeError(f'{fn}() missing 1 required positional arguments: "{name}"')
+    if len(given) > 1 and not _is_int(given[0]):
+        raise TypeError(f"{fn}() takes 1 positional argument but {len(given)} were given")
+    if not _is_int(given[0]):
+        raise wrong(fn, name, "tuple of ints", given[0], 1)
+    return shape_of(fn, given, 1, name)
+
+
+def unexpected(fn: str, kwargs: dict[str, Any]) -> None:
+    """Refuse keyword arguments that are left over."""
+    for k in kwargs:
+        raise TypeError(f"{fn}() got an unexpected keyword argument '{k}'")
+
+
+def _is_int(value: Any) -> bool:
+    return value.__class__ is int or bind.as_int(value) is not None
+
+
+def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tuple[int, ...]:
+    """A shape from a list or tuple of integers, 0-dim integer tensors among them."""
+    if not isinstance(value, list | tuple):
+        raise wrong(fn, name, "tuple of ints", value, position)
+    out = []
+    for i, v in enumerate(value):
+        if v.__class__ is int:
+            out.append(v)
+            continue
+        n = bind.as_int(v)
+        if n is None and isinstance(v, bool | np.bool_) and i:  # torch looks closely at the first only
+            n = int(v)
+        if n is None:
+            if i:
+                raise TypeError(
+                    f"{fn}(): argument '{name}' failed to unpack the object at pos {i + 1} with error "
+                    f'"type must be tuple of ints,but got {type_name(v)}"'
+                )
+            where = f" (position {position})" if position else ""
+            raise TypeError(
+                f"{fn}(): argument '{name}'{where} must be tuple of ints, but found element of type "
+                f"{type_name(v)} at pos 0"
+            )
+        out.append(n)
+    return tuple(out)
+
+
+def check_shape(shape: tuple[int, ...], itemsize: int = 1) -> None:
+    """Refuse shapes that no tensor can have."""
+    numel = itemsize
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+        numel *= n
+    if numel >= _MAX_BYTES:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
+def integer(fn: str, name: str, value: Any, position: int = 0) -> int:
+    """An int argument."""
+    if value.__class__ is int:
+        return value
+    out = bind.as_int(value)
+    if out is None:
+        raise wrong(fn, name, "int", value, position)
+    return out
+
+
+def is_number(value: Any) -> bool:
+    """Whether torch takes the value for a Number: Python's and numpy's, and plain 0-dim tensors."""
+    if isinstance(value, int | float | complex | np.number | np.bool_):
+        return True
+    return isinstance(value, Tensor) and value._m.ndim == 0 and not requires_grad_of(value)
+
+
+def number(fn: str, name: str, value: Any, position: int = 0) -> Any:
+    """A Number argument as a Python number."""
+    if value.__class__ in (int, float, bool, complex):
+        return value
+    if not is_number(value):
+        raise wrong(fn, name, "Number", value, position)
+    if isinstance(value, Tensor):
+        return concrete(value).item()
+    if isinstance(value, np.generic):
+        return value.item()
+    return next(kind(value) for kind in (bool, int, float, complex) if isinstance(value, kind))
+
+
+def real(fn: str, name: str, value: Any, position: int = 0) -> float:
+    """A float argument."""
+    if not isinstance(value, int | float | np.floating | np.integer) and not is_number(value):
+        raise wrong(fn, name, "float", value, position)
+    out = number(fn, name, value, position)
+    if isinstance(out, complex):
+        raise wrong(fn, name, "float", value, position)
+    return float(out)
+
+
+def flag(fn: str, name: str, value: Any, position: int = 0) -> bool:
+    """A bool argument."""
+    if value.__class__ is not bool:
+        raise wrong(fn, name, "bool", value, position)
+    return value
+
+
+def dtype_of(fn: str, value: Any, name: str = "dtype") -> dtypes.dtype:
+    """A dtype argument: a dtype, or Python's bool, int, float, complex."""
+    if isinstance(value, dtypes.dtype):
+        return value
+    if isinstance(value, type) and value in _PYTHON_DTYPES:
+        return _PYTHON_DTYPES[value]
+    raise wrong(fn, name, "torch.dtype", value)
+
+
+def device_of(fn: str, value: Any) -> devices.device:
+    """A device argument; None means the default device."""
+    if value is None or isinstance(value, devices.device | str) or value.__class__ is int:
+        return devices.resolve(value)
+    raise wrong(fn, "device", "torch.device", value)
+
+
+def options(fn: str, dtype: Any, layout_: Any, device: Any, pin_memory: Any, requires_grad: Any) -> tuple[Any, devices.device]:
+    """The dtype (None where none is given) and device that a call asks for; checks the rest."""
+    if layout_ is not None and layout_ is not strided_layout:
+        check_layout(fn, layout_)
+    if pin_memory is not False and pin_memory is not None:
+        check_pinned(fn, pin_memory)
+    if requires_grad.__class__ is not bool:
+        raise wrong(fn, "requires_grad", "bool", requires_grad)
+    if dtype is not None and dtype.__class__ is not dtypes.dtype:
+        dtype = dtype_of(fn, dtype)
+    return dtype, devices.default_device() if device is None else device_of(fn, device)
+
+
+def check_layout(fn: str, value: Any) -> None:
+    """Refuse layouts other than strided."""
+    if not isinstance(value, layout):
+        raise wrong(fn, "layout", "torch.layout", value)
+    if value is not strided_layout:
+        raise UnsupportedLayoutError(f"{fn}(): layout {value!r} is not supported; only torch.strided is")
+
+
+def check_pinned(fn: str, value: Any) -> None:
+    """Refuse pinned memory, which XLA does not hand out."""
+    if flag(fn, "pin_memory", value):
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
+            "this system."
+        )
+
+
+def format_of(fn: str, value: Any) -> memory_format | None:
+    """A memory_format argument."""
+    if value is not None and not isinstance(value, memory_format):
+        raise wrong(fn, "memory_format", "torch.memory_format", value)
+    return value

@@ -1,0 +1,371 @@
+"""Host arrays from what users pass as data: nested sequences of numbers, NumPy arrays, buffers.
+
+Plain lists go through NumPy in one step. Whatever is not plain (NumPy scalars, tensors or arrays
+inside of lists, ragged or non-numeric data) is walked element by element in the order in which torch
+walks it, so that the result and the complaint are torch's.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes
+from .._core.rounding import cast
+from .._engine.record import concrete
+from .._engine.tensor import Tensor
+from .._engine.views import requires_grad_of
+from .arguments import type_name
+
+_MAX_DIMS = 128
+_LISTS = frozenset({list, tuple})
+_PLAIN = frozenset({bool, int, float, complex})
+_ROUNDED_TWICE = (dtypes.float16, dtypes.bfloat16, *dtypes.FLOAT8)
+
+
+def array_of(data: Any, dt: dtypes.dtype | None) -> tuple[np.ndarray, dtypes.dtype]:
+    """Numbers and nested sequences as a fresh host array, and its dtype (inferred where None)."""
+    kind = data.__class__
+    if kind in _PLAIN:
+        leaves, shape, kinds = [data], (), {kind}
+    elif kind in _LISTS:
+        leaves, shape, kinds = _flattened(data)
+    else:
+        kinds = {None}
+    if kinds <= _PLAIN:
+        dt = dt or _python_dtype(kinds)
+        flat = _plain_array(leaves, kinds, dt)
+        if flat is not None:
+            return flat.reshape(shape), dt
+    return _walked(data, dt)
+
+
+def _flattened(data: Any) -> tuple[list[Any], tuple[int, ...], set[Any]]:
+    """The elements of regularly nested lists, their shape, and the set of their types."""
+    leaves, shape = data, []
+    while True:
+        shape.append(len(leaves))
+        if len(shape) > 1:
+            first = shape[-1] = len(leaves[0])
+            if any(len(part) != first for part in leaves):
+                return [], (), {None}
+            leaves = list(chain.from_iterable(leaves))
+        kinds = set(map(type, leaves))
+        if not kinds or not kinds <= _LISTS or len(shape) > _MAX_DIMS:
+            return leaves, tuple(shape), kinds
+
+
+def _python_dtype(kinds: set[Any]) -> dtypes.dtype:
+    if complex in kinds:
+        return dtypes.to_complex(dtypes.get_default_dtype())
+    if float in kinds or not kinds:
+        return dtypes.get_default_dtype()
+    return dtypes.int64 if int in kinds else dtypes.bool_
+
+
+def _plain_array(leaves: Sequence[Any], kinds: set[Any], dt: dtypes.dtype) -> np.ndarray | None:
+    """Python numbers as an array, or None where torch would look at each of them closely."""
+    if dt.category < dtypes.FLOATING and dt.category != dtypes.BOOL and not kinds <= {bool, int}:
+        return None
+    if complex in kinds and not dt.is_complex:
+        return None
+    try:
+        if dt in _ROUNDED_TWICE:
+            return cast(np.array(leaves, np.float64).astype(np.float32), dt.np)
+        if dt in (dtypes.float32, dtypes.complex64):
+            with np.errstate(all="ignore"):
+                return np.array(leaves, np.float64 if dt is dtypes.float32 else np.complex128).astype(dt.np)
+        return np.array(leaves, dt.np)
+    except OverflowError:
+        return None
+
+
+# --- element by element ---------------------------------------------------------------------------
+
+
+def _walked(data: Any, dt: dtypes.dtype | None) -> tuple[np.ndarray, dtypes.dtype]:
+    if isinstance(data, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type_name(data)}'")
+    shape = _shape(data)
+    dt = dt or _inferred(data)
+    if isinstance(data, list | tuple) and data and isinstance(data[0], np.ndarray) and all(isinstance(d, np.ndarray) for d in data):
+        warnings.warn(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
+            "a single numpy.ndarray with numpy.array() before converting to a tensor.",
+            stacklevel=4,
+        )
+    stored: list[Any] = []
+    _store(data, shape, 0, functools.partial(_element, dt), stored)
+    out = np.array(stored, dt.np if dt not in _ROUNDED_TWICE else np.float64)
+    if dt in _ROUNDED_TWICE:
+        out = cast(out.astype(np.float32), dt.np)
+    return out.reshape(shape), dt
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, Tensor | dict | set | frozenset):
+        return False
+    return hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__") and not isinstance(value, np.generic)
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    """The shape that the first element of every nesting level suggests."""
+    shape: list[int] = []
+    while _is_sequence(data):
+        shape.append(len(data))
+        if len(shape) > _MAX_DIMS:
+            raise ValueError(f"too many dimensions '{type_name(data)}'")
+        if not shape[-1]:
+            break
+        try:
+            first = data[0]
+        except Exception:  # noqa: BLE001 - whatever it is, torch says this
+            raise ValueError(f"could not determine the shape of object type '{type_name(data)}'") from None
+        if first is data:
+            break
+        data = first
+    return tuple(shape)
+
+
+def _inferred(data: Any) -> dtypes.dtype:
+    if isinstance(data, np.ndarray | np.generic) and not isinstance(data, np.str_ | np.bytes_):
+        return numpy_dtype(data)
+    if isinstance(data, bool):
+        return dtypes.bool_
+    if isinstance(data, int):
+        return dtypes.int64
+    if isinstance(data, float):
+        return dtypes.get_default_dtype()
+    if isinstance(data, complex):
+        return dtypes.to_complex(dtypes.get_default_dtype())
+    if isinstance(data, Tensor):
+        return data._m.dtype
+    if isinstance(data, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type_name(data)}'")
+    if not _is_sequence(data):
+        raise RuntimeError(f"Could not infer dtype of {type_name(data)}")
+    out = None
+    for item in data:
+        if item is data:
+            raise TypeError("new(): self-referential lists are incompatible")
+        kind = _inferred(item)
+        out = kind if out is None else dtypes.promote_types(out, kind)
+    return out or dtypes.get_default_dtype()
+
+
+def _store(data: Any, shape: tuple[int, ...], dim: int, element: Any, out: list[Any]) -> None:
+    if dim == len(shape):
+        out.append(element(data))
+        return
+    try:
+        items = data if isinstance(data, list | tuple) else list(data)
+    except TypeError:
+        raise TypeError("not a sequence") from None
+    if len(items) != shape[dim]:
+        raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
+    for item in items:
+        _store(item, shape, dim + 1, element, out)
+
+
+def _element(dt: dtypes.dtype, value: Any) -> Any:
+    """One element as a Python number that the dtype can hold."""
+    if isinstance(value, Tensor):
+        value = _tensor_element(value, dt)
+    if dt.category == dtypes.BOOL:
+        return _truth(value)
+    if dt.category == dtypes.INTEGRAL:
+        return _integer(dt, value)
+    if dt.is_complex:
+        if isinstance(value, complex | np.complexfloating):
+            return complex(value)
+        return complex(_double(value))
+    return _double(value)
+
+
+def _tensor_element(value: Tensor, dt: dtypes.dtype) -> Any:
+    if dt.category == dtypes.INTEGRAL:
+        return value.__index__()
+    if value._m.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    if requires_grad_of(value):
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            stacklevel=6,
+        )
+    out = concrete(value).reshape(()).item()
+    if isinstance(out, complex) and not dt.is_complex:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return out
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, int | float | complex | np.generic):
+        raise TypeError(f"'{type_name(value)}' object cannot be interpreted as an integer")
+    return bool(value)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, complex | list | tuple) or not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+        raise TypeError(f"must be real number, not {type_name(value)}")
+    return float(value)
+
+
+def _integer(dt: dtypes.dtype, value: Any) -> int:
+    if dt is dtypes.uint64:
+        if not isinstance(value, int):
+            raise TypeError("an integer is required")
+        if value < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        if value >= 2**64:
+            raise OverflowError("int too big to convert")
+        return int(value)
+    if isinstance(value, float):
+        return _from_float(dt, value)
+    try:
+        out = value.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"'{_index_name(value)}' object cannot be interpreted as an integer") from None
+    if not -(2**63) <= out < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    return wrapped(out, dt, dt.name)
+
+
+def _index_name(value: Any) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+def _from_float(dt: dtypes.dtype, value: float) -> int:
+    info = np.iinfo(dt.np)
+    if not math.isfinite(value) or not info.min <= value <= info.max:
+        raise overflow(dt.name)
+    return int(wrap(int(value), dt))
+
+
+def wrapped(value: int, dt: dtypes.dtype, shown: str) -> int:
+    """An integer in the range of the dtype; unsigned ones let small negative numbers wrap around."""
+    info = np.iinfo(dt.np)
+    if not (-info.max if info.min == 0 else info.min) <= value <= info.max:
+        raise overflow(shown)
+    return wrap(value, dt)
+
+
+def wrap(value: int, dt: dtypes.dtype) -> int:
+    """Modular reduction into the range of the dtype."""
+    bits = 8 * dt.itemsize
+    value %= 1 << bits
+    return value - (1 << bits) if dt.is_signed and value >> (bits - 1) else value
+
+
+def overflow(shown: str) -> RuntimeError:
+    """torch's complaint about a number that a dtype cannot hold."""
+    return RuntimeError(f"value cannot be converted to type {shown} without overflow")
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "uint16": "uint16_t",
+    "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float", "float64": "double", "float16": "at::Half",
+    "bfloat16": "at::BFloat16", "complex64": "c10::complex<float>",
+}  # fmt: skip
+
+
+def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
+    """A Python number as a 0-dim array, refusing what does not fit as torch's fill does."""
+    shown = _C_NAMES.get(dt.name, dt.name)
+    if isinstance(value, complex) and not dt.is_complex:
+        if dt.category != dtypes.BOOL and value.imag != 0:
+            raise overflow(shown)
+        value = bool(value) if dt.category == dtypes.BOOL else value.real
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert")
+    if dt.category == dtypes.BOOL:
+        return np.array(bool(value))
+    if dt.category == dtypes.INTEGRAL:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise overflow(shown)
+        return np.array(wrapped(int(value), dt, shown), dt.np)
+    if dt.is_complex:
+        return _checked(np.array(complex(value)), dt, shown)
+    return _checked(np.array(float(value)), dt, shown)
+
+
+def _checked(value: np.ndarray, dt: dtypes.dtype, shown: str) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        out = cast(value.astype(np.float32), dt.np) if dt in _ROUNDED_TWICE else value.astype(dt.np)
+    limit = float(dtypes.finfo(dt).max)
+    for part in (value.real, value.imag):
+        if math.isfinite(part) and abs(part) > limit:
+            raise overflow(shown)
+    return out
+
+
+# --- NumPy ----------------------------------------------------------------------------------------
+
+
+def numpy_dtype(array: Any) -> dtypes.dtype:
+    """The dtype of a NumPy array or scalar, or torch's complaint."""
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
+            "currently not supported."
+        )
+    found = dtypes.BY_NP.get(array.dtype)
+    if found is None:
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only supported types are: float64, "
+            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+        )
+    return found
+
+
+def numpy_strides(array: np.ndarray) -> tuple[int, ...]:
+    """The strides of a NumPy array in elements, where torch can express them."""
+    out = []
+    for step in array.strides:
+        if step < 0:
+            raise ValueError(
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                "currently supported. (You can probably work around this by making a copy of your array  with "
+                "array.copy().) "
+            )
+        if step % array.itemsize:
+            raise ValueError(
+                "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
+                "the memory."
+            )
+        out.append(step // array.itemsize)
+    return tuple(out)
+
+
+def convert(array: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
+    """A fresh array of another dtype, cast as torch casts tensors."""
+    if array.dtype == dt.np:
+        return np.array(array)
+    if array.dtype.kind == "c" and not dt.is_complex and dt.category != dtypes.BOOL:
+        array = array.real
+    if dt.category == dtypes.BOOL:
+        return array != 0
+    if array.dtype.kind == "f" and dt.category == dtypes.INTEGRAL:
+        return _truncated(array, dt)
+    with np.errstate(all="ignore"):
+        if dt in _ROUNDED_TWICE:
+            return cast(array.astype(np.float32), dt.np)
+        return array.astype(dt.np)
+
+
+def _truncated(array: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
+    """Floats to integers as x86 converts them: by way of int32 or int64, whose least stands for the rest."""
+    wide = np.int32 if dt.is_signed and dt.itemsize < 8 else np.int64
+    limit = float(2 ** (8 * np.dtype(wide).itemsize - 1))
+    wideness = array.astype(np.float64)
+    fits = (wideness >= -limit) & (wideness < limit)
+    return np.where(fits, np.where(fits, wideness, 0).astype(wide), np.iinfo(wide).min).astype(dt.np)

@@ -1,0 +1,730 @@
+"""Products that torch composes of mm, bmm, mv and dot: matmul, einsum, tensordot and their kin."""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes, shapes
+from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.kernels import cpp_name
+from .._engine.bind import NAMESPACES, OPERATORS, composite, ops, store_out
+from .._engine.record import apply
+from .._engine.tensor import Tensor
+from .._engine.views import requires_grad_of
+from .shape import conj, contiguous, flatten, imag, meshgrid, real, reshape, squeeze
+
+# --- matmul ---------------------------------------------------------------------------------------
+
+
+def _folds(large: Tensor, small: Tensor, swapped: bool) -> bool:
+    """Whether torch makes one matrix of a batch, because no copy is needed or backward would expand."""
+    if large._m.ndim < 3 or small._m.ndim > 2:
+        return False
+    if requires_grad_of(small) or large._m.numel == 0:
+        return True
+    shape, strides = large._m.shape, large._m.strides
+    if swapped:  # the batch is the right operand: its transpose gets folded
+        shape, strides = ((*x[:-2], x[-1], x[-2]) for x in (shape, strides))
+    return all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(len(shape) - 2))
+
+
+def _fold(a: Tensor, b: Tensor) -> Tensor:
+    """matmul of a batch and a matrix or vector as one mm or mv."""
+    swapped = b._m.ndim > a._m.ndim
+    if swapped:
+        a, b = ops.transpose(b, -2, -1), (ops.t(a) if a._m.ndim == 2 else a)
+    sizes = a._m.shape
+    rows = reshape(a, (math.prod(sizes[:-1]), sizes[-1]))
+    if b._m.ndim == 1:
+        return ops._unsafe_view(ops.mv(rows, b), sizes[:-1])
+    out = ops._unsafe_view(ops.mm(rows, b), (*sizes[:-1], b._m.shape[1]))
+    return contiguous(ops.transpose(out, -2, -1)) if swapped else out
+
+
+def _batched(a: Tensor, b: Tensor) -> Tensor:
+    """matmul with broadcast batches as one bmm."""
+    (sa, sb), (na, nb) = (a._m.shape, b._m.shape), (a._m.ndim, b._m.ndim)
+    if na == nb == 3 and sa[0] != sb[0]:
+        if sa[0] == 1 and requires_grad_of(a):
+            return matmul(ops.squeeze_dim(a, 0), b)
+        if sb[0] == 1 and requires_grad_of(b):
+            return matmul(a, ops.squeeze_dim(b, 0))
+    n, m1 = (sa[-2] if na > 1 else 1), sa[-1]
+    m2, p = (sb[-2], sb[-1]) if nb > 1 else (sb[-1], 1)
+    batch = shapes.broadcast_shapes(sa[:-2], sb[:-2])
+    count = math.prod(batch)
+    left = reshape(ops.expand(a, (*batch, n, m1)), (count, n, m1))
+    column = ops.unsqueeze(b, 1) if nb == 1 else b
+    right = reshape(ops.expand(column, (*batch, m2, p)), (count, m2, p))
+    out = ops.bmm(left, right)
+    shape = (*batch, n) if na > 1 else batch
+    if nb == 1:
+        return ops._unsafe_view(ops.squeeze_dim(out, -1), shape)
+    return ops._unsafe_view(out, (*shape, p))
+
+
+@composite(out=True)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product with torch's rules for vectors and batches."""
+    n, k = input._m.ndim, other._m.ndim
+    if n == 2 and k == 2:
+        return ops.mm(input, other)
+    if n == 0 or k == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D")
+    if n == 1 and k == 1:
+        return ops.dot(input, other)
+    if n == 2 and k == 1:
+        return ops.mv(input, other)
+    if n == 1 and k == 2:
+        return ops.squeeze_matmul(ops.mm(ops.unsqueeze(input, 0), other), 0)
+    if _folds(input, other, False) if n >= k else _folds(other, input, True):
+        return _fold(input, other)
+    return _batched(input, other)
+
+
+def _operator(self: Tensor, other: Any) -> Tensor:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
+def _reflected(self: Tensor, other: Any) -> Tensor:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+OPERATORS["__matmul__"] = _operator
+OPERATORS["__rmatmul__"] = _reflected
+NAMESPACES.setdefault("linalg", {})["matmul"] = matmul
+
+
+# --- outer, inner, kron, tensordot ------------------------------------------------------------------
+
+
+def _require_vector(what: str, name: str, t: Tensor) -> None:
+    if t._m.ndim != 1:
+        raise RuntimeError(f"{what}: Expected 1-D argument {name}, but got {t._m.ndim}-D")
+
+
+@composite(aliases=("ger",), out=True)
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of an element of one vector and one of another."""
+    _require_vector("outer", "self", input)
+    _require_vector("outer", "vec2", vec2)
+    return ops.mul(reshape(input, (input._m.numel, 1)), vec2)
+
+
+def _same_dtype(a: Tensor, b: Tensor) -> None:
+    if a._m.dtype is not b._m.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+
+
+@composite(out=True)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dimensions."""
+    _same_dtype(input, other)
+    if input._m.ndim == 0 or other._m.ndim == 0:
+        return ops.mul(input, other)
+    if input._m.shape[-1] != other._m.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input._m.shape)} and {list(other._m.shape)}"
+        )
+    return _tensordot(input, other, (input._m.ndim - 1,), (other._m.ndim - 1,))
+
+
+def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int, ...]) -> Tensor:
+    if len(dims_a) != len(dims_b):
+        raise RuntimeError("both dimension lists should have same length")
+    _same_dtype(a, b)
+    count = 1
+    for i, j in zip(dims_a, dims_b):
+        n, k = a._m.shape[i], b._m.shape[j]
+        if k == 1 and n != 1:  # a dimension of size 1 broadcasts: sum the other side first
+            a = ops.sum(a, i, True)
+        elif n == 1 and k != 1:
+            b = ops.sum(b, j, True)
+        elif n != k:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size "
+                f"{k} in dim {j}"
+            )
+        else:
+            count *= n
+    free_a = [i for i in range(a._m.ndim) if i not in dims_a]
+    free_b = [j for j in range(b._m.ndim) if j not in dims_b]
+    if len(free_a) + len(dims_a) != a._m.ndim or len(free_b) + len(dims_b) != b._m.ndim:
+        dims = dims_a if len(set(dims_a)) < len(dims_a) else dims_b
+        twice = next(d for d in dims if list(dims).count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    sizes = [a._m.shape[i] for i in free_a] + [b._m.shape[j] for j in free_b]
+    rows = math.prod(a._m.shape[i] for i in free_a)
+    cols = math.prod(b._m.shape[j] for j in free_b)
+    left, right = ops.permute(a, (*free_a, *dims_a)), ops.permute(b, (*dims_b, *free_b))
+    if not sizes:
+        left = left if left._m.ndim == 1 else reshape(left, (count,))
+        right = right if right._m.ndim == 1 else reshape(right, (count,))
+        return reshape(ops.dot(left, right), ())
+    product = ops.mm(reshape(left, (rows, count)), reshape(right, (count, cols)))
+    return reshape(product, tuple(sizes))
+
+
+def _contraction(dims: Any, na: int, nb: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The two lists of dimensions that `dims` stands for."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims._m.numel > 1 else int(dims.item())
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(na, nb):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        return tuple(range(na - dims, na)), tuple(range(dims))
+    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    return tuple(first), tuple(second)
+
+
+@composite(method=False)
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
+    """Contract several dimensions of two tensors."""
+    first, second = _contraction(dims, a._m.ndim, b._m.ndim)
+    if isinstance(dims, int) and dims:
+        for i, j in zip(first, second):
+            if a._m.shape[i] != b._m.shape[j] and 1 not in (a._m.shape[i], b._m.shape[j]):
+                raise RuntimeError(
+                    f"contracted dimensions need to match, but first has size {a._m.shape[i]} in dim "
+                    f"{i - a._m.ndim} and second has size {b._m.shape[j]} in dim {j}"
+                )
+    first = tuple(shapes.wrap_dim(d, a._m.ndim) for d in first)
+    second = tuple(shapes.wrap_dim(d, b._m.ndim) for d in second)
+    result = _tensordot(a, b, first, second)
+    return result if out is None else _store(out, result)
+
+
+def _store(out: Tensor, result: Tensor) -> Tensor:
+    store_out(out, result)
+    return out
+
+
+@composite(out=True)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product."""
+    n = max(input._m.ndim, other._m.ndim)
+    sa = (1,) * (n - input._m.ndim) + input._m.shape
+    sb = (1,) * (n - other._m.ndim) + other._m.shape
+    left = ops._unsafe_view(input, tuple(s for pair in zip(sa, (1,) * n) for s in pair))
+    right = ops._unsafe_view(other, tuple(s for pair in zip((1,) * n, sb) for s in pair))
+    return ops._unsafe_view(ops.mul(left, right), tuple(x * y for x, y in zip(sa, sb)))
+
+
+# --- chains -----------------------------------------------------------------------------------------
+
+
+def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to split each stretch of a matrix chain for the fewest multiplications."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    split = {}
+    for span in range(1, n):
+        for i in range(n - span):
+            j = i + span
+            options = [
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            ]
+            cost[i, j], split[i, j] = min(options)
+    return split
+
+
+@composite(namespace="linalg", method=False, out=True)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of several matrices in the cheapest order."""
+    given = list(tensors)
+    n = len(given)
+    if n < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
+    last = n - 1
+    for place, t in ((0, given[0]), (last, given[-1])):
+        if not 1 <= t._m.ndim <= 2:
+            raise RuntimeError(
+                f"multi_dot(): the {'last' if place else 'first'} tensor must be 1D or 2D but got {t._m.ndim}D"
+            )
+    shape = [*given[0]._m.shape[:-1], *(given[-1]._m.shape[1:])]
+    chain = list(given)
+    if chain[0]._m.ndim == 1:
+        chain[0] = ops.unsqueeze(chain[0], 0)
+    if chain[-1]._m.ndim == 1:
+        chain[-1] = ops.unsqueeze(chain[-1], -1)
+    for i, t in enumerate(chain):
+        if t._m.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t._m.ndim}D")
+        if t._m.dtype is not given[0]._m.dtype:
+            names = [_cpp(x._m.dtype) for x in (given[0], t)]
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {names[0]} "
+                f"and tensor {i} {names[1]}"
+            )
+        if i and chain[i - 1]._m.shape[1] != t._m.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(given[i - 1]._m.shape)} and "
+                f"{list(given[i]._m.shape)} cannot be multiplied"
+            )
+    split = _best_order([chain[0]._m.shape[0], *[t._m.shape[1] for t in chain]])
+
+    if n == 3:  # torch prefers (A B) C when both orders cost the same
+        (a, b), (c, d) = chain[0]._m.shape, chain[2]._m.shape
+        split[0, 2] = 1 if a * b * c + a * c * d <= b * c * d + a * b * d else 0
+
+    def multiply(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else ops.mm(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
+
+    return ops.view(multiply(0, last), tuple(shape))
+
+
+def _cpp(dtype: dtypes.dtype) -> str:
+    return cpp_name(np.empty(0, dtype.np))
+
+
+@composite(method=False)
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of several matrices (deprecated name of `linalg.multi_dot`)."""
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    warnings.warn(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use "
+        "torch.linalg.multi_dot instead, which accepts a list of two or more tensors rather than multiple parameters.",
+        stacklevel=3,
+    )
+    result = matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
+    return result if out is None else _store(out, result)
+
+
+# --- einsum -----------------------------------------------------------------------------------------
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
+    """Equation and tensors of the form ``einsum(op1, [0, 1], op2, [1, 2], [0, 2])``."""
+
+    def letters(sub: Sequence[Any]) -> str:
+        out = []
+        for s in sub:
+            if s is Ellipsis:
+                out.append("...")
+            elif isinstance(s, int) and 0 <= s < 52:
+                out.append(_LETTERS[s])
+            else:
+                raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+        return "".join(out)
+
+    tensors = list(operands[0:-1:2]) if len(operands) % 2 else list(operands[::2])
+    equation = ",".join(letters(s) for s in operands[1::2])
+    return (f"{equation}->{letters(operands[-1])}" if len(operands) % 2 else equation), tensors
+
+
+_ELLIPSIS = "."
+
+
+def _subscripts(text: str, operand: str) -> list[str]:
+    """The labels of one term; an ellipsis is the label '.'."""
+    out, i = [], 0
+    while i < len(text):
+        c = text[i]
+        if c == " ":
+            i += 1
+            continue
+        if c == ".":
+            if text[i : i + 3] != "..." or _ELLIPSIS in out:
+                why = "for which an ellipsis was already found" if _ELLIPSIS in out else "that is not part of any ellipsis"
+                shown = " (...)" if operand == "output" and _ELLIPSIS not in out else ""
+                raise RuntimeError(f"einsum(): found '.' for {operand} {why}{shown}")
+            out.append(_ELLIPSIS)
+            i += 3
+            continue
+        if c not in _LETTERS:
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {i} in the equation string, subscripts must be in [a-zA-Z]"
+            )
+        out.append(c)
+        i += 1
+    return out
+
+
+def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+    left, arrow, right = equation.partition("->")
+    terms = [_subscripts(t, f"operand {i}") for i, t in enumerate(left.split(","))]
+    if len(terms) > len(operands):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    if len(terms) < len(operands):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    return terms, (_subscripts(right, "output") if arrow else None)
+
+
+def _expand_labels(
+    terms: list[list[str]], operands: Sequence[Tensor], output: list[str] | None
+) -> tuple[list[list[Any]], list[Any]]:
+    """Labels with ellipses spelled out as negative numbers (from the right), and those of the result."""
+    full: list[list[Any]] = []
+    widest = 0
+    for i, (labels, t) in enumerate(zip(terms, operands)):
+        named = len(labels) - (_ELLIPSIS in labels)
+        rest = t._m.ndim - named
+        if rest < 0 or (rest and _ELLIPSIS not in labels):
+            open_ended = _ELLIPSIS in labels
+            relation = "is more than" if open_ended else "does not match"
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) {relation} the number of "
+                f"dimensions ({t._m.ndim}) for operand {i}{'' if open_ended else ' and no ellipsis was given'}"
+            )
+        widest = max(widest, rest)
+        out: list[Any] = []
+        for label in labels:
+            out.extend(range(-rest, 0) if label == _ELLIPSIS else (label,))
+        full.append(out)
+    if output is None:
+        counts: dict[str, int] = {}
+        for labels in terms:
+            for label in labels:
+                counts[label] = counts.get(label, 0) + 1
+        result: list[Any] = list(range(-widest, 0))
+        result += sorted(c for c, n in counts.items() if n == 1 and c != _ELLIPSIS)
+        return full, result
+    result = []
+    for label in output:
+        if label == _ELLIPSIS:
+            result.extend(range(-widest, 0))
+            continue
+        if label in result:
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+        if not any(label in labels for labels in terms):
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
+            )
+        result.append(label)
+    return full, result
+
+
+def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for i, (labels, t) in enumerate(zip(full, operands)):
+        own: dict[Any, int] = {}
+        for label, n in zip(labels, t._m.shape):
+            if own.setdefault(label, n) != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't match, "
+                    f"{n} != {own[label]}"
+                )
+        for label, n in own.items():
+            if sizes.get(label, 1) != n and n != 1 and sizes.get(label, 1) != 1:
+                what = f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
+                raise RuntimeError(
+                    f"einsum(): {what} has size {n} for operand {i} which does not broadcast with "
+                    f"previously seen size {sizes[label]}"
+                )
+            sizes[label] = n if n != 1 else sizes.get(label, 1)
+    return sizes
+
+
+def _arranged(t: Tensor, labels: list[Any], order: Sequence[Any]) -> Tensor:
+    """`t` with its dimensions in `order`, size 1 for absent labels, diagonals for repeated ones."""
+    labels = list(labels)
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            t = ops.diagonal(t, 0, first, second)  # the diagonal becomes the last dimension
+            del labels[second], labels[first]
+            t = ops.permute(t, (*range(first), len(labels), *range(first, len(labels))))
+            labels.insert(first, label)
+    absent = [label for label in order if label not in labels]
+    for _ in absent:
+        t = ops.unsqueeze(t, t._m.ndim)
+    labels += absent
+    return ops.permute(t, tuple(labels.index(label) for label in order))
+
+
+def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
+    """Multiply two aligned tensors and sum over `dims`, as a batched matrix product."""
+    n = a._m.ndim
+    summed = [d in dims for d in range(n)]
+    for d in range(n):  # a dimension that only one side has is summed before the product
+        if summed[d]:
+            if a._m.shape[d] != 1 and b._m.shape[d] == 1:
+                a = ops.sum(a, d, True)
+            elif a._m.shape[d] == 1 and b._m.shape[d] != 1:
+                b = ops.sum(b, d, True)
+    sa, sb = a._m.shape, b._m.shape
+    shared = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] != 1]
+    left = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] == 1]
+    right = [d for d in range(n) if not summed[d] and sa[d] == 1]
+    total = [d for d in range(n) if summed[d] and sa[d] != 1 and sb[d] != 1]
+    if not total:
+        out = ops.mul(a, b)
+        kept = tuple(s for d, s in enumerate(out._m.shape) if not summed[d])
+        return out if keepdim or not dims else reshape(out, kept)
+    flat = [d for d in range(n) if summed[d] and d not in total]
+
+    def size(t: tuple[int, ...], ds: list[int]) -> int:
+        return math.prod(t[d] for d in ds)
+
+    order = [*shared, *left, *total, *flat, *right]
+    batch = size(sa, shared)
+    x = reshape(ops.permute(a, tuple(order)), (batch, size(sa, left), size(sa, total)))
+    other = [*shared, *total, *flat, *right, *left]
+    y = reshape(ops.permute(b, tuple(other)), (batch, size(sb, total), size(sb, right)))
+    out = reshape(
+        ops.bmm(x, y),
+        (*[sa[d] for d in shared], *[sa[d] for d in left], *[1] * (len(total) + len(flat)), *[sb[d] for d in right]),
+    )
+    out = ops.permute(out, tuple(order.index(d) for d in range(n)))
+    if keepdim:
+        return out
+    return reshape(out, tuple(s for d, s in enumerate(out._m.shape) if not summed[d]))
+
+
+@functools.lru_cache(maxsize=512)
+def _contraction_path(
+    terms: tuple[tuple[Any, ...], ...], out: tuple[Any, ...], sizes: tuple[tuple[int, ...], ...]
+) -> list[tuple[int, ...]]:
+    """The order in which to contract more than two operands."""
+    names: dict[Any, int] = {}
+    args: list[Any] = []
+    for labels, shape in zip(terms, sizes):
+        args += [np.broadcast_to(np.float32(0), shape), [names.setdefault(label, len(names)) for label in labels]]
+    path, _ = np.einsum_path(*args, [names[label] for label in out], optimize="optimal" if len(terms) < 5 else "greedy")
+    return path[1:]
+
+
+def _keep_broadcast(path: Sequence[tuple[int, ...]], count: int) -> list[tuple[int, int]]:
+    """The path as pairs: steps of one or several operands are unrolled."""
+    pairs = []
+    for step in path:
+        step = tuple(sorted(step))
+        while len(step) > 2:
+            pairs.append((step[0], step[1]))
+            step = (*[s - 2 for s in step[2:]], count - 2)
+            count -= 1
+        if len(step) == 2:
+            pairs.append((step[0], step[1]))
+            count -= 1
+    return pairs
+
+
+@composite(method=False)
+def einsum(*args: Any) -> Tensor:
+    """Sums of products of tensors in Einstein's notation."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and "
+            "its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation, operands = _from_sublists(args)
+    else:
+        equation, operands = args[0], list(args[1:])
+        if len(operands) == 1 and isinstance(operands[0], list | tuple):
+            return einsum(equation, *operands[0])
+    terms, output = _parse(equation, operands)
+    full, result = _expand_labels(terms, operands, output)
+    sizes = _check_sizes(full, operands)
+    order = [*result, *[label for label in sizes if label not in result]]
+    kept = len(result)
+    tensors = [_arranged(t, labels, order) for t, labels in zip(operands, full)]
+    if len(tensors) == 1:
+        only = tensors[0]
+        return ops.sum(only, tuple(range(kept, len(order)))) if len(order) > kept else only
+    for a in tensors[1:]:
+        if a._m.dtype is not tensors[0]._m.dtype:
+            raise RuntimeError(
+                f"expected scalar type {scalar_type_name(tensors[0]._m.dtype)} but found {scalar_type_name(a._m.dtype)}"
+            )
+    pairs = [(0, 1)]
+    if len(tensors) > 2:
+        unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)
+        dims = tuple(tuple(sizes[label] for label in labels) for labels in unique)
+        pairs = _keep_broadcast(_contraction_path(unique, tuple(result), dims), len(tensors))
+    uses = [set(labels) for labels in full]
+    pool = list(zip(tensors, uses))
+    while len(pool) > 1:
+        i, j = pairs.pop(0) if pairs else (0, 1)
+        (a, ua), (b, ub) = pool[i], pool[j]
+        rest = [item for k, item in enumerate(pool) if k not in (i, j)]
+        last = not rest
+        needed = set().union(*[u for _, u in rest]) | set(result)
+        gone = [d for d in range(kept, len(order)) if order[d] in (ua | ub) and order[d] not in needed]
+        if last:
+            gone = list(range(kept, len(order)))
+        out = _sum_product(a, b, gone, keepdim=not last)
+        pool = [*rest, (out, (ua | ub) & (needed | set(result)))]
+    return pool[0][0]
+
+
+# --- others -----------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All combinations of elements of several vectors, one per row."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    for t in given:
+        if t._m.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(t._m.shape)}")
+    if len(given) == 1:
+        return given[0]
+    return ops.stack([flatten(t) for t in meshgrid(*given, indexing="ij")], 1)
+
+
+@composite
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Cross products; without `dim`, along the first dimension of size 3."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input._m.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    result = ops.linalg_cross(input, other, dim=dim)
+    return result if out is None else _store(out, result)
+
+
+def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:
+    if w._m.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w._m.ndim} dimensions"
+        )
+    if (w._m.dtype.category < FLOATING) != integral or w._m.dtype.category == dtypes.BOOL:
+        kind = "integral" if integral else "floating point"
+        got = scalar_type_name(w._m.dtype)
+        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {got} dtype")
+    if w._m.numel != n:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{w._m.numel} != {n}"
+        )
+    values = np.asarray(w.detach())
+    if values.size and values.min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+    return w
+
+
+@composite
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariance matrix of variables (rows) from observations (columns)."""
+    if input._m.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input._m.ndim} dimensions"
+        )
+    if input._m.dtype.category == dtypes.BOOL:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = ops.view(input, (1, -1)) if input._m.ndim < 2 and input._m.numel else input
+    if input._m.ndim < 2 and not input._m.numel:
+        x = ops.view(input, (1, 0))
+    n = x._m.shape[1]
+    w = None if fweights is None else _weights("fweights", fweights, n, True)
+    if aweights is not None:
+        aw = _weights("aweights", aweights, n, False)
+        w = aw if w is None else ops.mul(w, aw)
+    total = n if w is None else ops.sum(w)
+    mean = _div(ops.sum(x if w is None else ops.mul(x, w), 1), total)
+    if w is None or aweights is None or correction == 0:
+        norm = ops.sub(total, correction) if isinstance(total, Tensor) else total - correction
+    else:
+        spread = _div(ops.mul(ops.sum(ops.mul(w, aweights)), correction), total)
+        norm = ops.sub(total, spread)
+    if not isinstance(norm, Tensor):
+        norm = max(norm, 0)
+        if norm <= 0:
+            warnings.warn(
+                "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+                "observations.",
+                stacklevel=3,
+            )
+    x = ops.sub(x, ops.unsqueeze(mean, 1))
+    y = ops.t(x if w is None else ops.mul(x, w))
+    return squeeze(_div(ops.mm(x, conj(y)), norm))
+
+
+def _div(x: Tensor, y: Any) -> Tensor:
+    return ops.true_divide(x, y)
+
+
+@composite
+def corrcoef(input: Tensor) -> Tensor:
+    """The matrix of Pearson correlation coefficients of variables (rows)."""
+    if input._m.ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input._m.ndim} dimensions"
+        )
+    c = cov(input)
+    if c._m.ndim == 0:
+        return _div(c, c)
+    variance = ops.diagonal(c)
+    spread = ops.sqrt(real(variance) if c._m.dtype.is_complex else variance)
+    n = spread._m.shape[0]
+    c = _div(_div(c, ops.view(spread, (n, 1))), ops.view(spread, (1, n)))
+    if not c._m.dtype.is_complex:
+        return ops.clamp(c, -1, 1)
+    return ops.complex(ops.clamp(real(c), -1, 1), ops.clamp(imag(c), -1, 1))
+
+
+_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}  # fmt: skip
+
+
+def _general(fn: Any, *args: Any) -> Any:
+    """Call a row past its generated fast path, whose locals clash with parameters named x1 and x2."""
+    return apply(*fn.binding.general(args))
+
+
+@composite(method=False)
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """Distances between every row of `x1` and every row of `x2`, batch by batch."""
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for i, x in enumerate((x1, x2), 1):
+        if not x._m.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {scalar_type_name(x._m.dtype)}")
+    for i, x in enumerate((x1, x2), 1):
+        if x._m.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x._m.ndim}D")
+    if x1._m.shape[-1] != x2._m.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1._m.shape[-1]} X2: {x2._m.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    (r1, columns), r2 = x1._m.shape[-2:], x2._m.shape[-2]
+    batch = shapes.broadcast_shapes(x1._m.shape[:-2], x2._m.shape[:-2])
+    mode, count = _MODES[compute_mode], math.prod(batch)
+    if p != 2 or mode == 2 or (mode == 0 and r1 <= 25 and r2 <= 25) or 0 in (r1, r2, columns, count):
+        return _general(ops._cdist_forward, x1, x2, float(p), mode)
+
+    def rows(x: Tensor, r: int) -> Tensor:
+        if x._m.ndim == 2 and not batch:
+            return x
+        return ops.view(contiguous(ops.expand(x, (*batch, r, columns))), (count, r, columns))
+
+    return ops.view(_general(ops._euclidean_dist, rows(x1, r1), rows(x2, r2)), (*batch, r1, r2))
+
+
+@composite(namespace="linalg", method=False, out=True)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Dot products of vectors along `dim`, the first conjugated."""
+    if x._m.dtype is not y._m.dtype:
+        raise RuntimeError(
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{scalar_type_name(x._m.dtype)} and y of type {scalar_type_name(y._m.dtype)} instead"
+        )
+    if x._m.ndim == 1 and y._m.ndim == 1:
+        return ops.vdot(x, y)
+    return ops.sum(ops.mul(conj(x), y), dim)
+
+
+NAMESPACES.setdefault("nn.functional", {})["pdist"] = NAMESPACES[""]["pdist"]

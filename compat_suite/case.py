@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-
-from .tolerances import Tolerance
 
 BASE = "float64"
 """The dtype of tensors whose spec names none, unless a job asks for another."""
@@ -119,9 +117,10 @@ class Case:
     derivatives: int = 2
     """The order up to which derivatives are compared."""
     jvp: bool = True
-    tolerance: Tolerance | None = None
+    tolerance: float = 1.0
+    """A factor on the default tolerances."""
     cause: str = ""
-    """Why the tolerance is wider than the default."""
+    """Why the tolerance is wider than the default, or strides are not compared."""
     values: bool = True
     """False where values are undefined (uninitialised memory)."""
     process: Callable[[Any], Any] | None = None
@@ -130,7 +129,7 @@ class Case:
     jax: str | None = None
     """Path of a JAX function that computes the same."""
     strides: bool = True
-    """False where torch's strides are an accident of its algorithm; the cause says which."""
+    """False where torch's strides are an accident of its algorithm; `cause` says which."""
     family: str = ""
     inplace: bool = False
     """Whether ``Tensor.<name>_`` runs on the first samples as well."""
@@ -184,8 +183,8 @@ def et(*args: Any, **kwargs: Any) -> ErrorSample:
 def case(op: str, *samples: Sample, **options: Any) -> Case:
     """A row; the name in the core list follows from the path unless it is given."""
     core = options.pop("core", op.removeprefix("torch.").removeprefix("Tensor."))
-    if options.get("tolerance") and not options.get("cause"):
-        raise ValueError(f"{op}: a tolerance above the default states its cause")
+    if (options.get("tolerance", 1.0) != 1.0 or not options.get("strides", True)) and not options.get("cause"):
+        raise ValueError(f"{op}: what is judged less strictly than the default states its cause")
     return Case(op, samples, core, **options)
 
 
@@ -326,6 +325,3 @@ def inplace_form(row: Case) -> Case | None:
     return replace(row, op=f"Tensor.{name}_", samples=picked, dtypes=(), errors=(), inplace=False, jax=None,
                    derivatives=min(row.derivatives, 1), jvp=False)  # fmt: skip
 
-
-__all__ = ["BOOL", "COMPLEX", "FLOATS", "HALVES", "INTS", "Attr", "Case", "D", "ErrorSample", "Sample", "T", "b",
-           "case", "e", "et", "field", "i", "s", "t"]  # fmt: skip

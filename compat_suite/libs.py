@@ -45,6 +45,8 @@ class Lib:
         if self.name != "torch":
             return np.array(tensor.__jax_array__())
         plain = tensor.detach().resolve_conj().resolve_neg()
+        if plain._is_zerotensor():
+            plain = self.module.zeros(plain.shape, dtype=plain.dtype)
         if plain.dtype is self.module.bfloat16:
             return plain.contiguous().view(self.module.int16).numpy().view(ml_dtypes.bfloat16).copy()
         return plain.numpy().copy()

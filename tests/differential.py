@@ -50,6 +50,7 @@ def describe(value: Any) -> Any:
 
 def _anonymous(text: str) -> str:
     text = re.sub(r"0x[0-9a-f]+", "0x", text)
+    text = re.sub(r" \(Triggered internally at .*\)", "", text)
     return text.replace("torchgrad_jax.", "torch.").replace("torchgrad_jax", "torch")
 
 

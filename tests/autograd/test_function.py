@@ -1214,27 +1214,6 @@ def jvp_wrong_shape(m):
 
 
 @program
-def jvp_unmaterialized(m):
-    fw = m.autograd.forward_ad
-    seen = []
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, x, y):
-            ctx.set_materialize_grads(False)
-            return x * 2, y * 2
-
-        @staticmethod
-        def jvp(ctx, tx, ty):
-            seen.append((tx is None, ty is None))
-            return tx * 2, None
-
-    with fw.dual_level():
-        a, b = F.apply(fw.make_dual(m.tensor([2.0]), m.tensor([1.0])), m.tensor([5.0]))
-        return seen, fw.unpack_dual(a), fw.unpack_dual(b)
-
-
-@program
 def jvp_of_dirty(m):
     fw = m.autograd.forward_ad
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 
-_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "xla": None, "meta": None}
+from .state import MODES
+
+_PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "mps": "METAL", "xla": None, "meta": None}
 _TYPES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu", "METAL": "mps"}
 _KNOWN = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, "
@@ -41,7 +43,7 @@ class device:  # noqa: N801 - torch's name
             if not tail.isdigit() or (len(tail) > 1 and tail[0] == "0"):
                 raise RuntimeError(f"Invalid device string: '{type}:{tail}'")
             index = int(tail)
-        if type not in (*_PLATFORMS, "mps"):
+        if type not in _PLATFORMS:
             raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
         return _intern(type, index)
 
@@ -67,14 +69,10 @@ class device:  # noqa: N801 - torch's name
         return (device, (self.type, self.index) if self.index is not None else (self.type,))
 
     def __enter__(self) -> device:
-        from .state import MODES
-
-        MODES.device_stack = (*MODES.device_stack, self)
+        MODES.device_stack = (*MODES.device_stack, resolve(self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        from .state import MODES
-
         MODES.device_stack = MODES.device_stack[:-1]
 
 
@@ -101,12 +99,10 @@ def of_jax(jdevice: Any) -> device:
 
 
 def default_device() -> device:
-    """The innermost `with device(...)`, or JAX's default device."""
-    from .state import MODES
-
+    """The innermost `with device(...)`, what `set_default_device` said, or JAX's default device."""
     if MODES.device_stack:
         return MODES.device_stack[-1]
-    return _process_default()
+    return MODES.default_device or _process_default()
 
 
 def resolve(spec: Any) -> device:
@@ -123,9 +119,11 @@ def resolve(spec: Any) -> device:
 
 def to_jax(dev: device) -> Any:
     """The JAX device behind `dev`, or torch's error when the machine has none."""
-    platform = _PLATFORMS.get(dev.type)
+    platform = _PLATFORMS[dev.type]
+    if platform is None:
+        raise NotImplementedError(f"tensors on the {dev.type} device are not supported")
     try:
-        found = jax.devices(platform) if platform else jax.devices()
+        found = jax.devices(platform)
     except RuntimeError:
         found = []
     index = dev.index or 0

@@ -19,6 +19,11 @@ SECOND_BACKWARD = (
     ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
     "graph a second time or if you need to access saved tensors after calling backward."
 )
+FREED_HOOKS = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+    "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+    "the graph a second time or if you need to access saved variables after calling backward."
+)
 SCALAR_ONLY = "grad can be implicitly created only for scalar outputs"
 NO_GRAPH = "element {index} of tensors does not require grad and does not have a grad_fn"
 UNUSED = (

@@ -40,6 +40,8 @@ class Modes(threading.local):
     dual_level: int = -1
     forward_grad: bool = True
     device_stack: tuple[Any, ...] = ()
+    default_device: Any = None
+    inference_grad: bool = False
     graph_task: Any = None
 
 
@@ -51,6 +53,7 @@ class Settings:
 
     default_dtype: Any = None  # filled by dtypes
     deterministic: bool = False
+    deterministic_warn_only: bool = False
 
 
 SETTINGS = Settings()

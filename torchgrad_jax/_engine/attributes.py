@@ -81,11 +81,12 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("requires_grad must be a bool")
     if value and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    if not value and grad_fn_of(self) is not None:
-        raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+    if grad_fn_of(self) is not None:
+        hint = "" if value else (
+            " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
         )
+        raise RuntimeError("you can only change requires_grad flags of leaf variables." + hint)
     if value and self._x is not None and self._x.inference and not MODES.bits & INFERENCE:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     self._rg = value or grad_fn_of(self) is not None
@@ -93,7 +94,8 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """`requires_grad` as a method that returns the tensor."""
-    set_requires_grad(self, requires_grad)
+    if not (requires_grad is True and grad_fn_of(self) is not None):
+        set_requires_grad(self, requires_grad)
     return self
 
 

@@ -32,11 +32,12 @@ _LAST = 1 << 62
 class Task:
     """One run of the engine."""
 
-    __slots__ = ("__weakref__", "callbacks", "create", "current", "id", "keep", "needed")
+    __slots__ = ("__weakref__", "accumulates", "callbacks", "create", "current", "id", "keep", "needed", "nodes")
 
-    def __init__(self, keep: bool, create: bool) -> None:
+    def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
         self.id = next(_task_ids)
-        self.keep, self.create = keep, create
+        self.keep, self.create, self.accumulates = keep, create, accumulates
+        self.nodes: Any = ()
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.current: Node | None = None
@@ -54,7 +55,7 @@ def run(
     With `targets` only what leads to them runs; without `accumulate` their gradients are returned
     instead of being added to leaves.
     """
-    task = Task(keep, create)
+    task = Task(keep, create, accumulate)
     before_bits, before_task = MODES.bits, MODES.graph_task
     MODES.graph_task = task
     MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
@@ -64,7 +65,7 @@ def run(
             captured = fused.run(roots, grads, keep, targets, accumulate)
         if captured is None:
             captured = _walk(task, roots, grads, targets, accumulate)
-        for callback in task.callbacks:
+        for callback in task.callbacks:  # a callback may queue another
             callback()
         return captured
     finally:
@@ -139,7 +140,7 @@ def _walk(
     targets: Sequence[tuple[Node, int]] | None, accumulate: bool,
 ) -> list[Tensor | None]:  # fmt: skip
     create = task.create
-    deps = dependencies([n for n, _ in roots])
+    deps = task.nodes = dependencies([n for n, _ in roots])
     captures: dict[Node, list[int]] = {}
     run_set = executed = None
     if targets is not None:
@@ -157,23 +158,38 @@ def _walk(
     for node in dict.fromkeys(n for n, _ in roots):
         if deps[node] == 0:
             heapq.heappush(ready, (_priority(node), next(count), node))
-    while ready:
-        node = heapq.heappop(ready)[2]
-        slots = buffers.pop(node, None) or [None] * node.n_outputs
-        task.current = node
-        if node.__class__ is AccumulateGrad or node.extras is not None:
+
+    def visit(node: Node, slots: list[Any]) -> list[Any] | None:
+        """Hooks, captures and the node's function; None where the pass ends."""
+        runs = executed is None or node in executed
+        hooked = node.__class__ is AccumulateGrad or node.extras is not None
+        if hooked and not runs:
             _tensor_hooks(node, slots, create)
-        if node in captures:
+        if node in captures:  # before the tensor hooks of a node that runs, as in torch
             for i in captures[node]:
                 slot = slots[targets[i][1]]  # type: ignore[index]
                 if slot is not None:
                     captured[i] = slot.tensor
-        if executed is not None and node not in executed:
-            continue
+        if not runs:
+            return None
+        if hooked:
+            _tensor_hooks(node, slots, create)
         if node.__class__ is AccumulateGrad:
-            _accumulate(node, slots[0], create)
+            _accumulate(node, slots[0], create)  # type: ignore[arg-type]
+            return None
+        return _evaluate(task, node, slots, create, run_set)
+
+    while ready:
+        node = heapq.heappop(ready)[2]
+        slots = buffers.pop(node, None) or [None] * node.n_outputs
+        task.current = node
+        watcher = MODES.anomaly
+        if watcher is None:
+            out = visit(node, slots)
+        else:
+            out = watcher.evaluate(node, lambda: visit(node, slots))  # noqa: B023 - runs at once
+        if out is None:
             continue
-        out = _evaluate(task, node, slots, create, run_set)
         slots = slot = None
         for j, edge in enumerate(node.edges):
             slot, out[j] = out[j], None  # handed on, so that nothing else holds the tensor
@@ -242,10 +258,10 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
     for nr, group in list(hooks):
         for hook in list(group.values()):
             slot = slots[nr]
-            if slot is None:
-                continue
-            res = hook(slot.tensor)
+            res = hook(None if slot is None else slot.tensor)
             if res is not None:
+                if slot is None:
+                    raise RuntimeError("can't replace a None gradient with a non-None value")
                 slot.tensor = _same_or_error(res, slot.tensor, _hook_name(hook))
                 slot.fresh = False
     for nr, ref in list(retains.items()):
@@ -273,10 +289,7 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     cts = [None if s is None else s.tensor for s in slots]
     if ex is not None and ex.pre:
         cts = _pre_hooks(node, cts)
-    if MODES.anomaly is not None:
-        out = MODES.anomaly.evaluate(node, lambda: _function(task, node, cts, create, run_set))
-    else:
-        out = _function(task, node, cts, create, run_set)
+    out = _function(task, node, cts, create, run_set)
     if ex is not None and ex.post:
         out = _post_hooks(node, out, cts)
     if not task.keep:
@@ -347,12 +360,22 @@ def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Seq
 def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a hook on a node returned, checked against what it was given."""
     name = _hook_name(hook)
-    res = res if isinstance(res, tuple) else (res,)
+    if not isinstance(res, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(res).__name__}'")
     if len(res) != len(before):
         raise RuntimeError(
             f"hook '{name}' has returned an incorrect number of values (got {len(res)}, but expected {len(before)})"
         )
-    return tuple(b if r is None and b is None else _same_or_error(r, b, name) for r, b in zip(res, before))
+    return tuple(_swapped(r, b, name) for r, b in zip(res, before))
+
+
+def _swapped(new: Any, old: Any, name: str) -> Any:
+    """None drops a gradient; nothing takes the place of one that was never there."""
+    if new is None:
+        return None
+    if old is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    return _same_or_error(new, old, name)
 
 
 def _pre_hooks(node: Node, cts: list[Any]) -> list[Any]:
@@ -380,18 +403,17 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
     ex = node.extras
     if ex is not None and ex.pre and slot is not None:
         (g,) = _pre_hooks(node, [slot.tensor])
-        slot = Buffer(g, False)
+        slot = None if g is None else Buffer(g, False)
     if slot is not None:
         with _accumulate_lock:
             store_grad(leaf, slot, create)
+    x = leaf._x
+    if x is not None and x.post_acc and slot is not None:
+        for hook in list(x.post_acc.values()):
+            hook(leaf)
     if ex is not None and ex.post:
         for hook in list(ex.post.values()):
             hook((), (None if slot is None else slot.tensor,))
-    x = leaf._x
-    if x is not None and x.post_acc:
-        for hook in list(x.post_acc.values()):
-            if hook(leaf) is not None:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
@@ -408,3 +430,8 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     else:
         leaf._g = new = make(read(g), want)
         new._st.version = 1
+
+
+def zeros_for(m: Meta) -> Tensor:
+    """Zeros shaped like an output."""
+    return make(jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device))

@@ -255,7 +255,7 @@ class Binding:
         call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
-            check_result=row.check_result, result=self.result, edges=_edges(promoted),
+            check_result=row.check_result, result=self.result, edges=_edges(promoted, row.wraps),
             statics=static, geometry=geometry, grad_view=row.grad_view,
         )  # fmt: skip
         call.grad_facts = (row.grad_follows, row.grad_version)
@@ -321,13 +321,15 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(out)
 
 
-def _edges(promoted: frozenset[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
-    """Which leaves have an entry in next_functions: promoted ones always, others when floating."""
+def _edges(promoted: frozenset[int], wraps: bool) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+    """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
+    numbers only where torch turns them into tensors."""
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
         return tuple(
             i for i, k in enumerate(keys)
-            if (i in promoted and k is not None) or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+            if (i in promoted and k is not None and (wraps or isinstance(k, Meta)))
+            or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
         )  # fmt: skip
 
     return edges
@@ -401,63 +403,63 @@ def _fast(b: Binding) -> bool:
     )  # fmt: skip
 
 
+# Names in generated code start with "_", so that no parameter of torch's can be shadowed.
 _LEAF = """
-    c{i} = {p}.__class__
-    if c{i} in plain and {p}._x is None:
-        k{i} = {p}._m
+    _c{i} = {p}.__class__
+    if _c{i} in _plain and {p}._x is None:
+        _k{i} = {p}._m
         if {p}._al is None:
-            x{i} = {p}._st.array
-            r{i} = {p}._rg
+            _x{i} = {p}._st.array
+            _r{i} = {p}._rg
         else:
-            x{i} = read({p})
-            r{i} = {p}._rg or requires_grad_of({p})
+            _x{i} = _read({p})
+            _r{i} = {p}._rg or _requires({p})
 {number}    else:
         return {fallback}
 """
-_NUMBER = """    elif c{i} in numbers:
-        k{i} = c{i}
-        x{i} = {p}
-        r{i} = False
+_NUMBER = """    elif _c{i} in _numbers:
+        _k{i} = _c{i}
+        _x{i} = {p}
+        _r{i} = False
 """
 _RUN = """
-    plan = call.plans.get({keys})
-    if plan is None:
-        plan = call.plan({keys})
-    array = plan.fwd({xs})
-    m = plan.out
-    if not plan.single:
-        return general(call, {leaves})
-    t = new(Tensor)
-    s = new(Storage)
-    s.array = array
-    s.meta = t._m = m
-    s.version = s.stamp = s.pointer = t._onr = 0
-    t._st = t._vc = s
-    t._al = t._g = t._acc = t._x = None
-    if mode and ({anyr}) and plan.any_diff:
-        mask = {mask}
-        gp = plan.grads.get(mask)
-        if gp is None:
-            gp = plan.grad_plan(mask)
-        n = new(gp.node_class)
-        n.gp = gp
+    _plan = _call.plans.get({keys})
+    if _plan is None:
+        _plan = _call.plan({keys})
+    if not _plan.single:
+        return _general(_call, {leaves})
+    _a = _plan.fwd({xs})
+    _t = _new(_Tensor)
+    _s = _new(_Storage)
+    _s.array = _a
+    _s.meta = _t._m = _plan.out
+    _s.version = _s.stamp = _s.pointer = _t._onr = 0
+    _t._st = _t._vc = _s
+    _t._al = _t._g = _t._acc = _t._x = None
+    if _mode and ({anyr}) and _plan.any_diff:
+        _mask = {mask}
+        _gp = _plan.grads.get(_mask)
+        if _gp is None:
+            _gp = _plan.grad_plan(_mask)
+        _n = _new(_gp.node_class)
+        _n.gp = _gp
 {edges}
-        n.edges = {edge_tuple} if gp.edge_pick is None else gp.edge_pick({edge_tuple})
-        n.saved, n.vers = gp.save({leaf_list}{store})
-        n.seq = next_seq()
-        n.extras = None
-        t._fn = n
-        t._rg = True
+        _n.edges = {edge_tuple} if _gp.edge_pick is None else _gp.edge_pick({edge_tuple})
+        _n.saved, _n.vers = _gp.save({leaf_list}, *([_s] if _gp.saved_out else ()))
+        _n.seq = _next_seq()
+        _n.extras = None
+        _t._fn = _n
+        _t._rg = True
     else:
-        t._fn = None
-        t._rg = False
-    return t
+        _t._fn = None
+        _t._rg = False
+    return _t
 """
 _EDGE = """
-        if r{i}:
-            e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else edge_of({p})
+        if _r{i}:
+            _e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else _edge_of({p})
         else:
-            e{i} = None"""
+            _e{i} = None"""
 
 
 def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None) -> str:
@@ -473,13 +475,13 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
         if p.default is _EMPTY and not (varargs and star):
             parts.append(p.name)
         else:
-            space[f"default_{p.name}"] = None if p.default is _EMPTY else p.default
-            parts.append(f"{p.name}=default_{p.name}")
+            space[f"_default_{p.name}"] = None if p.default is _EMPTY else p.default
+            parts.append(f"{p.name}=_default_{p.name}")
     if out:
         if not star:
             parts.append("*")
         parts.append("out=None")
-    parts.append("**kw")
+    parts.append("**_kw")
     return ", ".join(parts)
 
 
@@ -491,10 +493,12 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method."""
     row = b.row
     space: dict[str, Any] = {
-        "new": object.__new__, "Tensor": Tensor, "Storage": Storage, "plain": PLAIN,
-        "numbers": frozenset(NUMBERS), "read": read, "requires_grad_of": requires_grad_of,
-        "edge_of": edge_of, "MODES": MODES, "next_seq": next_sequence_nr, "calls": b.raw,
-        "make_call": b.call, "general": apply, "binding": b,
+        "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
+        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
+        "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
+        "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
+        "_rebind": rebind, "_write_out": write_out, "_run_operator": run_operator,
+        "_run_inplace": run_inplace, "_run_view": run_view, "_run_general": run_general,
     }  # fmt: skip
     varargs = next((p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None)
     if varargs is not None and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1:
@@ -502,35 +506,25 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
     with_out = row.out and not inplace and not operator and not row.view
     names = [p.name for p in b.params]
     lines = [f"def {name}({_signature(b, space, with_out, varargs)}):"]
-    me = f"me{', ' if names else ''}"
     args = _tuple(names)
     if varargs is not None:
-        lines.append(f"    {varargs.name} = size_argument({varargs.name}, kw, {varargs.name!r})")
-        space["size_argument"] = size_argument
-    lines.append(f"    if kw: return rebind(me, {args}, {names!r}, kw{', out' if with_out else ''})")
-    space["rebind"] = rebind
+        lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    lines.append(f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})")
     if with_out:
-        lines.append(f"    if out is not None: return write_out(me, {args}, {names!r}, out)")
-        space["write_out"] = write_out
-    slow = {"inplace": "run_inplace", "view": "run_view"}.get(
-        "inplace" if inplace else "view" if row.view else "", "run_general"
-    )
-    space[slow] = {"run_inplace": run_inplace, "run_view": run_view, "run_general": run_general}[slow]
-    fallback = f"{slow}(me, binding, {args})"
+        lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
+    slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
+    fallback = f"{slow}(_me, _binding, {args})"
     if operator:
-        fallback = f"run_operator(me, binding, {args}, {'run_inplace' if inplace else 'run_general'})"
-        space["run_operator"] = run_operator
-        space.setdefault("run_inplace", run_inplace)
-        space.setdefault("run_general", run_general)
+        fallback = f"_run_operator(_me, _binding, {args}, {slow})"
     if row.view and not inplace:
         first = names[0]
-        space.update(views=b.views, fast_view=fast_view)
+        space.update(_views=b.views, _fast_view=fast_view)
         lines += [
-            "    mode = MODES.bits",
-            f"    if mode < 2 and {first}.__class__ in plain and {first}._x is None:",
-            f"        try: known = views[{_tuple([f'{first}._m', *names[1:]])}]",
-            "        except (KeyError, TypeError): known = None",
-            f"        if known is not None: return fast_view(known, {first}, mode)",
+            "    _mode = _MODES.bits",
+            f"    if _mode < 2 and {first}.__class__ in _plain and {first}._x is None:",
+            f"        try: _known = _views[{_tuple([f'{first}._m', *names[1:]])}]",
+            "        except (KeyError, TypeError): _known = None",
+            f"        if _known is not None: return _fast_view(_known, {first}, _mode)",
             f"    return {fallback}",
         ]
     elif inplace or row.view or not _fast(b):
@@ -539,53 +533,52 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
         lines += _unrolled(b, space, fallback)
     exec("\n".join(lines), space)
     fn = space[name]
-    space["me"] = fn
+    space["_me"] = fn
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = row.doc
     fn.binding = b
-    del me
     return fn
 
 
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
-    lines = ["    mode = MODES.bits", f"    if mode > 1: return {fallback}"]
+    lines = ["    _mode = _MODES.bits", f"    if _mode > 1: return {fallback}"]
     hot, optional = [], []
     for p in b.dynamic:
         if (p.kind is reg.Array or p.scalar) and not p.optional:
             hot.append(p)
         else:
             optional.append(p)
-            space[f"default_{p.name}"] = p.default
-            lines.append(f"    if {p.name} is not default_{p.name}: return {fallback}")
+            space[f"_default_{p.name}"] = p.default
+            lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
     if b.static:
         key = _tuple([p.name for p in b.static])
         lines += [
-            f"    try: call = calls[{key}]",
-            f"    except (KeyError, TypeError): call = make_call(*{key})",
+            f"    try: _call = _calls[{key}]",
+            f"    except (KeyError, TypeError): _call = _make_call(*{key})",
         ]
     else:
-        space["call"] = b.call()
+        space["_call"] = b.call()
     for i, p in enumerate(hot):
         number = _NUMBER.format(i=i, p=p.name) if p.scalar else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
     where = {p.name: i for i, p in enumerate(hot)}
-    keys = _tuple([f"k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    keys = _tuple([f"_k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
     leaves = [p.name if p.name in where else "None" for p in b.dynamic]
     position = {p.name: i for i, p in enumerate(b.dynamic)}
-    rs = [f"r{i}" for i in range(len(hot))]
+    rs = [f"_r{i}" for i in range(len(hot))]
     if len(hot) == 1:
         mask = str(1 << position[hot[0].name])
     else:
-        mask = " + ".join(f"({1 << position[p.name]} if r{i} else 0)" for i, p in enumerate(hot))
+        mask = " + ".join(f"({1 << position[p.name]} if _r{i} else 0)" for i, p in enumerate(hot))
     edges = "".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(hot))
-    edge_tuple = _tuple([f"e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
     lines.append(
         _RUN.format(
-            keys=keys, xs=", ".join(f"x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
+            keys=keys, xs=", ".join(f"_x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
             anyr=" or ".join(rs), mask=mask, edges=edges, edge_tuple=edge_tuple,
-            leaf_list=", ".join(leaves), store="{store}",
-        ).replace("{store}", ", *([s] if gp.saved_out else ())")
+            leaf_list=", ".join(leaves),
+        )
     )  # fmt: skip
     return lines
 

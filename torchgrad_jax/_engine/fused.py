@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
+from . import windows
 from .node import AccumulateGrad, Node
 from .strided import read, write
 from .tensor import Storage, Tensor, make
@@ -41,6 +42,10 @@ class _Structure:
         self.args: list[Any] = []
 
 
+TOO_LONG = _Structure()
+"""Says that a graph has more nodes than are worth compiling as one."""
+
+
 def run(
     roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool,
     targets: Sequence[tuple[Node, int]] | None, accumulate: bool,
@@ -51,6 +56,8 @@ def run(
     found = _structure(roots, grads, targets)
     if found is None:
         return None
+    if found is TOO_LONG:
+        return [] if targets is None and windows.run(roots, grads, keep) else None
     key = tuple(found.key)
     fn = _COMPILED.get(key)
     if fn is None:
@@ -67,7 +74,8 @@ def run(
     out = compiled(found.args, olds)
     if not keep:
         for node in found.nodes:
-            node.saved = None
+            if node.gp.saves_tensors:
+                node.saved = None
     if targets is not None:
         return [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
     for acc, g, told in zip(sinks, out, laid):
@@ -143,7 +151,7 @@ def _structure(
                     deps[m] = 1
                     stack.append(m)
         if len(deps) > MAX_NODES:
-            return None
+            return TOO_LONG
     if any(deps[n] for n, _ in roots):
         return None
     needed = None

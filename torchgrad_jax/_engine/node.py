@@ -10,6 +10,7 @@ from .._core.state import next_sequence_nr
 from .hooks import Hooks, RemovableHandle
 
 Edge = "tuple[Node, int] | None"
+_CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented"}
 
 
 class NodeExtras:
@@ -54,7 +55,7 @@ class Node:
     def name(self) -> str:
         """The node's name, such as ``MulBackward0``; the two that are C++ classes have their path."""
         label = type(self).__name__
-        return f"torch::autograd::{label}" if label in ("AccumulateGrad", "CopySlices") else label
+        return f"torch::autograd::{label}" if label in _CPP_NODES else label
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -103,6 +104,19 @@ class Node:
             extras.pre = Hooks()
         return extras.pre.add(fn)
 
+    @property
+    def _input_metadata(self) -> tuple[Any, ...]:
+        return tuple(self.out_meta(k) for k in range(self.n_outputs))
+
+    def _register_hook_dict(self, hooks: Any) -> None:
+        """Run the hooks of a dict on the gradient of the node's first output."""
+        self._extras().tensor_pre.append((0, hooks))
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any gradient goes further from here."""
+        return any(e is not None for e in self.edges) or isinstance(self, AccumulateGrad)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("_saved_", "_raw_saved_")):
             from .saved import saved_attribute
@@ -117,8 +131,9 @@ class Node:
         return [*object.__dir__(self), *names]
 
     def _release(self) -> None:
-        """Free what was saved."""
-        self.saved = None
+        """Free what was saved; a node that saved no tensor can run again."""
+        if self.gp.saves_tensors:
+            self.saved = None
 
 
 class AccumulateGrad(Node):

@@ -126,12 +126,13 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             t = outs[k]
             saved.append(t._st if t._al is None and t._vc is t._st else alias_of(t, t._m, t._al, t._vc))
         node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
-        if mode & PACKING:
-            saved = [save_general(v, True) for v in saved]
         node.saved += tuple(saved)
     for k in gp.plan.diff:
         t = outs[k]
         t._fn, t._onr, t._rg = node, k, True
+    if mode & PACKING and gp.saved_out:  # the hooks see the outputs in their place in the graph
+        n = len(gp.saved_in)
+        node.saved = node.saved[:n] + tuple([save_general(outs[k], True) for k in gp.saved_out])
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(node)
 

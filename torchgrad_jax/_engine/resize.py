@@ -13,9 +13,6 @@ from .._core.transfer import put
 from . import strided
 from .tensor import Alias, Storage, Tensor
 
-_OWN_REFERENCES = 5
-"""`_st` and `_vc` of the tensor itself, and what `_count` and its caller hold while they look."""
-
 
 def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> bool:
     """Give `t` another shape (contiguous unless strides are given); whether anything changed.
@@ -40,11 +37,11 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
 
 def _window(t: Tensor, m: Meta, offset: int) -> None:
     """Let `t` look at its storage as `m`, keeping what autograd knows of it as a view."""
-    al, st = t._al, t._st
+    al = t._al
     t._m = m
-    if al is None and offset == 0 and m.dense and st.meta.contiguous and m.numel == st.meta.numel and _alone(t):
-        flat = st.array.reshape(-1)
-        st.array, st.meta = strided.from_flat(flat, m), m
+    if al is None and offset == 0 and m.dense and t._st.meta.contiguous and m.numel == t._st.meta.numel and _alone(t):
+        st = t._st
+        st.array, st.meta = strided.from_flat(st.array.reshape(-1), m), m
         return
     if al is None:
         al = t._al = Alias(offset, None, 0, 0)
@@ -53,13 +50,13 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
 
 def _grow(t: Tensor, need: int, have: int) -> None:
     """Append zeros to the storage; whoever shares it must be known, as their windows change."""
-    st = t._st
     base = t._al.base if t._al is not None else None
     if not _alone(t, base):
         raise NotImplementedError(
             "resize_: the storage has to grow, but it is shared with other tensors (a detached tensor, .data or a value "
             "saved for backward), which cannot follow; clone() the tensor first"
         )
+    st = t._st
     flat = np.zeros(need, st.meta.dtype.np)
     flat[:have] = np.asarray(strided.to_flat(st.array, st.meta))
     if base is not None and base._al is None:
@@ -71,21 +68,4 @@ def _grow(t: Tensor, need: int, have: int) -> None:
 def _alone(t: Tensor, base: Any = None) -> bool:
     """Whether no tensor or node but `t` (and the base it is a view of) holds the storage."""
     known = sum((x._st is t._st) + (x._vc is t._st) for x in (t, base) if x is not None)
-    return _count(t._st) <= known
-
-
-def _count(st: Storage) -> int:
-    return sys.getrefcount(st) - _HELD
-
-
-def _held() -> int:
-    """References that exist only while `_count` runs."""
-    probe = Storage(None, None)  # type: ignore[arg-type]
-    return _raw(probe) - 1
-
-
-def _raw(st: Storage) -> int:
-    return sys.getrefcount(st)
-
-
-_HELD = _held() - 0
+    return sys.getrefcount(t._st) - 1 <= known

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import errors
-from .._core.state import MODES
+from .._core.state import MODES, PACKING
 from . import strided
-from .tensor import Storage, Tensor, alias_of, make
+from .tensor import Alias, Storage, Tensor, alias_of, make
 
 
 class Packed:
     """A saved tensor that went through a pack hook."""
 
-    __slots__ = ("is_output", "meta", "packed", "unpack", "vc", "version")
+    __slots__ = ("is_output", "meta", "output_nr", "packed", "unpack", "vc", "version")
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
         self.packed, self.unpack, self.vc, self.meta = packed, unpack, vc, m
         self.version = vc.version
         self.is_output = is_output
+        self.output_nr = 0
 
 
 def pack(value: Any, is_output: bool) -> Any:
@@ -35,16 +36,19 @@ def pack(value: Any, is_output: bool) -> Any:
         return value
     from .record import no_grad
 
-    shown = alias_of(tensor, tensor._m, tensor._al)
-    if not is_output:
-        shown = tensor
     before = tensor._vc.version
-    with no_grad():
-        packed = hooks[-1][0](shown)
+    MODES.pack_hooks = ()  # what a hook computes is not packed itself
+    MODES.bits &= ~PACKING
+    try:
+        with no_grad():
+            packed = hooks[-1][0](tensor)
+    finally:
+        MODES.pack_hooks = hooks
+        MODES.bits |= PACKING
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
-            "can not be modified by in-place operations as this can lead to unexpected side-effects. Please open "
+            "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open "
             "an issue if you need to perform in-place operations on the input to a pack hook."
         )
     return Packed(packed, hooks[-1][1], tensor._vc, tensor._m, is_output)
@@ -93,15 +97,14 @@ def unpack_arrays(node: Any) -> list[Any]:
                 raise _complain(entry._m, *_describe(node, i), entry._vc.version, then)
             out.append(entry._st.array if entry._al is None else strided.read(entry))
         elif kind is Packed:
-            out.append(strided.read(_unpack(node, i, entry, then)))
+            out.append(strided.read(unpack_hooked(entry)))
         else:
             out.append(entry)
     return out
 
 
-def _unpack(node: Any, index: int, entry: Packed, then: int) -> Tensor:
-    if entry.vc.version != entry.version and not isinstance(entry.packed, Tensor):
-        pass  # torch checks no version for values that a hook packed
+def unpack_hooked(entry: Packed) -> Tensor:
+    """What the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -109,6 +112,17 @@ def _unpack(node: Any, index: int, entry: Packed, then: int) -> Tensor:
             f"{type(value).__name__}"
         )
     return value
+
+
+def check_version(node: Any, index: int, entry: Any, then: int, producer: str | None, nr: int) -> None:
+    """Complain if a tensor that a node saved was written to since."""
+    if entry._vc.version != then:
+        if producer is None and entry._fn is not None:
+            from .views import grad_fn_of
+
+            fn = grad_fn_of(entry)
+            producer, nr = fn.name(), entry._onr
+        raise _complain(entry._m, producer, nr, entry._vc.version, then)
 
 
 def unpack_tensors(node: Any) -> list[Any]:
@@ -123,7 +137,7 @@ def unpack_tensors(node: Any) -> list[Any]:
     for i, (entry, then) in enumerate(zip(saved, node.vers)):
         kind = entry.__class__
         if kind is Packed:
-            out.append(_rewire(node, i, n_in, _unpack(node, i, entry, then)))
+            out.append(_rewire(node, i, n_in, unpack_hooked(entry)))
             continue
         if not isinstance(entry, Tensor | Storage):
             out.append(entry)
@@ -216,22 +230,51 @@ class SavedTensor:
     def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
         """Pack this value now; unpack it whenever it is needed."""
         node, i = self._node, self._index
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: both hooks must be callable")
         if node.saved is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
+            raise RuntimeError(errors.FREED_HOOKS)
         entry = node.saved[i]
         if isinstance(entry, Packed):
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
-        if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): pack_hook and unpack_hook must be callable")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
         if not isinstance(entry, Tensor | Storage):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        before = MODES.pack_hooks
+        is_output = node._is_output[i] if node.gp is None else i >= len(node.gp.saved_in)
+        nr = entry._onr if isinstance(entry, Tensor) else 0
+        if isinstance(entry, Tensor):  # the hook sees the value, not its place in the graph
+            al = entry._al
+            if al is not None:
+                al = Alias(al.offset, None, 0, 0)
+                al.conj, al.neg = entry._al.conj, entry._al.neg
+            entry = alias_of(entry, entry._m, al, entry._vc)
+        before, bits = MODES.pack_hooks, MODES.bits
         MODES.pack_hooks = (*before, (pack_hook, unpack_hook))
         try:
-            packed = pack(entry, i >= len(node.gp.saved_in))
+            packed = pack(entry, is_output)
         finally:
-            MODES.pack_hooks = before
+            MODES.pack_hooks, MODES.bits = before, bits
+        packed.output_nr = nr
         node.saved = (*node.saved[:i], packed, *node.saved[i + 1 :])
+
+    def unpack(self) -> Any:
+        """The value, as `_saved_*` gives it."""
+        node, i = self._node, self._index
+        return node._unpacked(i) if node.gp is None else unpack_tensors(node)[i]
+
+    @property
+    def data(self) -> Any:
+        """What the pack hook gave, or the value itself where there is no hook."""
+        entry = None if self._node.saved is None else self._node.saved[self._index]
+        return entry.packed if isinstance(entry, Packed) else self.unpack()
+
+    @property
+    def unpack_hook(self) -> Any:
+        """The hook that unpacks the value, or None."""
+        entry = None if self._node.saved is None else self._node.saved[self._index]
+        return entry.unpack if isinstance(entry, Packed) else None
 
 
 def saved_attribute(node: Any, name: str) -> Any:
@@ -241,10 +284,10 @@ def saved_attribute(node: Any, name: str) -> Any:
     label = name.partition("saved_")[2]
     names = saved_map(gp) if gp is not None else {}
     if label in names:
-        if node.saved is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
         if raw:
             return SavedTensor(node, names[label])
+        if node.saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
         return unpack_tensors(node)[names[label]]
     if gp is not None and not raw and label in gp.plan.call.statics:
         return gp.plan.call.statics[label]

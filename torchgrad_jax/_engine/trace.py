@@ -325,7 +325,7 @@ class GradPlan:
     """
 
     __slots__ = ("_steps", "calls", "cuts", "described", "edge_grads", "fused", "edge_pick", "edge_leaves", "grad_refs", "inputs", "jvps", "mask",
-                 "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in", "saved_out",
+                 "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in", "saves_tensors", "saved_out",
                  "slices", "vjps")  # fmt: skip
 
     def __init__(self, plan: Plan, mask: int) -> None:
@@ -344,6 +344,7 @@ class GradPlan:
         self.described: dict[Any, Any] = {}
         self.fused = 0
         self._derive()
+        self.saves_tensors = bool(self.saved_out) or any(isinstance(plan.keys[i], Meta) for i in self.saved_in)
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
         self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
 

@@ -26,7 +26,7 @@ from .tensor import (
     alias_of,
     extras,
 )
-from .trace import FRESH, Call, Plan, ViewPlan
+from .trace import FRESH, PASSED, Call, Plan, ViewPlan
 
 _CREATION_NAME = {
     CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
@@ -351,6 +351,7 @@ class CopySlicesPlan:
         self.edge_grads = self.edge_leaves
         self.saved_in = (0, *[1 + i for i in inner.saved_in])
         self.saved_out = inner.saved_out
+        self.saves_tensors = inner.saves_tensors
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.fused = 0
@@ -358,7 +359,8 @@ class CopySlicesPlan:
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """Layouts of the gradients: the base's was copied and then written to once."""
         piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
-        rest = list(self.inner.describe((piece,)))
+        # What the write passes on is a copy of its piece, not the gradient that came to the base.
+        rest = [(m, FRESH if kind == PASSED else kind, v) for m, kind, v in self.inner.describe((piece,))]
         if self.has_self:
             rest.pop(0)
         b = self.base

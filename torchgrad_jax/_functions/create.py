@@ -1,53 +1,434 @@
-"""Tensors from data, and tensors filled with something."""
+"""Tensors from data, and tensors filled with one value.
+
+JAX's arrays are immutable and XLA owns their bytes, so that no tensor shares memory with NumPy:
+`from_numpy`, `as_tensor` and `frombuffer` copy, and writing to the tensor or to the source afterwards
+is not seen by the other. What torch would report about such a tensor (strides, dtype) is kept.
+
+Small constants are cached: tensors filled alike may share one JAX array. That is safe as long as
+nobody donates the array of a tensor that it did not compute itself.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.meta import meta
-from .._engine.bind import composite
-from .._engine.tensor import Tensor, make
+from .._core import devices, dtypes, shapes
+from .._core.formats import contiguous_format, preserve_format, strides_in
+from .._core.meta import Meta, meta
+from .._core.state import INFERENCE, MODES
+from .._core.transfer import put
+from .._engine.bind import METHODS, composite, ops
+from .._engine.record import no_grad
+from .._engine.resize import resize
+from .._engine.strided import check_writable, read, write
+from .._engine.tensor import Alias, Tensor, alias_of, extras, make, wrap_array
+from .._engine.views import requires_grad_of
+from . import data as data_
+from .arguments import (
+    NO_GRAD_DTYPE,
+    check_shape,
+    factory,
+    format_of,
+    number,
+    options,
+    register,
+    shape_from,
+    shape_of,
+    wrong,
+)
+
+# --- fresh tensors --------------------------------------------------------------------------------
 
 
-def place(array: Any, dev: devices.device) -> Any:
-    """A host array as a JAX array on a device."""
-    return jax.device_put(array, devices.to_jax(dev))
+def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
+    """A new leaf around an array."""
+    t = make(array, m)
+    if requires_grad:
+        if m.dtype.category < dtypes.FLOATING:
+            raise RuntimeError(NO_GRAD_DTYPE)
+        t._rg = True
+    if MODES.bits & INFERENCE:
+        extras(t).inference = True
+    return t
 
 
-def from_host(array: np.ndarray, dt: dtypes.dtype, dev: devices.device) -> Tensor:
-    """A fresh tensor with a host array's values."""
-    host = np.ascontiguousarray(array, dt.np) if array.ndim else np.asarray(array, dt.np)
-    return make(place(host, dev), meta(array.shape, dt, dev))
+def from_host(host: np.ndarray, dev: devices.device, requires_grad: bool = False, strides: Any = None) -> Tensor:
+    """A new leaf with the values of a host array that nobody will write to again."""
+    m = meta(host.shape, dtypes.BY_NP[host.dtype], dev, strides)
+    return fresh(put(host, dev), m, requires_grad)
 
 
-def infer_dtype(data: Any) -> dtypes.dtype:
-    """The dtype torch infers from Python data."""
-    array = np.asarray(data)
-    if array.dtype == np.float64:
-        return dtypes.get_default_dtype()
-    if array.dtype == np.complex128:
-        return dtypes.to_complex(dtypes.get_default_dtype())
-    return dtypes.from_np(array.dtype)
+def with_strides(host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False) -> Tensor:
+    """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
+    if not _overlaps(host.shape, strides):
+        return from_host(host, dev, requires_grad, strides)
+    flat = np.zeros(shapes.storage_extent(host.shape, strides), host.dtype)
+    places = np.zeros(host.shape, np.int64)
+    for d, step in enumerate(strides):
+        places += np.arange(host.shape[d]).reshape([-1 if i == d else 1 for i in range(host.ndim)]) * step
+    flat[places] = host
+    store = from_host(flat, dev, requires_grad)
+    out = alias_of(store, meta(host.shape, store._m.dtype, dev, strides), Alias(0, None, 0, 0))
+    out._rg, out._x = requires_grad, store._x
+    return out
 
 
-@composite(method=False)
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A fresh leaf with the given values."""
-    dev = devices.resolve(device)
-    if isinstance(data, Tensor):
-        data = np.asarray(data.detach())
-        dt = dtypes.from_np(data.dtype)
-    elif isinstance(data, np.ndarray | np.generic):
-        dt = dtypes.from_np(data.dtype)
-    else:
-        dt = infer_dtype(data)
-    if dtype is not None:
-        dt = dtypes.to_dtype(dtype)
-    out = from_host(np.asarray(data), dt, dev)
+def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    reach = 0
+    for step, n in sorted((s, n) for s, n in zip(strides, shape) if n > 1):
+        if step <= reach:
+            return 0 not in shape
+        reach += step * (n - 1)
+    return False
+
+
+# --- one value ------------------------------------------------------------------------------------
+
+_FILLED: dict[Any, Any] = {}
+_CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
+
+
+def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
+    """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
+    key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
+    found = _FILLED.get(key)
+    if found is None:
+        check_shape(shape, dt.itemsize)
+        host = np.zeros(shape, dt.np) if value.__class__ is int and not value else np.full(shape, value, dt.np)
+        found = put(host, dev)
+        if host.nbytes <= _CACHED_BYTES:
+            if len(_FILLED) >= _CACHED_ARRAYS:
+                del _FILLED[next(iter(_FILLED))]
+            _FILLED[key] = found
+    return found
+
+
+def into(fn: str, out: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, values: Any) -> Tensor:
+    """Write ``values(dtype, device)``, an array, into an ``out=`` tensor, resizing it silently."""
+    if not isinstance(out, Tensor):
+        raise wrong(fn, "out", "Tensor", out)
+    m = out._m
+    if dtype is not None and dtype is not m.dtype:
+        names = [dtypes.scalar_type_name(d) for d in (dtype, m.dtype)]
+        raise RuntimeError(f"dtype {names[0]} does not match dtype of out parameter ({names[1]})")
+    if device is not None and devices.resolve(device) is not m.device:
+        raise RuntimeError(
+            f"device type {devices.resolve(device).type} does not match device type of out parameter ({m.device.type})"
+        )
+    if requires_grad_of(out):
+        raise RuntimeError(
+            f"aten::{fn}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    check_shape(shape, m.dtype.itemsize)
+    array = values(m.dtype, m.device)
+    resize(out, shape)
+    check_writable(out)
+    write(out, array)
     if requires_grad:
         out.requires_grad_(True)
     return out
+
+
+def _constant(fn: str, value: int) -> Any:
+    def make_filled(
+        *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+        requires_grad: Any = False, **named: Any,
+    ) -> Tensor:  # fmt: skip
+        shape = shape_from(fn, size, named)
+        dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
+        if fn == "zeros" and any(n < 0 for n in shape):
+            raise RuntimeError("zeros: Dimension size must be non-negative.")
+        if out is not None:
+            return into(fn, out, shape, dt, device, requires_grad, lambda d, v: filled(value, shape, d, v))
+        dt = dt or dtypes.get_default_dtype()
+        return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+
+    make_filled.__doc__ = f"A tensor filled with {'zeros' if not value else 'ones'}."
+    return register(fn, make_filled)
+
+
+zeros = _constant("zeros", 0)
+ones = _constant("ones", 1)
+
+
+@factory
+def empty(
+    *size: Any, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False, memory_format: Any = None, **named: Any,
+) -> Tensor:  # fmt: skip
+    """A tensor whose values nobody should rely on (they are zeros)."""
+    shape = shape_from("empty", size, named)
+    dt, dev = options("empty", dtype, layout, device, pin_memory, requires_grad)
+    strides = None
+    if format_of("empty", memory_format) is not None:
+        if memory_format is preserve_format:
+            raise RuntimeError("unsupported memory format Preserve")
+        strides = strides_in(memory_format, shape)
+    if out is not None:
+        return into("empty", out, shape, dt, device, requires_grad, lambda d, v: filled(0, shape, d, v))
+    dt = dt or dtypes.get_default_dtype()
+    return fresh(filled(0, shape, dt, dev), meta(shape, dt, dev, strides), requires_grad)
+
+
+def value_dtype(value: Any) -> dtypes.dtype:
+    """The dtype of a tensor made of one Python number."""
+    return dtypes.of_python(type(value))
+
+
+@factory
+def full(
+    size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """A tensor filled with one value, whose type decides the dtype."""
+    shape = shape_of("full", size)
+    value = number("full", "fill_value", fill_value, 2)
+    dt, dev = options("full", dtype, layout, device, pin_memory, requires_grad)
+    if out is not None:
+        return into(
+            "full", out, shape, dt, device, requires_grad, lambda d, v: filled(data_.number_as(value, d), shape, d, v)
+        )
+    dt = dt or value_dtype(value)
+    check_shape(shape, dt.itemsize)
+    return fresh(filled(data_.number_as(value, dt), shape, dt, dev), meta(shape, dt, dev), requires_grad)
+
+
+@factory
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False
+) -> Tensor:
+    """A 0-dim tensor of the default dtype, whatever the number's type."""
+    value = number("scalar_tensor", "s", s, 1)
+    dt, dev = options("scalar_tensor", dtype, layout, device, pin_memory, requires_grad)
+    return from_host(data_.number_as(value, dt or dtypes.get_default_dtype()), dev, requires_grad)
+
+
+# --- strides of one's own -------------------------------------------------------------------------
+
+
+def _check_strided(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
+    if len(shape) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
+        )
+    check_shape(shape)
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
+
+
+def _empty_strided(fn: str, size: Any, stride: Any, dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> Tensor:
+    shape, steps = shape_of(fn, size), shape_of(fn, stride, 2, "stride")
+    _check_strided(shape, steps)
+    return with_strides(np.zeros(shape, dt.np), steps, dev, requires_grad)
+
+
+@factory
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`empty` with given strides."""
+    dt, dev = options("empty_strided", dtype, layout, device, pin_memory, requires_grad)
+    return _empty_strided("empty_strided", size, stride, dt or dtypes.get_default_dtype(), dev, requires_grad)
+
+
+@factory
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`empty` whose dimensions lie in memory in the given order."""
+    shape, order = shape_of("empty_permuted", size), shape_of("empty_permuted", physical_layout, 2, "physical_layout")
+    dt, dev = options("empty_permuted", dtype, layout, device, pin_memory, requires_grad)
+    n = len(shape)
+    if len(order) != n:
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {n} is not equal to len(physical_layout) = {len(order)}"
+        )
+    strides = [0] * n
+    dense = shapes.contiguous_strides([shape[d] if 0 <= d < n else 1 for d in order])
+    for i, d in enumerate(order):
+        if not 0 <= d < n:
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}).  NB: negative "
+                "dims not currently supported; file an issue if you want it."
+            )
+        if d in order[:i]:
+            raise RuntimeError("Duplicate dim not allowed")
+        strides[d] = dense[i]
+    return _empty_strided("empty_permuted", shape, tuple(strides), dt or dtypes.get_default_dtype(), dev, requires_grad)
+
+
+# --- like another tensor --------------------------------------------------------------------------
+
+
+def like(fn: str, input: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any, memory_format: Any) -> Meta:
+    """Meta of a tensor like `input` but for what the other arguments say."""
+    if not isinstance(input, Tensor):
+        raise wrong(fn, "input", "Tensor", input, 1)
+    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
+    m = input._m
+    kind = format_of(fn, memory_format)
+    if kind is None or kind is preserve_format:
+        strides = shapes.preserve_strides(m.shape, m.strides)
+    else:
+        strides = None if kind is contiguous_format else strides_in(kind, m.shape)
+    return meta(m.shape, dt or m.dtype, m.device if device is None else dev, strides)
+
+
+def _like(fn: str, value: int, doc: str) -> Any:
+    def filled_like(
+        input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+        requires_grad: Any = False, memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
+        return fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+
+    filled_like.__name__ = filled_like.__qualname__ = fn
+    filled_like.__doc__ = doc
+    return composite(filled_like, method=False)
+
+
+zeros_like = _like("zeros_like", 0, "Zeros with another tensor's shape, dtype, device and order in memory.")
+ones_like = _like("ones_like", 1, "Ones with another tensor's shape, dtype, device and order in memory.")
+empty_like = _like("empty_like", 0, "`empty` with another tensor's shape, dtype, device and order in memory.")
+
+
+@composite(method=False)
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """One value with another tensor's shape, dtype, device and order in memory."""
+    m = like("full_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
+    value = data_.number_as(number("full_like", "fill_value", fill_value, 2), m.dtype)
+    return fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+
+
+# --- methods that take dtype and device from a tensor ---------------------------------------------
+
+
+def _chosen(fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any) -> Any:
+    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
+    return dt or self._m.dtype, self._m.device if device is None else dev
+
+
+def _new(fn: str, value: int) -> Any:
+    def new_filled(
+        self: Tensor, *size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+        requires_grad: Any = False, **named: Any,
+    ) -> Tensor:  # fmt: skip
+        shape = shape_from(fn, size, named)
+        dt, dev = _chosen(fn, self, dtype, layout, device, pin_memory, requires_grad)
+        return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+
+    new_filled.__name__ = new_filled.__qualname__ = fn
+    new_filled.__doc__ = f"`{fn[4:]}` with this tensor's dtype and device."
+    return composite(new_filled, function=False)
+
+
+new_zeros, new_ones, new_empty = _new("new_zeros", 0), _new("new_ones", 1), _new("new_empty", 0)
+
+
+@composite(function=False)
+def new_full(
+    self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`full` with this tensor's dtype and device."""
+    shape = shape_of("new_full", size)
+    dt, dev = _chosen("new_full", self, dtype, layout, device, pin_memory, requires_grad)
+    value = data_.number_as(number("new_full", "fill_value", fill_value, 2), dt)
+    return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+
+
+@composite(function=False)
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`empty_strided` with this tensor's dtype and device."""
+    dt, dev = _chosen("new_empty_strided", self, dtype, layout, device, pin_memory, requires_grad)
+    return _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad)
+
+
+@composite(function=False)
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """`tensor` with this tensor's dtype and device."""
+    dt, dev = _chosen("new_tensor", self, dtype, layout, device, pin_memory, requires_grad)
+    return from_data(data, dt, dev, requires_grad)
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+_COPY_CONSTRUCT = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+
+
+def from_data(data: Any, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
+    """A copy of any data as a fresh leaf; `dev` None keeps a tensor where it is."""
+    if isinstance(data, Tensor):
+        warnings.warn(_COPY_CONSTRUCT, stacklevel=5)
+        return _copied(data, dt, dev, requires_grad)
+    if isinstance(data, jax.Array):
+        return _copied(wrap_array(data), dt, dev, requires_grad)
+    dev = devices.default_device() if dev is None else dev
+    if isinstance(data, np.ndarray):
+        return _from_numpy_copy(data, dt, dev, requires_grad)
+    if isinstance(data, np.generic) and not isinstance(data, np.str_ | np.bytes_):
+        found = data_.numpy_dtype(data)
+        if found is dtypes.uint64 and data >= 2**63:
+            raise TypeError("an integer is required")
+        return from_host(data_.convert(np.asarray(data), dt or found), dev, requires_grad)
+    host, _ = data_.array_of(data, dt)
+    return from_host(host, dev, requires_grad)
+
+
+def _copied(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
+    m = t._m
+    if (dt is None or dt is m.dtype) and (dev is None or dev is m.device):
+        # Arrays are immutable: a new storage around the same array is a copy.
+        return fresh(read(t), meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)), requires_grad)
+    with no_grad():
+        moved = METHODS["to"](t, device=dev, dtype=dt or m.dtype)
+    return fresh(moved._st.array, moved._m, requires_grad)
+
+
+def _from_numpy_copy(array: np.ndarray, dt: dtypes.dtype | None, dev: devices.device, requires_grad: bool) -> Tensor:
+    found = data_.numpy_dtype(array)
+    strides = shapes.preserve_strides(array.shape, data_.numpy_strides(array))
+    if array.dtype.kind == "c" and dt is not None and not dt.is_complex:
+        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=6)
+    host = data_.convert(np.ascontiguousarray(array).reshape(array.shape), dt or found)
+    return from_host(host, dev, requires_grad, strides)
+
+
+@factory
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False) -> Tensor:
+    """A fresh leaf with a copy of the given values.
+
+    Args:
+        data: a number, nested sequences of numbers, or an array.
+        dtype: inferred from the data where None.
+        device: the default device where None; a tensor's own device for a tensor.
+        requires_grad: whether operations on it are recorded.
+        pin_memory: not available.
+
+    Example:
+        >>> tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
+    """
+    dt, dev = options("tensor", dtype, None, device, pin_memory, requires_grad)
+    return from_data(data, dt, dev if device is not None or MODES.device_stack else None, requires_grad)

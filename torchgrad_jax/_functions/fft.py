@@ -341,8 +341,7 @@ def _frequencies(
     step = kind.np.type(1 / (n * d)) if n * d else np.float64(np.inf)
     with np.errstate(invalid="ignore", over="ignore"):
         values = index.astype(kind.np) * step
-    out = from_host(np.asarray(values, kind.np), kind, devices.resolve(device))
-    return out.requires_grad_(True) if requires_grad else out
+    return from_host(np.asarray(values, kind.np), devices.resolve(device), requires_grad)
 
 
 @composite(name="fftfreq", **_fft)

@@ -15,7 +15,7 @@ from .indexing import expand_masks
 
 
 def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tensor:
-    return from_host(np.asarray(array, dtype.np), dtype, like._m.device)
+    return from_host(np.asarray(array, dtype.np), like._m.device)
 
 
 # --- positions of nonzero elements ----------------------------------------------------------------
@@ -27,7 +27,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     values = concrete(input)
     if as_tuple:
         return tuple(_host(v, input) for v in np.nonzero(np.atleast_1d(values)))
-    return _host(np.argwhere(values), input)
+    rows = np.argwhere(values)
+    by_columns = (1, max(len(rows), 1))
+    return from_host(rows.astype(np.int64), input._m.device, strides=by_columns)
 
 
 @composite
@@ -41,7 +43,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` is true, as a vector."""
     if mask._m.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    shape = shapes.broadcast_shapes(input._m.shape, mask._m.shape)
+    shape = shapes.broadcast_shapes(mask._m.shape, input._m.shape)
     where = np.flatnonzero(np.broadcast_to(concrete(mask), shape))
     return ops.masked_select_at(input, _host(where, input), shape)
 
@@ -49,28 +51,50 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 # --- scatter and index_put ------------------------------------------------------------------------
 
 
-def _scatter(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: Any, suffix: str) -> Tensor:
+def _scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: Any, suffix: str
+) -> Tensor:
     given = src if value is None else value
     if given is None or (src is not None and value is not None):
-        raise TypeError("scatter() received an invalid combination of arguments: one of src and value is needed")
+        raise TypeError(
+            "scatter() received an invalid combination of arguments: one of src and value is needed"
+        )
     kind = "scatter_src" if isinstance(given, Tensor) and value is None else "scatter_value"
     if kind == "scatter_value" and isinstance(given, complex) and not input._m.dtype.is_complex:
         raise RuntimeError("value cannot be converted to type without overflow")
     return getattr(ops, kind + suffix)(input, dim, index, given, reduce)
 
 
-def _scatter_inplace(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
+def _scatter_inplace(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: Any = None,
+) -> Tensor:
     """Write `src` (or one value) at `index` along `dim`."""
     return _scatter(input, dim, index, src, value, reduce, "_")
 
 
 @composite(out=True, inplace=_scatter_inplace)
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None) -> Tensor:
+def scatter(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: Any = None,
+) -> Tensor:
     """A copy with `src` (or one value) written at `index` along `dim`."""
     return _scatter(input, dim, index, src, value, reduce, "")
 
 
-def _index_put_inplace(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+def _index_put_inplace(
+    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
+) -> Tensor:
     """Write `values` to, or add them at, what the indices select."""
     return ops.index_put_(input, _integer_indices(input, indices), values, accumulate)
 
@@ -87,7 +111,9 @@ composite(_index_put_inplace, name="index_put_", method=False)
 def _integer_indices(input: Tensor, indices: Any) -> tuple[Any, ...]:
     for i, t in enumerate(indices):
         if t is not None and not isinstance(t, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}")
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}"
+            )
     if any(t is not None and t._m.dtype in (dtypes.bool_, dtypes.uint8) for t in indices):
         return tuple(expand_masks(input, indices))
     return tuple(indices)
@@ -102,7 +128,9 @@ def _repeat_each(input: Tensor, repeats: int, axis: int, output_size: Any) -> Te
         raise RuntimeError("Repeats must be non-negative")
     total = shape[axis] * repeats
     if output_size is not None and output_size != total:
-        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}")
+        raise RuntimeError(
+            f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}"
+        )
     wide = ops.unsqueeze(input, axis + 1)
     wide = ops.expand(wide, (*shape[: axis + 1], repeats, *shape[axis + 1 :]))
     return ops.view(ops.clone_contiguous(wide), (*shape[:axis], total, *shape[axis + 1 :]))
@@ -124,12 +152,17 @@ def _counted(repeats: Tensor, output_size: Any) -> np.ndarray:
 
 
 @composite
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None
+) -> Tensor:
     """Each element (or slice along `dim`) repeated a number of times."""
     if repeats is None:
         return _host(_counted(input, output_size), input, input._m.dtype)
     if dim is None:
-        input, dim = ops.view(ops.clone_contiguous(input), (-1,)) if input._m.ndim != 1 else input, 0
+        input, dim = (
+            ops.view(ops.clone_contiguous(input), (-1,)) if input._m.ndim != 1 else input,
+            0,
+        )
     axis = shapes.wrap_dim(dim, input._m.ndim)
     if not isinstance(repeats, Tensor):
         if not input._m.ndim:
@@ -241,7 +274,9 @@ def embedding_bag(
         if per_sample_weights is not None:
             per_sample_weights = ops.view(ops.clone_contiguous(per_sample_weights), (-1,))
     elif input._m.ndim != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._m.ndim}")
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._m.ndim}"
+        )
     elif not isinstance(offsets, Tensor):
         raise ValueError("offsets has to be a 1D Tensor but got None")
     elif offsets._m.ndim != 1:

@@ -141,7 +141,8 @@ def _select(out: Tensor, at: int, number: int, x: Tensor, value: Any) -> Tensor:
     return ops.select(out, at, number)
 
 
-def _slice(out: Tensor, at: int, value: slice) -> Tensor:
+def _slice(out: Tensor, at: int, value: slice, always: bool = False) -> Tensor:
+    """One slice; a full one is no view of its own unless it is the only index."""
     step = 1 if value.step is None else _bound(value.step)
     if step is None or step == 0:
         raise ValueError("step cannot be zero")
@@ -149,7 +150,7 @@ def _slice(out: Tensor, at: int, value: slice) -> Tensor:
         raise ValueError("step must be greater than zero")
     start, stop = _bound(value.start), _bound(value.stop)
     n = out._m.shape[at]
-    if step == 1 and (start is None or start == 0) and (stop is None or stop >= n):
+    if not always and step == 1 and (start is None or start == 0) and (stop is None or stop >= n):
         return out
     return slice_along(out, at, start, stop, step)
 
@@ -193,6 +194,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         if not -n <= index < n:
             raise IndexError(f"index {index} is out of bounds for dimension 0 with size {n}")
         return ops.select(self, 0, index)
+    if index.__class__ is slice and self._m.ndim:
+        return _slice(self, 0, index, always=True)
     out, indices = parse(self, index)
     if not indices:
         return ops.alias(out) if out is self else out
@@ -215,7 +218,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         plain = True
     else:
         plain = False
-    if isinstance(index, bool | np.bool_) and not index:
+    if index is False:
+        return
+    if index is True:
+        copy_to(ops.unsqueeze(self, 0), value)
         return
     out, indices = parse(self, index)
     if not indices:
@@ -246,6 +252,7 @@ def copy_to(out: Tensor, value: Tensor) -> None:
     extra = len(shape) - out._m.ndim
     if extra > 0 and all(n == 1 for n in shape[:extra]):
         value = ops.view(value, shape[extra:])
-    if value._m.ndim == 0 and value._m.device is not out._m.device:
-        value = ops._to_copy(value, value._m.dtype)
+    if value._m.ndim == 0:
+        ops.fill_tensor_(out, value)
+        return
     ops.copy_(out, value)

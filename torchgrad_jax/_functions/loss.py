@@ -491,10 +491,10 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     if common.category < FLOATING:
         name = dtypes.scalar_type_name(common)
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {name}")
-    a, b = _expanded(x1.to(common), x2.to(common))
+    a, b = _expanded(*[x if x._m.dtype is common else x.to(common) for x in (x1, x2)])
     sizes = []
     for v in (a, b):
-        size = ops.vector_norm(v, 2, dim, True).clone()
+        size = ops.linalg_vector_norm(v, 2, dim, True).clone()
         with no_grad():  # below eps the size is a constant of the forward, not of the backward
             ops.clamp_min_(size, eps)
         sizes.append(size)
@@ -503,7 +503,7 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
 
 def _pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
-    return ops.vector_norm(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
+    return ops.linalg_vector_norm(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
 
 
 cosine_similarity = _functional(_cosine_similarity, name="cosine_similarity")
@@ -577,12 +577,12 @@ def _ctc_loss(
         targets = targets.unsqueeze(0) if targets._m.ndim == 1 else targets
     _check_ctc(log_probs, targets, t_in, t_out, blank)
     labels = _padded(targets, t_out) if targets._m.ndim == 1 else targets
-    sizes = [targets.new_tensor(v).to(dtypes.int64) for v in (t_in, t_out)]
+    sizes = [targets.new_tensor(v, dtype=dtypes.int64) for v in (t_in, t_out)]
     loss = ops._ctc_loss(log_probs, labels, *sizes, blank, zero_infinity)
     if zero_infinity:
         loss = ops.where(ops.eq(loss, math.inf), 0.0, loss)
     if reduction == "mean":
-        return ops.mean(ops.true_divide(loss, ops.clamp_min(sizes[1], 1).to(loss._m.dtype)))
+        return ops.mean(ops.true_divide(loss, ops.clamp_min(sizes[1], 1)))
     loss = ops.sum(loss) if reduction == "sum" else loss
     return loss.squeeze(0) if single and reduction == "none" else loss
 

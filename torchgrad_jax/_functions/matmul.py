@@ -338,8 +338,9 @@ def _subscripts(text: str, operand: str) -> list[str]:
             continue
         if c == ".":
             if text[i : i + 3] != "..." or _ELLIPSIS in out:
-                why = "for which an ellipsis was already found" if _ELLIPSIS in out else "that is not part of any ellipsis"
-                shown = " (...)" if operand == "output" and _ELLIPSIS not in out else ""
+                twice = _ELLIPSIS in out
+                why = "for which an ellipsis was already found" if twice else "that is not part of any ellipsis"
+                shown = " (...)" if operand == "output" and not twice else ""
                 raise RuntimeError(f"einsum(): found '.' for {operand} {why}{shown}")
             out.append(_ELLIPSIS)
             i += 3
@@ -450,12 +451,11 @@ def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int], keepdim: bool) -> Te
     """Multiply two aligned tensors and sum over `dims`, as a batched matrix product."""
     n = a._m.ndim
     summed = [d in dims for d in range(n)]
-    for d in range(n):  # a dimension that only one side has is summed before the product
-        if summed[d]:
-            if a._m.shape[d] != 1 and b._m.shape[d] == 1:
-                a = ops.sum(a, d, True)
-            elif a._m.shape[d] == 1 and b._m.shape[d] != 1:
-                b = ops.sum(b, d, True)
+    # a dimension that only one side has is summed before the product
+    only_a = [d for d in dims if a._m.shape[d] != 1 and b._m.shape[d] == 1]
+    only_b = [d for d in dims if a._m.shape[d] == 1 and b._m.shape[d] != 1]
+    a = ops.sum(a, tuple(only_a), True) if only_a else a
+    b = ops.sum(b, tuple(only_b), True) if only_b else b
     sa, sb = a._m.shape, b._m.shape
     shared = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] != 1]
     left = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] == 1]
@@ -615,7 +615,8 @@ def cov(
     """The covariance matrix of variables (rows) from observations (columns)."""
     if input._m.ndim > 2:
         raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {input._m.ndim} dimensions"
+            "cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{input._m.ndim} dimensions"
         )
     if input._m.dtype.category == dtypes.BOOL:
         raise RuntimeError("cov(): bool dtype is not supported for input")
@@ -656,7 +657,8 @@ def corrcoef(input: Tensor) -> Tensor:
     """The matrix of Pearson correlation coefficients of variables (rows)."""
     if input._m.ndim > 2:
         raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input._m.ndim} dimensions"
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input._m.ndim} dimensions"
         )
     c = cov(input)
     if c._m.ndim == 0:

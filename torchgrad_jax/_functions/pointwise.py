@@ -194,6 +194,13 @@ def _pos_operator(self: Tensor) -> Tensor:
     return positive(self)
 
 
+@composite(name="__invert__", function=False, method=False, operator="__invert__")
+def _invert_operator(self: Tensor) -> Tensor:
+    if self._m.dtype.category >= FLOATING:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return ops.bitwise_not(self)
+
+
 @composite(name="polygamma", method=False, out=True)
 def _polygamma_function(n: int, input: Tensor) -> Tensor:
     """The `n`-th derivative of digamma."""

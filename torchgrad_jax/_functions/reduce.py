@@ -15,55 +15,55 @@ from .shape import slice_along
 # --- max, min and medians: whole tensor, along a dimension, or elementwise ------------------------
 
 
-def _overloaded(name: str, whole: Any, along: Any, pair: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+def _overloaded(
+    name: str, whole: Any, along: Any, pair: Any, input: Tensor, dim: Any, keepdim: Any, other: Any
+) -> Any:
     """Tell ``f(x)``, ``f(x, dim, keepdim)`` and ``f(x, other)`` apart as torch does."""
-    input, *rest = args
-    if not rest and not kw:
+    if pair is not None and other is None and isinstance(dim, Tensor):
+        dim, other = None, dim
+    if other is not None:
+        if pair is not None and dim is None and keepdim is None:
+            return pair(input, other)
+    elif dim is None and keepdim is None:
         return whole(input)
-    other = kw.pop("other", rest[0] if rest else None)
-    if isinstance(other, Tensor) and pair is not None and len(rest) <= 1 and not kw:
-        return pair(input, other)
-    names = ("dim", "keepdim")
-    given = dict(zip(names, rest)) | kw
-    known = len(rest) <= 2 and set(given) <= set(names) and "dim" in given
-    if not known or as_int(given["dim"]) is None or not isinstance(given.get("keepdim", False), bool):
-        got = [type(v).__name__ for v in rest] + [f"{k}={type(v).__name__}" for k, v in kw.items()]
-        raise TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(got)})")
-    return along(input, as_int(given["dim"]), given.get("keepdim", False))
+    elif as_int(dim) is not None and (keepdim is None or isinstance(keepdim, bool)):
+        return along(input, as_int(dim), bool(keepdim))
+    got = ", ".join(type(v).__name__ for v in (dim, keepdim, other) if v is not None)
+    raise TypeError(f"{name}() received an invalid combination of arguments - got ({got})")
 
 
 @composite(out=True)
-def max(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest element; along a dimension with indices; or of two tensors elementwise."""
-    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
-    return _overloaded("max", ops.max_full, ops.max_dim, ops.maximum, (input, *args), kw)
+    return _overloaded("max", ops.max_full, ops.max_dim, ops.maximum, input, dim, keepdim, other)
 
 
 @composite(out=True)
-def min(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest element; along a dimension with indices; or of two tensors elementwise."""
-    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
-    return _overloaded("min", ops.min_full, ops.min_dim, ops.minimum, (input, *args), kw)
+    return _overloaded("min", ops.min_full, ops.min_dim, ops.minimum, input, dim, keepdim, other)
 
 
 @composite(out=True)
-def median(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+def median(input: Tensor, dim: Any = None, keepdim: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with indices."""
-    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
-    return _overloaded("median", ops.median_full, ops.median_dim, None, (input, *args), kw)
+    return _overloaded("median", ops.median_full, ops.median_dim, None, input, dim, keepdim, None)
 
 
 @composite(out=True)
-def nanmedian(input: Tensor, *args: Any, axis: Any = None, keepdims: Any = None, **kw: Any) -> Any:
+def nanmedian(input: Tensor, dim: Any = None, keepdim: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with indices."""
-    kw |= {k: v for k, v in (("dim", axis), ("keepdim", keepdims)) if v is not None}
-    return _overloaded("nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, (input, *args), kw)
+    return _overloaded(
+        "nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None
+    )
 
 
 # --- moments --------------------------------------------------------------------------------------
 
 
-def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _moment(
+    name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
+) -> Any:
     if isinstance(dim, bool):  # std(x, unbiased)
         dim, unbiased = None, dim
     if unbiased is not None:
@@ -73,38 +73,67 @@ def _moment(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, co
                 f"{type(correction).__name__}, unbiased={type(unbiased).__name__}, )"
             )
         correction = int(unbiased)
-    dims = shapes.wrap_dims(dim, input._m.ndim)
-    count = math.prod(input._m.shape[d] for d in dims)
-    if input._m.dtype.category >= dtypes.FLOATING and math.prod(input._m.shape[d] for d in range(input._m.ndim) if d not in dims):
-        if count <= (1 if correction is None else correction):
-            warnings.warn(
-                f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                "factor (input numel divided by output numel).",
-                stacklevel=4,
-            )
+    shape = input._m.shape
+    dims = shapes.wrap_dims(dim, len(shape))
+    count = math.prod(shape[d] for d in dims)
+    results = math.prod(n for d, n in enumerate(shape) if d not in dims)
+    if results and count <= (1 if correction is None else correction) and input._m.dtype.category >= dtypes.FLOATING:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            stacklevel=4,
+        )
     return getattr(ops, f"{name}_correction")(input, dim, correction=correction, keepdim=keepdim)
 
 
 @composite(out=True)
-def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Tensor:
     """Standard deviation, with Bessel's correction unless told otherwise."""
     return _moment("std", input, dim, unbiased, keepdim, correction)
 
 
 @composite(out=True)
-def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Tensor:
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Tensor:
     """Variance, with Bessel's correction unless told otherwise."""
     return _moment("var", input, dim, unbiased, keepdim, correction)
 
 
 @composite(method=False)
-def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """Standard deviation and mean."""
     return _moment("std_mean", input, dim, unbiased, keepdim, correction)
 
 
 @composite(method=False)
-def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None) -> Any:
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+) -> Any:
     """Variance and mean."""
     return _moment("var_mean", input, dim, unbiased, keepdim, correction)
 
@@ -127,10 +156,14 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 def _pair(dim: Any, ndim: int) -> tuple[int, int]:
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
+        raise RuntimeError(
+            f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}"
+        )
     a, b = (shapes.wrap_dim(d, ndim) for d in dims)
     if a == b:
-        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+        raise RuntimeError(
+            f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})"
+        )
     return a, b
 
 
@@ -151,11 +184,15 @@ def _singular_norm(A: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) ->
 
 
 @composite(namespace="linalg", method=False, out=True)
-def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """A norm of matrices, which lie in two dimensions."""
     m = A._m
     if m.ndim < 2:
-        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
     if isinstance(ord, str):
         known = ord in ("fro", "nuc")
     else:
@@ -172,7 +209,9 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     if ord == "fro":
         return ops.linalg_vector_norm(A, 2, (rows, cols), keepdim, dtype=dtype)
     if ord == "nuc" or abs(ord) == 2:
-        return _singular_norm(A if dtype is None else ops._to_copy(A, dtype), ord, (rows, cols), keepdim)
+        return _singular_norm(
+            A if dtype is None else ops._to_copy(A, dtype), ord, (rows, cols), keepdim
+        )
     if abs(ord) == math.inf:
         rows, cols = cols, rows
     if rows < cols and not keepdim:
@@ -184,12 +223,16 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
 
 
 @composite(name="norm", namespace="linalg", method=False, out=True)
-def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def linalg_norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """A vector norm, or a matrix norm where the arguments ask for one."""
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     ndim = A._m.ndim
     if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
+        raise RuntimeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
+        )
     if dims is None and ord is not None and ndim not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D."
@@ -202,7 +245,14 @@ def linalg_norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = Fal
 
 
 @composite
-def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None) -> Tensor:
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Tensor:
     """A vector norm of order `p`, the Frobenius norm or the nuclear norm."""
     dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
     extra = {} if out is None else {"out": out}
@@ -216,7 +266,9 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 @composite(method=False, out=True)
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """The Frobenius norm along one or two dimensions."""
-    return ops.linalg_vector_norm(input, 2.0, (dim,) if isinstance(dim, int) else tuple(dim), keepdim)
+    return ops.linalg_vector_norm(
+        input, 2.0, (dim,) if isinstance(dim, int) else tuple(dim), keepdim
+    )
 
 
 @composite(method=False, out=True)
@@ -238,13 +290,17 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 @composite(out=True)
-def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+def quantile(
+    input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """Quantiles of all elements or along a dimension."""
     return ops.quantile_along(input, q, dim, keepdim, interpolation, False)
 
 
 @composite(out=True)
-def nanquantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+def nanquantile(
+    input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """Quantiles of what is not NaN."""
     return ops.quantile_along(input, q, dim, keepdim, interpolation, True)
 
@@ -259,7 +315,9 @@ def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @composite(out=True)
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
+) -> Tensor:
     """The n-th difference of neighbours along a dimension."""
     ndim = input._m.ndim
     if not ndim:
@@ -313,7 +371,9 @@ def _steps(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
 def _spacing(name: str, y: Tensor, x: Any, dx: Any) -> None:
     for label, t in (("y", y), ("x", x)):
         if isinstance(t, Tensor) and t._m.dtype is dtypes.bool_:
-            raise RuntimeError(f"{name}: received a bool input for `{label}`, but bool is not supported")
+            raise RuntimeError(
+                f"{name}: received a bool input for `{label}`, but bool is not supported"
+            )
     if x is not None and dx is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: x and dx")
 
@@ -327,7 +387,9 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
         return ops.sum(y, (axis,))
     low, high = _ends(y, axis)
     if x is None:
-        return ops.mul_number(ops.sum(ops.add(high, low), (axis,)), float(1.0 if dx is None else dx) / 2.0)
+        return ops.mul_number(
+            ops.sum(ops.add(high, low), (axis,)), float(1.0 if dx is None else dx) / 2.0
+        )
     area = ops.mul(_steps(y, x, axis, "trapezoid"), ops.add(high, low))
     return ops.div_number(ops.sum(area, (axis,)), 2.0)
 
@@ -341,6 +403,8 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
     axis = shapes.wrap_dim(dim, y._m.ndim)
     low, high = _ends(y, axis)
     if x is None:
-        return ops.cumsum(ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis)
+        return ops.cumsum(
+            ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis
+        )
     steps = _steps(y, x, axis, "cumulative_trapezoid")
-    return ops.cumsum(ops.div_number(ops.mul(steps, ops.add(high, low)), 2.0), axis)
+    return ops.div_number(ops.cumsum(ops.mul(steps, ops.add(high, low)), axis), 2.0)

@@ -632,10 +632,12 @@ def zero_(input: Tensor) -> Tensor:
 @composite(name="copy_", function=False)
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite with another tensor's values, broadcast and cast."""
+    if isinstance(src, int | float | complex):
+        from .create import tensor
+
+        src = tensor(src, device=input._m.device)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    if src is input:
-        return input
     return ops.copy_(input, src)
 
 

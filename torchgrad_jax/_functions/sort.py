@@ -26,7 +26,9 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if m.dtype.category != dtypes.INTEGRAL:
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'")
+        raise NotImplementedError(
+            f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'"
+        )
     values = concrete(input)
     if m.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
@@ -37,7 +39,9 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 @composite(out=True)
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
     """Histogram over a number of equal bins, or over bins with given edges."""
     if isinstance(bins, Tensor):
         return ops.histogram_bins_tensor(input, bins, weight, density)
@@ -53,26 +57,31 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
 
 
 def _host(array: Any, like: Tensor) -> Tensor:
-    return from_host(np.asarray(array, np.int64), dtypes.int64, like._m.device)
+    return from_host(np.asarray(array, np.int64), like._m.device)
 
 
-def _answer(values: Tensor, inverse: Any, counts: Any, like: Tensor, wanted: tuple[bool, bool]) -> Any:
+def _answer(
+    values: Tensor, inverse: Any, counts: Any, like: Tensor, wanted: tuple[bool, bool]
+) -> Any:
     extra = [_host(a, like) for a, want in zip((inverse, counts), wanted) if want]
     return (values, *extra) if extra else values
 
 
 def _no_complex(input: Tensor, name: str) -> None:
     if input._m.dtype.is_complex:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{dtypes.scalar_type_name(input._m.dtype)}'"
+        )
 
 
 def _rows_of(input: Tensor, dim: int) -> tuple[np.ndarray, int]:
     """The slices along `dim`, flattened, as rows."""
     shape = input._m.shape
     axis = shapes.wrap_dim(dim, len(shape), scalar=False)
-    if any(n == 0 for d, n in enumerate(shape) if d != axis):
-        if shape[axis]:
-            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    if any(n == 0 for d, n in enumerate(shape) if d != axis) and shape[axis]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
     array = np.moveaxis(_plain(input), axis, 0)
     return array.reshape(shape[axis], -1 if array.size else 0), axis
 
@@ -84,7 +93,13 @@ def _plain(input: Tensor) -> np.ndarray:
 
 
 @composite
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: Any = None,
+) -> Any:
     """The distinct elements, or slices along `dim`, in ascending order."""
     _no_complex(input, "unique")
     wanted = (return_inverse, return_counts)
@@ -103,7 +118,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @composite
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Any:
     """The elements, or slices along `dim`, that differ from the one before."""
     _no_complex(input, "unique")
     axis = None

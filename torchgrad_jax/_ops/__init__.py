@@ -7,7 +7,7 @@ from .registry import TABLE as TABLE
 
 FAMILIES = (
     "shape", "pointwise", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort", "index", "scatter", "embedding",
-    "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm", "attention", "vision", "special",
+    "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special",
 )  # fmt: skip
 
 for _family in FAMILIES:

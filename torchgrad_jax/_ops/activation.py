@@ -17,7 +17,6 @@ from .._core.kernels import category, half_as_float, refuse, scalar_name, where,
 from .helpers import broadcast
 from .registry import NONE, Array, Layout, op
 
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(
     op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False, promote=NONE, inplace=True

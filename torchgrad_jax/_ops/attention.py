@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core.kernels import widen
 from .helpers import is_bool, is_float
 from .registry import Array, Dtype, Grad, Layout, op
 
@@ -17,9 +18,6 @@ from .registry import Array, Dtype, Grad, Layout, op
 def _matmul(x: Array, y: Array) -> Array:
     return jnp.matmul(x, y, precision=lax.Precision.HIGHEST)
 
-
-def _wide(x: Array) -> Array:
-    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -44,7 +42,7 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
     x = input if dtype is None else input.astype(dtype)
     if not is_float(x):
         raise NotImplementedError(f'"softmax_lastdim_kernel_impl" not implemented for \'{x.dtype}\'')
-    return _softmax(_wide(x), dim).astype(x.dtype)
+    return _softmax(widen(x), dim).astype(x.dtype)
 
 
 @op(out=False, method=False, function=False, grad=Grad.NO)
@@ -87,7 +85,7 @@ def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
     half = q.dtype
-    q, k, v = _wide(q), _wide(k), _wide(v)
+    q, k, v = widen(q), widen(k), widen(v)
     s = _scores(q, k, bias, causal, scale)
     top = jnp.max(s, -1, keepdims=True)
     empty = jnp.isneginf(top)
@@ -104,7 +102,7 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     q, k, v, bias = primals
     tq, tk, tv, tbias = tangents
     out, lse = _attend(q, k, v, bias, causal, scale)
-    q, k, v, tq, tk, tv, y = (_wide(a) for a in (q, k, v, tq, tk, tv, out))
+    q, k, v, tq, tk, tv, y = (widen(a) for a in (q, k, v, tq, tk, tv, out))
     p = jnp.exp(_scores(q, k, bias, causal, scale) - lse[..., None])
     kt, tkt = jnp.swapaxes(k, -1, -2), jnp.swapaxes(tk, -1, -2)
     ts = (_matmul(tq, kt) + _matmul(q, tkt)) * jnp.array(scale, q.dtype)

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and the ops that choose between values: where, clamp, maximum."""
+"""Comparisons, logic, bits, and the ops that choose between values: where, clamp, maximum."""
 
 from __future__ import annotations
 
@@ -34,12 +34,18 @@ _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
 # --- comparisons and logic ----------------------------------------------------------------------
 
 
-def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
-    def checked(x: Array, y: Array) -> Array:
-        refuse(x, f"{name}_cpu", COMPLEX)
-        return fn(x, y)
+def _kernel(fn: Callable[..., Array], kernel: str, *refused: int) -> Callable[..., Array]:
+    """`fn`, refusing dtypes of these categories the way torch's `kernel` does."""
+
+    def checked(x: Array, *rest: Array) -> Array:
+        refuse(x, kernel, *refused)
+        return fn(x, *rest)
 
     return checked
+
+
+def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
+    return _kernel(fn, f"{name}_cpu", COMPLEX)
 
 
 compare("eq", lax.eq, operator="__eq__")
@@ -141,6 +147,38 @@ def heaviside(input: Array, values: Array) -> Array:
     """0 left of 0, 1 right of it, `values` on it."""
     return _heaviside(*broadcast(input, values))
 
+
+# --- integers and bits --------------------------------------------------------------------------
+
+
+def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any) -> None:
+    """A bitwise op of two tensors, or of a tensor and a number in either order."""
+
+    def impl(input: Array | Scalar, other: Array | Scalar) -> Array:
+        x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+        refuse(x, kernel, FLOATING, COMPLEX, *refused)
+        return fn(x, y)
+
+    impl.__name__ = impl.__qualname__ = name
+    _elementwise(impl, name=name, promote=COMMON, grad=Grad.NO, inplace=True, **options)
+
+
+def _shift_right(x: Array, y: Array) -> Array:
+    signed = jnp.issubdtype(x.dtype, jnp.signedinteger)
+    return (lax.shift_right_arithmetic if signed else lax.shift_right_logical)(x, y)
+
+
+for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
+    _bitwise(f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu", operator=f"__{_name}__",
+             reflected=f"__r{_name}__", inplace_operator=f"__i{_name}__")  # fmt: skip
+# No reflected operator: these do not commute.
+_bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL,
+         operator="__lshift__", inplace_operator="__ilshift__")  # fmt: skip
+_bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL,
+         operator="__rshift__", inplace_operator="__irshift__")  # fmt: skip
+unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
+binary("gcd", _kernel(jnp.gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+binary("lcm", _kernel(jnp.lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
 
 # --- the larger, the smaller --------------------------------------------------------------------
 
@@ -267,7 +305,7 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
 # --- choosing -----------------------------------------------------------------------------------
 
 
-@_elementwise(name="where", promote=COMMON, promoted=("input", "other"), function=False, method=False)
+@_elementwise(name="where", promote=COMMON, promoted=("input", "other"), wraps=True, function=False, method=False)
 def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
     """`input` where the condition holds, `other` elsewhere."""
     if condition.dtype not in (jnp.bool_, jnp.uint8):
@@ -297,3 +335,26 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
         )
     c, x, y = broadcast(mask, input, lax.convert_element_type(value, input.dtype))
     return lax.select(c, y, x)
+
+
+# --- repairing values ---------------------------------------------------------------------------
+
+
+def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, Any, Any]:
+    info = jnp.finfo(x.dtype)
+    return 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf
+
+
+@_elementwise(promote=COMMON, inplace=True)
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:  # fmt: skip
+    """Replace nan and infinities by finite numbers."""
+    kind = category(input)
+    if kind < FLOATING:
+        return input
+    if kind == COMPLEX:
+        return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
+    new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
+    y = choose(input == jnp.inf, new_pos, choose(input == -jnp.inf, new_neg, input))
+    return choose(input != input, new_nan, y)
+
+

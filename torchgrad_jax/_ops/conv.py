@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
-from .helpers import is_bool, is_complex, is_float
+from .._core.kernels import cpp_name, scalar_name, widen
+from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
 
 Shape = tuple[int, ...]
@@ -39,8 +39,7 @@ def convolution(
     if transposed:
         _check_transposed(input, weight, stride, padding, dilation, output_padding)
     # Halves lose accuracy, and speed on CPU, when the sums are kept in half precision.
-    half = is_float(input) and input.dtype.itemsize < 4
-    x, w = (a.astype(jnp.float32) if half else a for a in (input, weight))
+    x, w = widen(input), widen(weight)
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
     else:
@@ -70,18 +69,11 @@ def _check_dtypes(input: Array, weight: Array, bias: Array | None) -> None:
     if is_bool(input):
         raise NotImplementedError('"slow_conv2d_cpu" not implemented for \'Bool\'')
     if input.dtype != weight.dtype:
-        expected, found = (dtypes.scalar_type_name(dtypes.from_np(a.dtype)) for a in (input, weight))
+        expected, found = (scalar_name(a) for a in (input, weight))
         raise RuntimeError(f"expected scalar type {expected} but found {found}")
     if bias is not None and bias.dtype != input.dtype:
-        names = [_cpp_name(a) for a in (input, bias)]
+        names = [cpp_name(a) for a in (input, bias)]
         raise RuntimeError(f"Input type ({names[0]}) and bias type ({names[1]}) should be the same")
-
-
-def _cpp_name(x: Array) -> str:
-    short = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-             "int64": "long", "int32": "int", "complex64": "c10::complex<float>",
-             "complex128": "c10::complex<double>"}  # fmt: skip
-    return short.get(x.dtype.name, x.dtype.name)
 
 
 def _check_shapes(

@@ -145,11 +145,11 @@ def _cholesky(a: Array, upper: bool) -> tuple[Array, Array]:
 @_cholesky.defjvp
 def _cholesky_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
     # dL = L phi(L^-1 dA L^-H), phi the lower half. torch treats any change of A as a Hermitian one,
-    # off the diagonal; on it, where that is moot for Hermitian dA, it conjugates
+    # except on the diagonal, where it keeps an imaginary part
     factor, info = _cholesky(*primals, upper)
-    low, t = (_h(x) if upper else x for x in (factor, *tangents))
+    low, (t,) = (_h(factor) if upper else factor), tangents
     x = _triangular(low, _triangular(low, t, lower=True), lower=True, trans=True, left=False)
-    phi = (jnp.tril(x + _h(x)) - x * _eye(x.shape[-1], x)) * 0.5
+    phi = (jnp.tril(x + _h(x)) - _h(x) * _eye(x.shape[-1], x)) * 0.5
     t_low = _product(low, phi)
     return (factor, info), (_h(t_low) if upper else t_low, _no_tangent(info))
 
@@ -199,7 +199,18 @@ def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
     (b, low), (t_b, t_low) = primals, tangents
     x = _chol_solve(b, low)
     change = _product(t_low, _product(_h(low), x)) + _product(low, _product(_h(t_low), x))
-    return x, _chol_solve(t_b - change, low)
+
+    def solve(_: Any, y: Array) -> Array:
+        return _chol_apply(low, y)
+
+    def solve_transposed(_: Any, y: Array) -> Array:
+        return jnp.conj(_chol_apply(low, jnp.conj(y))) if is_complex(y) else _chol_apply(low, y)
+
+    # a second derivative goes through the whole of L too, not its lower triangle alone
+    t = lax.custom_linear_solve(
+        lambda y: _product(low, _product(_h(low), y)), t_b - change, solve, solve_transposed
+    )
+    return x, t
 
 
 @op(layout=column_major)
@@ -314,7 +325,8 @@ def triangular_solve(
     require_supported("triangular_solve_cpu", A)
     if input.dtype != A.dtype:
         raise RuntimeError(
-            f"triangular_solve: expected b and A to have the same dtype, but got {scalar_name(input)} and {scalar_name(A)}"
+            "triangular_solve: expected b and A to have the same dtype, but got "
+            f"{scalar_name(input)} and {scalar_name(A)}"
         )
     x = _triangular(A, input, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
     return x, jnp.broadcast_to(A, x.shape[:-2] + A.shape[-2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -11,7 +12,6 @@ from jax import lax
 
 from .._core import dtypes
 from .._core.errors import UnsupportedLayoutError
-from .helpers import is_float
 from .places import bounds, is_index, rows
 from .registry import Array, op
 
@@ -32,31 +32,27 @@ def _dense_only(name: str, sparse: bool) -> None:
         raise UnsupportedLayoutError(f"{name}: sparse=True asks for a sparse gradient")
 
 
-def _looked_up(weight: Array, indices: Array, padding: int, by_frequency: bool) -> Array:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _looked_up(padding: int, by_frequency: bool, weight: Array, indices: Array) -> Array:
     """Rows of `weight`. The gradient skips the padding row and may be divided by row counts."""
-    places = rows(weight.shape, 0, indices)
-    shape = (*indices.shape, weight.shape[1])
-    if (padding < 0 and not by_frequency) or not is_float(weight):
-        return places.take(weight).reshape(shape)
+    taken = rows(weight.shape, 0, indices).take(weight)
+    return taken.reshape((*indices.shape, weight.shape[1]))
 
-    @jax.custom_jvp
-    def f(weight: Array, indices: Array) -> Array:
-        return places.take(weight).reshape(shape)
 
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        weight, indices = primals
-        flat = indices.reshape(-1)
-        share = jnp.ones(flat.shape, weight.dtype)
-        if by_frequency:
-            count = jnp.zeros(weight.shape[:1], weight.dtype).at[flat].add(share)
-            share = 1 / count[flat]
-        if padding >= 0:
-            share = jnp.where(flat == padding, jnp.zeros_like(share), share)
-        taken = rows(weight.shape, 0, indices).take(tangents[0])
-        return f(weight, indices), (taken * lax.expand_dims(share, (1,))).reshape(shape)
-
-    return f(weight, indices)
+@_looked_up.defjvp
+def _looked_up_jvp(padding: int, by_frequency: bool, primals: Any, tangents: Any) -> Any:
+    weight, indices = primals
+    t = _looked_up(-1, False, tangents[0], indices)
+    flat = indices.reshape(-1)
+    share = jnp.ones(flat.shape, weight.dtype)
+    if by_frequency:
+        count = jnp.zeros(weight.shape[:1], weight.dtype).at[flat].add(share)
+        share = 1 / count[flat]
+    if padding >= 0:
+        share = jnp.where(flat == padding, jnp.zeros_like(share), share)
+    if padding >= 0 or by_frequency:
+        t = t * lax.expand_dims(share.reshape(indices.shape), (indices.ndim,))
+    return _looked_up(padding, by_frequency, weight, indices), t
 
 
 def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
@@ -74,7 +70,7 @@ def embedding(
         raise RuntimeError("'weight' must be 2-D")
     _check_indices(indices, "embedding")
     _dense_only("embedding", sparse)
-    return _looked_up(weight, indices, padding_idx, scale_grad_by_freq)
+    return _looked_up(padding_idx, scale_grad_by_freq, weight, indices)
 
 
 @op(function=False, method=False, inplace=True, check=_check_rows)
@@ -134,16 +130,16 @@ def _bag_of(offsets: Array, n: int) -> Array:
     return lax.cumsum(starts[:n]) - 1
 
 
-def _largest(x: Array, bag: Array, counted: Array, bags: int) -> tuple[Array, Array]:
-    """Per bag and column the position of the first maximum, and whether there is any."""
+def _largest(x: Array, bag: Array, counted: Array, bags: int) -> Array:
+    """Per bag and column the position of the first maximum (any, where the bag is empty)."""
     n, width = x.shape
     x = lax.stop_gradient(x)
     low = jnp.where(lax.expand_dims(counted, (1,)), x, jnp.full_like(x, -jnp.inf))
     best = jnp.full((bags + 1, width), -jnp.inf, x.dtype).at[bag].max(low)
-    hit = (low == best[bag]) & lax.expand_dims(counted, (1,))
+    hit = ((low == best[bag]) | jnp.isnan(low)) & lax.expand_dims(counted, (1,))
     place = jnp.where(hit, lax.broadcasted_iota(np.int64, x.shape, 0), n)
     first = jnp.full((bags + 1, width), n, jnp.int64).at[bag].min(place)[:bags]
-    return jnp.minimum(first, max(n - 1, 0)), first < n
+    return jnp.minimum(first, max(n - 1, 0))
 
 
 @op(name="embedding_bag", method=False, out=False, check=_check_bag, node="EmbeddingBagBackward0",
@@ -164,14 +160,17 @@ def embedding_bag(
         counted = counted & (bag < bags)
     bag_in = jnp.where(counted, bag, bags)  # one more bag takes what does not count
     size = jnp.zeros(bags + 1, jnp.int64).at[bag_in].add(1)[:bags]
-    x = _looked_up(weight, indices, padding, scale_grad_by_freq and mode != MAX)
+    x = _looked_up(padding, scale_grad_by_freq and mode != MAX, weight, indices)
     if mode == MAX:
-        place, some = _largest(x, bag_in, counted, bags)
-        which = indices[place] if n else jnp.zeros(place.shape, indices.dtype)
+        some = lax.expand_dims(size, (1,)) > 0
+        if n:
+            which = indices[_largest(x, bag_in, counted, bags)].astype(jnp.int64)
+        else:
+            which = jnp.zeros((bags, x.shape[1]), jnp.int64)
+        which = jnp.where(some, which, 0)
         columns = lax.broadcasted_iota(np.int64, which.shape, 1)
-        out = weight[which, columns] if n else jnp.zeros(which.shape, weight.dtype)
-        out = jnp.where(some, out, jnp.zeros_like(out))
-        return out, bag, size, which.astype(jnp.int64)
+        out = jnp.where(some, weight[which, columns], jnp.zeros((), weight.dtype))
+        return out, bag, size, which
     if per_sample_weights is not None:
         if per_sample_weights.dtype != weight.dtype:
             raise RuntimeError(
@@ -183,4 +182,6 @@ def embedding_bag(
     total = jnp.zeros((bags + 1, x.shape[1]), wide.dtype).at[bag_in].add(wide)[:bags]
     if mode == MEAN:
         total = total / lax.expand_dims(jnp.maximum(size, 1).astype(wide.dtype), (1,))
-    return total.astype(weight.dtype), bag, size, size
+        return total.astype(weight.dtype), bag, size, size
+    unused = jnp.zeros(bags, jnp.int64)  # torch does no book-keeping for plain sums
+    return total.astype(weight.dtype), jnp.zeros(0, jnp.int64), unused, unused

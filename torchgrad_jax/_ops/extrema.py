@@ -24,7 +24,7 @@ def _torch_name(x: Any) -> str:
 
 def _no_complex(x: Array, kernel: str) -> None:
     if is_complex(x):
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{_torch_name(x)}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
 
 
 def _nonempty(x: Array, dims: Shape, name: str) -> None:
@@ -33,39 +33,41 @@ def _nonempty(x: Array, dims: Shape, name: str) -> None:
         raise IndexError(f"{name}: Expected reduction dim {empty} to have non-zero size.")
 
 
-def _reduce(x: Array, dims: Shape, largest: bool) -> Array:
-    return (lax.reduce_max if largest else lax.reduce_min)(x, axes=dims)
-
-
-def _shared(x: Array, dims: Shape, largest: bool, nan_hits: bool) -> Array:
+def _shared(x: Array, dims: Shape, keepdim: bool, largest: bool, nan_hits: bool = False) -> Array:
     """Extremum over `dims`; ties share the gradient evenly."""
-    if not is_float(x):
-        return _reduce(x, dims, largest)
 
-    @jax.custom_jvp
+    def kept(y: Array) -> Array:
+        return lax.expand_dims(y, dims) if keepdim and dims else y
+
     def f(x: Array) -> Array:
-        return _reduce(x, dims, largest)
+        return kept((lax.reduce_max if largest else lax.reduce_min)(x, axes=dims))
 
-    @f.defjvp
+    if not is_float(x):
+        return f(x)
+    ruled = jax.custom_jvp(f)
+
+    @ruled.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:
         (x,), (t,) = primals, tangents
-        y = f(x)
-        return y, tie_average(x, y, t, dims, nan_hits)
+        y = ruled(x)
+        full = y if keepdim or not dims else lax.expand_dims(y, dims)
+        return y, kept(tie_average(x, full, t, dims, nan_hits))
 
-    return f(x)
+    return ruled(x)
 
 
-def tie_average(x: Array, y: Array, t: Array, dims: Shape, nan_hits: bool) -> Array:
-    """Mean of `t` over the places along `dims` where x is y.
+def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) -> Array:
+    """Mean of `t` over the places along `dims` where x is the result, given with kept dimensions.
 
     The full reductions count NaN as equal to NaN; the others do not, so that their gradient is NaN.
     """
-    full = lax.expand_dims(y, dims) if dims else y
     hit = x == full
     if nan_hits:
         hit = hit | (jnp.isnan(x) & jnp.isnan(full))
     mask = hit.astype(t.dtype)
-    return lax.reduce_sum(mask * t, axes=dims) / lax.reduce_sum(mask, axes=dims)
+    count = lax.reduce_sum(mask, axes=dims)
+    share = mask / (lax.expand_dims(count, dims) if dims else count)  # 0/0 where nothing is equal
+    return lax.reduce_sum(share * t, axes=dims)
 
 
 def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Array:
@@ -79,8 +81,7 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
                 "Specify the reduction dim with the 'dim' argument."
             )
         _nonempty(input, dims, name)
-    y = _shared(input, dims, largest, nan_hits=False)
-    return lax.expand_dims(y, dims) if keepdim and dims else y
+    return _shared(input, dims, keepdim, largest)
 
 
 @op
@@ -107,10 +108,7 @@ def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> t
                 "no identity."
             )
         _nonempty(input, dims, "aminmax")
-    low, high = (_shared(input, dims, largest, nan_hits=False) for largest in (False, True))
-    if keepdim and dims:
-        return lax.expand_dims(low, dims), lax.expand_dims(high, dims)
-    return low, high
+    return _shared(input, dims, keepdim, False), _shared(input, dims, keepdim, True)
 
 
 def _full(x: Array, name: str, largest: bool) -> Array:
@@ -120,7 +118,7 @@ def _full(x: Array, name: str, largest: bool) -> Array:
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
             "Specify the reduction dim with the 'dim' argument."
         )
-    return _shared(x, tuple(range(x.ndim)), largest, nan_hits=True)
+    return _shared(x, tuple(range(x.ndim)), False, largest, nan_hits=True)
 
 
 @op(function=False, method=False, node="MaxBackward1")
@@ -138,39 +136,36 @@ def min_full(input: Array) -> Array:
 # --- a value and its index along one dimension ---
 
 
-def one_of(x: Array, dim: int, find: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """The element of `x` at index ``find(x)`` along `dim`, and that index (kept dimensions).
+def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], Array]) -> Any:
+    """The elements at the indices ``find(x)`` (kept dimensions) along `dim`, and those indices.
 
-    The gradient goes to that element through a comparison, which XLA fuses; a scatter it does not.
+    The gradient goes to those elements through a comparison, which XLA fuses; a scatter it does not.
     """
+    axis = shapes.wrap_dim(dim, x.ndim)
+    if not x.ndim:
+        return x, jnp.zeros((), jnp.int64)
+    _nonempty(x, (axis,), name)
+
+    def kept(y: Array) -> Array:
+        return y if keepdim else lax.squeeze(y, (axis,))
 
     @jax.custom_jvp
     def f(x: Array) -> tuple[Array, Array]:
         index = find(x)
-        return jnp.take_along_axis(x, index, axis=dim, mode="promise_in_bounds"), index
+        values = jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
+        return kept(values), kept(index)
 
     @f.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:
-        values, index = f(*primals)
         (t,) = tangents
-        here = lax.broadcasted_iota(index.dtype, t.shape, dim) == index
-        chosen = lax.reduce_sum(jnp.where(here, t, jnp.zeros_like(t)), axes=(dim,))
-        return (values, index), (lax.expand_dims(chosen, (dim,)), np.zeros(index.shape, FLOAT0))
+        values, index = f(*primals)
+        full = index if keepdim else lax.expand_dims(index, (axis,))
+        here = lax.broadcasted_iota(index.dtype, t.shape, axis) == full
+        chosen = lax.reduce_sum(jnp.where(here, t, jnp.zeros_like(t)), axes=(axis,))
+        chosen = lax.expand_dims(chosen, (axis,)) if keepdim else chosen
+        return (values, index), (chosen, np.zeros(index.shape, FLOAT0))
 
     return f(x)
-
-
-def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], Array]) -> Any:
-    """Wrap `dim`, handle 0-dim input, find, and drop the dimension unless kept."""
-    axis = shapes.wrap_dim(dim, x.ndim)
-    if not x.ndim:
-        values, index = one_of(x.reshape(1), 0, find)
-        return values.reshape(()), index.reshape(())
-    _nonempty(x, (axis,), name)
-    values, index = one_of(x, axis, find)
-    if keepdim:
-        return values, index
-    return lax.squeeze(values, (axis,)), lax.squeeze(index, (axis,))
 
 
 def _arg(x: Array, axis: int, largest: bool) -> Array:
@@ -291,7 +286,7 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
 
 def _check_median(x: Array) -> None:
     if is_complex(x) or is_bool(x):
-        raise NotImplementedError(f'"median_cpu" not implemented for \'{_torch_name(x)}\'')
+        raise NotImplementedError(f"\"median_cpu\" not implemented for '{_torch_name(x)}'")
 
 
 def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
@@ -340,7 +335,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     if is_complex(input) or is_bool(input):
-        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{_torch_name(input)}\'')
+        raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{_torch_name(input)}'")
 
     def find(x: Array) -> Array:
         return lax.slice_in_dim(_order(x, axis), k - 1, k, axis=axis)
@@ -356,7 +351,8 @@ def _find_mode(x: Array, axis: int) -> Array:
     fresh = jnp.concatenate(
         [
             jnp.ones_like(lax.slice_in_dim(ranked, 0, 1, axis=axis), jnp.bool_),
-            lax.slice_in_dim(ranked, 1, n, axis=axis) != lax.slice_in_dim(ranked, 0, n - 1, axis=axis),
+            lax.slice_in_dim(ranked, 1, n, axis=axis)
+            != lax.slice_in_dim(ranked, 0, n - 1, axis=axis),
         ],
         axis=axis,
     )
@@ -409,7 +405,17 @@ def _check_q(
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 
-@op(function=False, method=False, check=_check_q, node="SqueezeBackward4")
+def _quantile_layout(metas: Any, shape: Shape) -> Shape:
+    """torch computes a vector of quantiles last and then moves it to the front."""
+    if len(metas) < 2 or metas[1].ndim == 0:
+        return shapes.contiguous_strides(shape)
+    strides = shapes.contiguous_strides((*shape[1:], shape[0]))
+    return (strides[-1], *strides[:-1])
+
+
+@op(
+    function=False, method=False, check=_check_q, node="SqueezeBackward4", layout=_quantile_layout,
+)  # fmt: skip
 def quantile_along(
     input: Array, q: Array | Scalar, dim: int | None, keepdim: bool, interpolation: str,
     ignore_nan: bool,

@@ -51,7 +51,7 @@ def _points(x: Array, dims: tuple[int, ...]) -> int:
     return math.prod(x.shape[d] for d in dims)
 
 
-@op(out=False, method=False)
+@op(node="FftC2CBackward0", out=False, method=False)
 def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
     """Complex to complex."""
     if not is_complex(input):
@@ -61,7 +61,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
     return _scaled(out, normalization, _points(input, dims), not forward)
 
 
-@op(out=False, method=False)
+@op(node="FftR2CBackward0", out=False, method=False)
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
@@ -81,7 +81,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     return _scaled(out, normalization, n, False)
 
 
-@op(out=False, method=False)
+@op(node="FftC2RBackward0", out=False, method=False)
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):

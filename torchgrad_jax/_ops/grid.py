@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
+from .._core.kernels import scalar_name, widen
 from .helpers import is_float
 from .registry import Array, Dims, op
 
@@ -83,10 +83,10 @@ def _reflect(x: Array, low2: int, high2: int) -> Array:
 def _settle(x: Array, n: int, padding: int, align: bool, k: int) -> Array:
     """Coordinates after the padding mode; still possibly outside for zeros.
 
-    NaN is the first pixel in torch's kernel for two dimensions and the last in that for three.
+    NaN and infinities are the first pixel in torch's kernel for two dimensions and the last in that for three.
     """
     if padding == ZEROS:
-        return jnp.where(jnp.isfinite(x), x, jnp.array(-100, x.dtype))
+        return jnp.where(jnp.isfinite(x), x, jnp.array(-100, x.dtype)) if k == 3 else x
     if padding == REFLECTION:
         x = _reflect(x, 0, 2 * (n - 1)) if align else _reflect(x, -1, 2 * n - 1)
     return _clip(x, n, k == 3)
@@ -186,10 +186,10 @@ def _check(input: Array, grid: Array, mode: int, k: int) -> None:
     if k == 3 and mode == BICUBIC:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if input.dtype != grid.dtype:
-        names = [dtypes.scalar_type_name(dtypes.from_np(a.dtype)) for a in (input, grid)]
+        names = [scalar_name(a) for a in (input, grid)]
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
     if not is_float(input):
-        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        kind = scalar_name(input)
         raise NotImplementedError(f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'")
 
 
@@ -197,9 +197,7 @@ def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: boo
     _check(input, grid, mode, k)
     if input.size == 0 or grid.size == 0:
         return jnp.zeros((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-    half = input.dtype.itemsize < 4
-    image, places = (a.astype(jnp.float32) if half else a for a in (input, grid))
-    return _sample(image, places, mode, padding, align).astype(input.dtype)
+    return _sample(widen(input), widen(grid), mode, padding, align).astype(input.dtype)
 
 
 @op(node="GridSampler2DBackward0", method=False, out=False)

@@ -17,7 +17,16 @@ def broadcast(*xs: Array) -> tuple[Array, ...]:
     if all(x.shape == xs[0].shape for x in xs):
         return xs
     shape = shapes.broadcast_shapes(*[x.shape for x in xs])
-    return tuple(jnp.broadcast_to(x, shape) for x in xs)
+    return tuple(_broadcast_to(x, shape) for x in xs)
+
+
+def _broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast; half types through float32, so that the gradient sums in float32 as torch's does."""
+    if x.shape == shape:
+        return x
+    if x.dtype in (jnp.float16, jnp.bfloat16):
+        return jnp.broadcast_to(x.astype(jnp.float32), shape).astype(x.dtype)
+    return jnp.broadcast_to(x, shape)
 
 
 def is_float(x: Any) -> bool:

@@ -11,8 +11,17 @@ from jax import lax
 from .._core import shapes
 from .helpers import is_bool, is_complex
 from .places import (
-    Slices, add_at, bounds, check_dim, combine, is_index, write_at, rows, size_at, torch_name,
+    Slices,
+    add_at,
+    bounds,
+    check_dim,
+    combine,
+    is_index,
+    rows,
+    size_at,
+    torch_name,
     wrapped,
+    write_at,
 )  # fmt: skip
 from .registry import Array, Layout, OptArrays, Scalar, op
 
@@ -38,7 +47,9 @@ def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None
 def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     """The slices that integer index tensors select, None entries standing for whole dimensions."""
     if len(indices) > len(shape):
-        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})")
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(shape)} (got {len(indices)})"
+        )
     dims = [d for d, i in enumerate(indices) if i is not None]
     given = [i for i in indices if i is not None]
     if any(not is_index(i) for i in given):
@@ -53,7 +64,7 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
             "shape mismatch: indexing tensors could not be broadcast together with shapes " + listed
         ) from None
     full = [jnp.broadcast_to(wrapped(i, shape[d]), common) for d, i in zip(dims, given)]
-    return Slices(shape, dims, full)
+    return Slices.of(shape, dims, full)
 
 
 @op(function=False, method=False, out=False, check=_check_advanced)
@@ -64,9 +75,7 @@ def index(input: Array, indices: OptArrays) -> Array:
 
 
 @op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True)
-def index_put(
-    input: Array, indices: OptArrays, values: Array, accumulate: bool = False
-) -> Array:
+def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
         raise RuntimeError(
@@ -142,9 +151,7 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
 
 
 @op(inplace=True, check=check_dim(RuntimeError))
-def index_add(
-    input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1
-) -> Array:
+def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
     scale = jnp.asarray(alpha).astype(source.dtype)
@@ -168,9 +175,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
     if index.ndim > 1:
-        raise IndexError(
-            f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})"
-        )
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
     if not source.ndim and index.size != 1:
         raise IndexError(
             "index_copy_(): When source is scalar, index should have one element "

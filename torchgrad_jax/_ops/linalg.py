@@ -118,6 +118,26 @@ def _lu_solve(lu: Array, pivots: Array, b: Array, adjoint: bool = False) -> Arra
     return _triangular(lu, y, lower=False)
 
 
+def _linear_solve(a: Array, lu: Array, pivots: Array, b: Array) -> Array:
+    """Solve A x = b with factors at hand, so that a second derivative goes through A.
+
+    The factors are no differentiable outputs of the ops that compute them: a formula in terms of
+    them alone would be a constant to whoever differentiates a recorded backward pass.
+    """
+
+    def solve(_: Any, y: Array) -> Array:
+        return _lu_solve(lu, pivots, y)
+
+    def solve_transposed(_: Any, y: Array) -> Array:
+        return _conj(_lu_solve(lu, pivots, _conj(y), adjoint=True))
+
+    return lax.custom_linear_solve(lambda x: _product(a, x), b, solve, solve_transposed)
+
+
+def _conj(x: Array) -> Array:
+    return jnp.conj(x) if is_complex(x) else x
+
+
 def _first_zero(lu: Array) -> Array:
     """LAPACK's info: 1-based position of the first zero on the diagonal of U, or 0."""
     zero = _diagonal(lu) == 0
@@ -189,7 +209,9 @@ def _plu(a: Array) -> tuple[Array, Array, Array]:
 
 @_plu.defjvp
 def _plu_jvp(primals: Any, tangents: Any) -> Any:
-    p, low, up = _plu(*primals)
+    p, low, up = out = _plu(*primals)
+    if 0 in primals[0].shape:
+        return out, tuple(jnp.zeros_like(x) for x in out)
     m, n = p.shape[-1], up.shape[-1]
     k = min(m, n)
     wide = jnp.pad(low, [(0, 0)] * (low.ndim - 1) + [(0, n - k)])
@@ -314,26 +336,27 @@ def _t(x: Array) -> Array:
 def _solve(a: Array, b: Array, left: bool = True, vector: bool = False) -> tuple[Array, Array, Array]:
     """The solution and the factors of A (of its transpose for X A = B)."""
     lu, pivots, _ = _factor(a if left else _t(a))
-    return _solve_packed(lu, pivots, b, left, vector), lu, pivots
+    return _oriented(functools.partial(_lu_solve, lu, pivots), b, left, vector), lu, pivots
 
 
-def _solve_packed(lu: Array, pivots: Array, b: Array, left: bool, vector: bool) -> Array:
+def _oriented(solve: Any, b: Array, left: bool, vector: bool) -> Array:
+    """`solve` for columns, applied to a right-hand side of any of the three forms."""
     if vector:
-        return _lu_solve(lu, pivots, b[..., None])[..., 0]
-    return _lu_solve(lu, pivots, b) if left else _t(_lu_solve(lu, pivots, _t(b)))
+        return solve(b[..., None])[..., 0]
+    return solve(b) if left else _t(solve(_t(b)))
 
 
 @_solve.defjvp
 def _solve_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> Any:
-    (t_a, t_b) = tangents
+    (a, _), (t_a, t_b) = primals, tangents
     x, lu, pivots = _solve(*primals, left, vector)
     if vector:
         change = _product(t_a, x[..., None])[..., 0]
     else:
         change = _product(t_a, x) if left else _product(x, t_a)
-    t = _solve_packed(lu, pivots, t_b - change, left, vector)
-    t_lu = _lu_tangent(lu, _permutation(pivots, lu.shape[-1]), t_a if left else _t(t_a))
-    return (x, lu, pivots), (t, t_lu, _no_tangent(pivots))
+    side = a if left else _t(a)
+    t = _oriented(functools.partial(_linear_solve, side, lu, pivots), t_b - change, left, vector)
+    return (x, lu, pivots), (t, jnp.zeros_like(lu), _no_tangent(pivots))
 
 
 @op(
@@ -361,7 +384,7 @@ def _linalg_solve_ex(
     b = B[..., None] if vector else B
     _check_compatible(what, A, b, left)
     require_supported("lu_cpu", A)
-    batch = shapes.broadcast_shapes(A.shape[:-2], b.shape[:-2])
+    batch = shapes.broadcast_shapes(b.shape[:-2], A.shape[:-2])
     rhs = jnp.broadcast_to(B, (*batch, B.shape[-1]) if vector else batch + B.shape[-2:])
     if 0 in A.shape or 0 in rhs.shape:
         lu, pivots, _ = _factor(A)
@@ -399,12 +422,8 @@ def _odd_swaps(pivots: Array) -> Array:
     return jnp.sum(pivots != still, -1) % 2 == 1
 
 
-def _trace_of_solution(lu: Array, pivots: Array, t: Array) -> Array:
-    return jnp.trace(_lu_solve(lu, pivots, t), axis1=-2, axis2=-1)
-
-
-def _lu_tangents(lu: Array, pivots: Array, t: Array) -> tuple[Array, Any]:
-    return _lu_tangent(lu, _permutation(pivots, lu.shape[-1]), t), _no_tangent(pivots)
+def _trace_of_solution(a: Array, lu: Array, pivots: Array, t: Array) -> Array:
+    return jnp.trace(_linear_solve(a, lu, pivots, t), axis1=-2, axis2=-1)
 
 
 def _determinant_of(lu: Array, pivots: Array) -> Array:
@@ -418,19 +437,60 @@ def _det(a: Array) -> tuple[Array, Array, Array]:
     return _determinant_of(lu, pivots), lu, pivots
 
 
+def _others(s: Array) -> Array:
+    """For each entry of the last dimension, the product of all the others."""
+    one = jnp.ones((*s.shape[:-1], 1), s.dtype)
+    before = jnp.cumprod(jnp.concatenate([one, s[..., :-1]], -1), -1)
+    after = jnp.flip(jnp.cumprod(jnp.flip(jnp.concatenate([s[..., 1:], one], -1), -1), -1), -1)
+    return before * after
+
+
+@jax.custom_jvp
+def _unphased_svd(a: Array) -> tuple[Array, Array, Array]:
+    """U, S, V of square matrices; differentiated, the phases of S move and those of U and V do not.
+
+    With real singular values the phase of a pair of vectors turns infinitely fast where its value
+    is 0; here nothing does, and the determinants of U and V are constants.
+    """
+    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    return u, s.astype(a.dtype), _h(vh)
+
+
+@_unphased_svd.defjvp
+def _unphased_svd_jvp(primals: Any, tangents: Any) -> Any:
+    u, s, v = out = _unphased_svd(*primals)
+    p = _product(_h(u), _product(tangents[0], v))
+    ph, off = _h(p), ~np.eye(p.shape[-1], dtype=bool)
+    row, column = s[..., None, :], s[..., :, None]
+    gap = row * _conj(row) - column * _conj(column)
+    factor = jnp.where(off, 1 / jnp.where(off, gap, 1), 0)
+    x = (p * _conj(row) + column * ph) * factor
+    y = (p * _conj(column) + row * ph) * factor
+    return out, (_product(u, x), _diagonal(p), _product(v, y))
+
+
+def _cofactor_product(a: Array, t: Array) -> Array:
+    """tr(adj(A) dA) from the singular values, which exists and is smooth where A^-1 does not."""
+    u, s, v = _unphased_svd(a)
+    phase = lax.stop_gradient(_determinant_of(*_factor(u)[:2]) * _conj(_determinant_of(*_factor(v)[:2])))
+    return phase * jnp.sum(_others(s) * _diagonal(_product(_h(u), _product(t, v))), -1)
+
+
 @_det.defjvp
 def _det_jvp(primals: Any, tangents: Any) -> Any:
-    # d det = det * tr(A^-1 dA). Where U has a zero pivot that is 0 * inf, so the pivot is nudged by
-    # a rounding error: det is smooth, and det(A') A'^-1 of a nearby A' is its gradient.
-    (t,) = tangents
-    det, lu, pivots = _det(*primals)
-    n = lu.shape[-1]
-    pivot = _diagonal(lu)
-    nudge = jnp.where(pivot == 0, jnp.asarray(jnp.finfo(lu.dtype).eps, lu.dtype), 0)
-    near = lu + nudge[..., None, :] * _eye(n, lu)
-    scale = jnp.where(jnp.any(pivot == 0, -1), _determinant_of(near, pivots), det)
-    t_det = scale * _trace_of_solution(near, pivots, t)
-    return (det, lu, pivots), (t_det, *_lu_tangents(near, pivots, t))
+    # d det = det * tr(A^-1 dA), which near a singular matrix is 0 * inf
+    (a,), (t,) = primals, tangents
+    det, lu, pivots = _det(a)
+    size = jnp.abs(_diagonal(lu))
+    eps = 100 * float(jnp.finfo(size.dtype).eps)
+    singular = jnp.any(jnp.min(size, -1) <= eps * jnp.max(size, -1))
+    t_det = lax.cond(
+        singular,
+        lambda a, lu, pivots, det, t: _cofactor_product(a, t),
+        lambda a, lu, pivots, det, t: det * _trace_of_solution(a, lu, pivots, t),
+        a, lu, pivots, det, t,
+    )  # fmt: skip
+    return (det, lu, pivots), (t_det, jnp.zeros_like(lu), _no_tangent(pivots))
 
 
 @op(
@@ -441,6 +501,9 @@ def _linalg_det(A: Array) -> tuple[Array, Array, Array]:
     """Determinants, with the LU factors they were computed from."""
     require_inexact("linalg.det", A)
     require_square("linalg.det", A)
+    if 0 in A.shape:
+        lu, pivots, _ = _factor(A)
+        return jnp.ones(A.shape[:-2], A.dtype), lu, pivots
     return _det(A)
 
 
@@ -456,12 +519,12 @@ def _slogdet(a: Array) -> tuple[Array, Array, Array, Array]:
 @_slogdet.defjvp
 def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
     sign, _, lu, pivots = out = _slogdet(*primals)
-    t = _trace_of_solution(lu, pivots, *tangents)
+    t = _trace_of_solution(*primals, lu, pivots, *tangents)
     if is_complex(sign):
         t_sign, t_log = lax.complex(jnp.zeros_like(jnp.imag(t)), jnp.imag(t)) * sign, jnp.real(t)
     else:
         t_sign, t_log = jnp.zeros_like(sign), t
-    return out, (t_sign, t_log, *_lu_tangents(lu, pivots, *tangents))
+    return out, (t_sign, t_log, jnp.zeros_like(lu), _no_tangent(pivots))
 
 
 @op(
@@ -472,6 +535,10 @@ def _linalg_slogdet(A: Array) -> tuple[Array, Array, Array, Array]:
     """Sign and logarithm of determinants, with the LU factors they were computed from."""
     require_inexact("linalg.slogdet", A)
     require_square("linalg.slogdet", A)
+    if 0 in A.shape:
+        lu, pivots, _ = _factor(A)
+        real = jnp.finfo(A.dtype).dtype
+        return jnp.ones(A.shape[:-2], A.dtype), jnp.zeros(A.shape[:-2], real), lu, pivots
     return _slogdet(A)
 
 
@@ -603,7 +670,8 @@ def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(
-    namespace="linalg", method=False, returns_name="linalg_lstsq", returns=("solution", "residuals", "rank", "singular_values"),
+    namespace="linalg", method=False, returns_name="linalg_lstsq",
+    returns=("solution", "residuals", "rank", "singular_values"),
     nondiff=(2, 3), function=False, layout=column_major,
 )  # fmt: skip
 def linalg_lstsq(

@@ -266,7 +266,7 @@ def _hinge(z: Array) -> Array:
 
 def _margin_range(input: Any, target: Any, **_: Any) -> None:
     x, t = np.asarray(input), np.asarray(target)
-    if ((t < 0) | (t >= x.shape[-1])).any():
+    if ((t < 0) | (t >= (x.shape[-1] if x.ndim else 1))).any():
         raise RuntimeError("target out of range")
 
 

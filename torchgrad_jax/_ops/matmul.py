@@ -228,7 +228,7 @@ def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
     """beta * input + alpha * the sum of the products of a batch."""
-    if batch1.ndim == batch2.ndim == 3:
+    if batch1.ndim > 1 and batch2.ndim == 3:
         _expandable(input, (batch1.shape[1], batch2.shape[2]))
     for name, t in (("batch1", batch1), ("batch2", batch2)):
         if t.ndim != 3:
@@ -253,7 +253,7 @@ def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
     """beta * input + alpha * the products of a batch."""
-    if batch1.ndim == batch2.ndim == 3:
+    if batch1.ndim > 1 and batch2.ndim == 3:
         _expandable(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     _check_bmm(batch1, batch2)
     if input.dtype != batch1.dtype:

@@ -11,22 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, errors
+from .._core import errors
+from .._core.kernels import scalar_name, widen
 from .helpers import is_float
 from .registry import Array, Dims, Scalar, op
 
 Shape = tuple[int, ...]
 
 
-def _wide(x: Array | None) -> Array | None:
-    """Halves are computed with in float32, as torch does."""
-    return x.astype(jnp.float32) if x is not None and x.dtype.itemsize < 4 else x
-
 
 def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
     if weight is not None:
-        y = y * _wide(weight).astype(y.dtype)
-    return y if bias is None else y + _wide(bias).astype(y.dtype)
+        y = y * widen(weight).astype(y.dtype)
+    return y if bias is None else y + widen(bias).astype(y.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
@@ -37,7 +34,7 @@ def _normalize(
 
     weight and bias have x's rank; mean and 1 / std come with shape `stats` and `dtype`.
     """
-    y = _wide(x)
+    y = widen(x)
     count = math.prod(y.shape[a] for a in axes)
     mean = jnp.sum(y, axes, keepdims=True, dtype=y.dtype) / max(count, 1)
     centred = y - mean
@@ -53,18 +50,18 @@ def _normalize_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: A
     x, weight, bias = primals
     tx, tw, tb = tangents
     out, mean, invstd, var = _normalize(x, weight, bias, axes, eps, stats, dtype)
-    y, t = _wide(x), _wide(tx)
+    y, t = widen(x), widen(tx)
     keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-    m, s = (_wide(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
+    m, s = (widen(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
     count = max(math.prod(x.shape[a] for a in axes), 1)
     hat = (y - m) * s
     t_mean = jnp.sum(t, axes, keepdims=True, dtype=t.dtype) / count
     t_proj = jnp.sum(hat * t, axes, keepdims=True, dtype=t.dtype) / count
     t_out = (t - t_mean - hat * t_proj) * s
     if weight is not None:
-        t_out = t_out * _wide(weight).astype(y.dtype) + hat * _wide(tw).astype(y.dtype)
+        t_out = t_out * widen(weight).astype(y.dtype) + hat * widen(tw).astype(y.dtype)
     if bias is not None:
-        t_out = t_out + _wide(tb).astype(y.dtype)
+        t_out = t_out + widen(tb).astype(y.dtype)
     t_invstd = -(s * s) * t_proj
     t_var = 2 * t_proj / s
     tangents_out = (
@@ -79,7 +76,7 @@ def _normalize_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: A
 def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
     """The dtype of the returned statistics: float32 when halves come with float32 parameters."""
     if not is_float(input):
-        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        kind = scalar_name(input)
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
     given = [p for p in params if p is not None]
     if all(p.dtype == input.dtype for p in given):
@@ -88,7 +85,7 @@ def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
         if all(p.dtype == jnp.float32 for p in given):
             return np.dtype(np.float32)
         raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
-    kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+    kind = scalar_name(input)
     raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {kind}")
 
 
@@ -109,8 +106,8 @@ def native_batch_norm(
     stat = _check_dtypes("batch_norm", input, running_mean, running_var, weight, bias)
     w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
     if not training:
-        wide = _wide(input)
-        rm, rv = (_wide(_per_channel(p, input.ndim)).astype(wide.dtype) for p in (running_mean, running_var))
+        wide = widen(input)
+        rm, rv = (widen(_per_channel(p, input.ndim)).astype(wide.dtype) for p in (running_mean, running_var))
         y = _affine((wide - rm) * lax.rsqrt(rv + eps), w, b).astype(input.dtype)
         return y, jnp.zeros((0,), stat), jnp.zeros((0,), stat)
     axes = tuple(a for a in range(input.ndim) if a != 1)
@@ -141,7 +138,7 @@ def _check_batch_norm(
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     if running_mean is not None and running_mean.dtype != running_var.dtype:
-        names = [dtypes.scalar_type_name(dtypes.from_np(p.dtype)) for p in (running_mean, running_var)]
+        names = [scalar_name(p) for p in (running_mean, running_var)]
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import dtypes
+from .._core.kernels import scalar_name
 from .helpers import is_bool
 from .registry import Array, Dims, Scalar, op
 
@@ -90,7 +90,7 @@ def _check(kind: str, label: str, x: Array, pad: Shape) -> int:
     """torch's checks on reflected and replicated padding; the number of padded axes."""
     k = len(pad) // 2
     if is_bool(x) or x.dtype.itemsize == 1:
-        shown = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        shown = scalar_name(x)
         raise NotImplementedError(f"\"{label}\" not implemented for '{shown}'")
     if x.ndim not in (k + 1, k + 2) or 0 in x.shape[x.ndim - k - 1 :]:
         raise RuntimeError(

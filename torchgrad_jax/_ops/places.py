@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,65 +27,102 @@ def is_index(x: Array) -> bool:
     return x.dtype in (jnp.int32, jnp.int64)
 
 
-# --- places: where in a tensor a kernel reads or writes ---
+# Both kinds are pytrees: a derivative rule takes them as arguments, since a rule that closes over
+# the index arrays of one trace cannot be used in another.
 
 
+@jax.tree_util.register_pytree_node_class
 class Cells:
     """Single elements, by position in the flattened tensor."""
 
     def __init__(self, positions: Array) -> None:
-        self.shape = positions.shape
-        self._at = lax.expand_dims(positions, (positions.ndim,))
+        self.at = positions
+
+    def tree_flatten(self) -> tuple[tuple[Array], None]:
+        return (self.at,), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, leaves: tuple[Array]) -> Cells:
+        return cls(*leaves)
+
+    @property
+    def _starts(self) -> Array:
+        return lax.expand_dims(self.at, (self.at.ndim,))
 
     def take(self, x: Array) -> Array:
         """The elements, shaped like the positions."""
+        if not x.size:  # a check has refused, or will refuse, any position
+            return jnp.zeros(self.at.shape, x.dtype)
         numbers = lax.GatherDimensionNumbers((), (0,), (0,))
-        return lax.gather(x.reshape(-1), self._at, numbers, (1,), mode=IN_BOUNDS)
+        return lax.gather(x.reshape(-1), self._starts, numbers, (1,), mode=IN_BOUNDS)
 
     def write(self, how: Callable[..., Array], x: Array, src: Array) -> Array:
         """`x` with `src` scattered into it by a ``lax.scatter*`` function."""
+        if not x.size:
+            return x
         numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-        flat = how(x.reshape(-1), self._at, src, numbers, mode=IN_BOUNDS)
+        flat = how(x.reshape(-1), self._starts, src, numbers, mode=IN_BOUNDS)
         return flat.reshape(x.shape)
 
 
+@jax.tree_util.register_pytree_node_class
 class Slices:
     """What index tensors on some dimensions select; other dimensions are taken whole."""
 
-    def __init__(self, shape: Shape, dims: Sequence[int], indices: Sequence[Array]) -> None:
-        first = dims[0]
-        adjacent = list(dims) == list(range(first, first + len(dims)))
-        batch = indices[0].ndim
-        lead = first if adjacent else 0  # apart from each other, their dimensions come first
-        ndim = len(shape) - len(dims) + batch
-        window = tuple(d for d in range(ndim) if not lead <= d < lead + batch)
-        self._at = jnp.stack([i.astype(jnp.int64) for i in indices], axis=-1)
-        self._sizes = tuple(1 if d in dims else n for d, n in enumerate(shape))
-        fixed = tuple(dims)
-        self._gather = lax.GatherDimensionNumbers(window, fixed, fixed)
-        self._scatter = lax.ScatterDimensionNumbers(window, fixed, fixed)
-        rest = iter(n for d, n in enumerate(shape) if d not in dims)
-        inner = iter(indices[0].shape)
-        self.shape = tuple(next(rest if d in window else inner) for d in range(ndim))
+    def __init__(self, at: Array, dims: Shape, shape: Shape) -> None:
+        self.at, self._dims, self._base = at, dims, shape
+
+    def tree_flatten(self) -> tuple[tuple[Array], tuple[Shape, Shape]]:
+        return (self.at,), (self._dims, self._base)
+
+    @classmethod
+    def tree_unflatten(cls, fixed: tuple[Shape, Shape], leaves: tuple[Array]) -> Slices:
+        return cls(*leaves, *fixed)
+
+    @classmethod
+    def of(cls, shape: Shape, dims: Sequence[int], indices: Sequence[Array]) -> Slices:
+        """From index tensors of one shape, one for each of `dims`."""
+        return cls(jnp.stack([i.astype(jnp.int64) for i in indices], axis=-1), tuple(dims), shape)
+
+    @property
+    def _window(self) -> Shape:
+        """Dimensions of the result that come from whole dimensions of the tensor."""
+        dims, batch = self._dims, self.at.ndim - 1
+        adjacent = dims == tuple(range(dims[0], dims[0] + len(dims)))
+        lead = dims[0] if adjacent else 0  # apart from each other, their dimensions come first
+        ndim = len(self._base) - len(dims) + batch
+        return tuple(d for d in range(ndim) if not lead <= d < lead + batch)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what is selected."""
+        window = self._window
+        rest = iter(n for d, n in enumerate(self._base) if d not in self._dims)
+        inner = iter(self.at.shape[:-1])
+        ndim = len(window) + self.at.ndim - 1
+        return tuple(next(rest if d in window else inner) for d in range(ndim))
 
     def take(self, x: Array) -> Array:
         """The selected slices."""
         if not x.size:
             return jnp.zeros(self.shape, x.dtype)
-        return lax.gather(x, self._at, self._gather, self._sizes, mode=IN_BOUNDS)
+        sizes = tuple(1 if d in self._dims else n for d, n in enumerate(self._base))
+        numbers = lax.GatherDimensionNumbers(self._window, self._dims, self._dims)
+        return lax.gather(x, self.at, numbers, sizes, mode=IN_BOUNDS)
 
     def write(self, how: Callable[..., Array], x: Array, src: Array) -> Array:
         """`x` with `src` scattered into the slices by a ``lax.scatter*`` function."""
         if not x.size or not src.size:
             return x
-        return how(x, self._at, src, self._scatter, mode=IN_BOUNDS)
+        numbers = lax.ScatterDimensionNumbers(self._window, self._dims, self._dims)
+        return how(x, self.at, src, numbers, mode=IN_BOUNDS)
 
 
 Places = Cells | Slices
 
 
 def rows(shape: Shape, dim: int, index: Array) -> Slices:
-    return Slices(shape, (dim,), (index.reshape(-1),))
+    return Slices.of(shape, (dim,), (index.reshape(-1),))
 
 
 def cells(shape: Shape, dim: int, index: Array) -> Cells:
@@ -113,19 +150,21 @@ def write_at(x: Array, src: Array, places: Places) -> Array:
     if not (is_float(x) or is_complex(x)):
         return places.write(lax.scatter, x, src)
 
-    @jax.custom_jvp
-    def f(x: Array, src: Array) -> Array:
-        return places.write(lax.scatter, x, src)
+    return _written(x, src, places)
 
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        x, src = primals
-        tx, ts = tangents
-        hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), jnp.ones(src.shape, jnp.bool_))
-        kept = jnp.where(hit, jnp.zeros_like(tx), tx)
-        return f(x, src), places.write(lax.scatter_add, kept, ts)
 
-    return f(x, src)
+@jax.custom_jvp
+def _written(x: Array, src: Array, places: Places) -> Array:
+    return places.write(lax.scatter, x, src)
+
+
+@_written.defjvp
+def _written_jvp(primals: Any, tangents: Any) -> Any:
+    x, src, places = primals
+    tx, ts, _ = tangents
+    hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), jnp.ones(src.shape, jnp.bool_))
+    kept = jnp.where(hit, jnp.zeros_like(tx), tx)
+    return _written(x, src, places), places.write(lax.scatter_add, kept, ts)
 
 
 def add_at(x: Array, src: Array, places: Places) -> Array:
@@ -133,8 +172,6 @@ def add_at(x: Array, src: Array, places: Places) -> Array:
         return places.write(lax.scatter_max, x.astype(jnp.uint8), src.astype(jnp.uint8)) != 0
     return places.write(lax.scatter_add, x, src)
 
-
-# --- reductions into places ---
 
 WRITERS = {
     "sum": lax.scatter_add, "mean": lax.scatter_add, "prod": lax.scatter_mul,
@@ -153,72 +190,78 @@ def _identity(reduce: str, dtype: Any) -> Any:
     return limits.min if reduce == "amax" else limits.max
 
 
+def _added(x: Array, src: Array, places: Places) -> Array:
+    return places.write(lax.scatter_add, jnp.zeros(x.shape, src.dtype), src)
+
+
+def _started(x: Array, src: Array, places: Places, include_self: bool, start: Any) -> Array:
+    """`x`, or `start` where something is written and the old value does not count."""
+    if include_self:
+        return x
+    hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), jnp.ones(src.shape, jnp.bool_))
+    return jnp.where(hit, jnp.asarray(start, x.dtype), x)
+
+
+def _count(x: Array, src: Array, places: Places, include_self: bool) -> Array:
+    n = _added(x, jnp.ones(src.shape, x.dtype), places) + jnp.asarray(int(include_self), x.dtype)
+    return jnp.where(n == 0, jnp.ones_like(n), n)
+
+
 def combine(x: Array, src: Array, places: Places, reduce: str, include_self: bool) -> Array:
     """`src` reduced into `x` at `places`, with torch's derivative for each reduction."""
     if is_bool(x):
-        whole = (a.astype(jnp.uint8) for a in (x, src))
-        return combine(*whole, places, "amax" if reduce == "sum" else reduce, include_self) != 0
-    ones = jnp.ones(src.shape, x.dtype)
+        x, src = x.astype(jnp.uint8), src.astype(jnp.uint8)
+        return combine(x, src, places, "amax" if reduce == "sum" else reduce, include_self) != 0
+    return _combined(reduce, include_self, x, src, places)
 
-    def added(src: Array) -> Array:
-        return places.write(lax.scatter_add, jnp.zeros(x.shape, src.dtype), src)
 
-    def started(x: Array, start: Any) -> Array:
-        """`x`, or `start` where something is written and the old value does not count."""
-        if include_self:
-            return x
-        hit = places.write(lax.scatter, jnp.zeros(x.shape, jnp.bool_), ones != 0)
-        return jnp.where(hit, jnp.asarray(start, x.dtype), x)
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _combined(reduce: str, include_self: bool, x: Array, src: Array, places: Places) -> Array:
+    start = _started(x, src, places, include_self, _identity(reduce, x.dtype))
+    y = places.write(WRITERS[reduce], start, src)
+    if reduce != "mean":
+        return y
+    n = _count(x, src, places, include_self)
+    return y / n if is_float(x) or is_complex(x) else y // n
 
-    def count() -> Array:
-        n = added(ones) + jnp.asarray(int(include_self), x.dtype)
-        return jnp.where(n == 0, jnp.ones_like(n), n)
 
-    def value(x: Array, src: Array) -> Array:
-        y = places.write(WRITERS[reduce], started(x, _identity(reduce, x.dtype)), src)
-        if reduce != "mean":
-            return y
-        return y / count() if is_float(x) or is_complex(x) else y // count()
-
-    if not (is_float(x) or is_complex(x)):
-        return value(x, src)
-    f = jax.custom_jvp(value)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        x, src = primals
-        y, (tx, ts) = f(x, src), tangents
-        if reduce == "prod":
-            cx, cs = _product_slopes(f, x, src, y, places, added)
-            tx, ts = cx * tx, cs * ts
-        elif reduce in ("amax", "amin"):
-            own, theirs = (x == y).astype(x.dtype), (src == places.take(y)).astype(x.dtype)
-            tx, ts = own * tx, theirs * ts
-        t = started(tx, 0) + added(ts)
-        if reduce == "mean":
-            t = t / count()
-        elif reduce in ("amax", "amin"):
-            t = t / (own + added(theirs))  # ties share
-        return y, t
-
-    return f(x, src)
+@_combined.defjvp
+def _combined_jvp(reduce: str, include_self: bool, primals: Any, tangents: Any) -> Any:
+    x, src, places = primals
+    tx, ts, _ = tangents
+    y = _combined(reduce, include_self, x, src, places)
+    if reduce == "prod":
+        cx, cs = _product_slopes(x, src, y, places, include_self)
+        tx, ts = cx * tx, cs * ts
+    share = None
+    if reduce == "mean":
+        share = _count(x, src, places, include_self)
+    elif reduce in ("amax", "amin"):
+        own, theirs = (x == y).astype(x.dtype), (src == places.take(y)).astype(x.dtype)
+        tx, ts = own * tx, theirs * ts
+        share = own + _added(x, theirs, places)  # ties share
+    t = _started(tx, src, places, include_self, 0) + _added(x, ts, places)
+    return y, t if share is None else t / share
 
 
 def _product_slopes(
-    f: Any, x: Array, src: Array, y: Array, places: Places, added: Any
+    x: Array, src: Array, y: Array, places: Places, include_self: bool
 ) -> tuple[Array, Array]:
     """Products of the other factors; with one zero among the sources it is left out instead."""
 
     def without_zero(a: Array, zero: Array) -> Array:
         return jnp.where(zero, jnp.ones_like(a), a)
 
+    def product(x: Array, src: Array) -> Array:
+        return _combined("prod", include_self, x, src, places)
+
     own = without_zero(x, x == 0)
     zero = src == 0
-    zeros = places.take(added(zero.astype(src.dtype)))
+    zeros = places.take(_added(x, zero.astype(src.dtype), places))
     single = zero & (zeros == 1)
-    spared = places.take(f(x, without_zero(src, single)))
+    spared = places.take(product(x, without_zero(src, single)))
     rest = places.take(y) / without_zero(src, zero)
-    return f(own, src) / own, jnp.where(single, spared, rest)
+    return product(own, src) / own, jnp.where(single, spared, rest)
 
 
 # --- checks of concrete indices ---

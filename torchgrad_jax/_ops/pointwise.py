@@ -89,7 +89,7 @@ def _abs_rule(x: Array, y: Array, t: Array) -> Array:
     """torch: slope 0 at 0; JAX: 1."""
     if category(x) == COMPLEX:
         return lax.real(lax.conj(_unit(x)) * t)
-    return lax.sign(x) * t
+    return _unit(x) * t
 
 
 def _abs(x: Array) -> Array:
@@ -215,7 +215,16 @@ def _pow_const_float(x: Array, e: Any) -> Array:
             return lax.sqrt(x)
         if e == -0.5:
             return lax.rsqrt(x)
-    return lax.pow(x, jnp.full_like(x, e))
+    return _float_pow(x, jnp.full_like(x, e))
+
+
+def _float_pow(x: Array, y: Array) -> Array:
+    """XLA's power of a complex 0 is nan, torch's 0 or 1."""
+    out = lax.pow(x, y)
+    if category(x) != COMPLEX:
+        return out
+    out = where((x == 0) & (lax.real(y) > 0), jnp.zeros_like(x), out)
+    return where(y == 0, jnp.ones_like(x), out)
 
 
 @_pow_const.defjvp
@@ -237,7 +246,7 @@ def _pow(x: Array, y: Array) -> Array:
     refuse(x, "pow", BOOL)
     if category(x) == INTEGRAL:
         return _pow_integers(x, y)
-    return half_as_float(lax.pow)(x, y)
+    return half_as_float(_float_pow)(x, y)
 
 
 @_pow.defjvp
@@ -303,8 +312,6 @@ binary("atan2", _kernel(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=
 binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out))
 
 # --- special functions --------------------------------------------------------------------------
-
-_NOT_COMPLEX = (COMPLEX,)
 
 
 def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
@@ -531,7 +538,7 @@ def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True,
-              operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
+              wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -557,7 +564,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
 
 
 @_elementwise(promote=NONE, inplace=True, aliases=("subtract",),
-              operator="__sub__", inplace_operator="__isub__")  # fmt: skip
+              wraps=True, operator="__sub__", inplace_operator="__isub__")  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
@@ -571,7 +578,7 @@ def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) ->
 
 
 @_elementwise(promote=COMMON, inplace=True, aliases=("multiply",),
-              operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
+              wraps=True, operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -591,24 +598,24 @@ def _div_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_elementwise(promote=FLOAT, inplace=True, node="DivBackward0",
-              operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
+              wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _div(*broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 # The overloads with a C++ number, which torch's own compositions call: the number is no edge.
-@_elementwise(name="mul_number", promote=COMMON, function=False, method=False, node="MulBackward1")
+@_elementwise(name="mul_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="MulBackward1")
 def _mul_number(input: Array, other: Scalar) -> Array:
     return mul(input, other)
 
 
-@_elementwise(name="div_number", promote=FLOAT, function=False, method=False, node="DivBackward1")
+@_elementwise(name="div_number", promote=FLOAT, promoted=("input", "other"), function=False, method=False, node="DivBackward1")
 def _div_number(input: Array, other: Scalar) -> Array:
     return true_divide(input, other)
 
 
-@_elementwise(name="add_number", promote=COMMON, function=False, method=False, node="AddBackward1")
+@_elementwise(name="add_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="AddBackward1")
 def _add_number(input: Array, other: Scalar) -> Array:
     return add(input, other)
 
@@ -649,7 +656,7 @@ def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
     _no_zero(input, other)
 
 
-@_elementwise(name="div_mode", promote=COMMON, function=False, method=False, inplace=True, node="DivBackward2",
+@_elementwise(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True, node="DivBackward2",
               check=_no_zero_mode)  # fmt: skip
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -812,33 +819,6 @@ def frexp(input: Array) -> Any:
     return _frexp(input)
 
 
-# --- integers and bits --------------------------------------------------------------------------
-
-
-def _bits(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
-    return _kernel(fn, f"{name}_cpu", FLOATING, COMPLEX)
-
-
-def _shift(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
-    return _kernel(fn, f"{name}_cpu", BOOL, FLOATING, COMPLEX)
-
-
-def _integer_only(fn: Callable[[Array, Array], Array], name: str) -> Callable[..., Array]:
-    return _kernel(fn, f"{name}_cpu", BOOL, FLOATING, COMPLEX)
-
-
-for _name, _sign, _fn in (("and", "and", lax.bitwise_and), ("or", "or", lax.bitwise_or), ("xor", "xor", lax.bitwise_xor)):
-    binary(f"bitwise_{_name}", _bits(_fn, f"bitwise_{_name}"), grad=Grad.NO, operator=f"__{_sign}__",
-           reflected=f"__r{_sign}__", inplace_operator=f"__i{_sign}__")  # fmt: skip
-binary("bitwise_left_shift", _shift(lax.shift_left, "lshift"), grad=Grad.NO, operator="__lshift__",
-       reflected="__rlshift__", inplace_operator="__ilshift__")  # fmt: skip
-binary("bitwise_right_shift", _shift(lambda x, y: (lax.shift_right_arithmetic if jnp.issubdtype(x.dtype, jnp.signedinteger)
-       else lax.shift_right_logical)(x, y), "rshift"), grad=Grad.NO, operator="__rshift__",
-       reflected="__rrshift__", inplace_operator="__irshift__")  # fmt: skip
-unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO, operator="__invert__")
-binary("gcd", _integer_only(jnp.gcd, "gcd"), scalar=False, grad=Grad.NO)
-binary("lcm", _integer_only(jnp.lcm, "lcm"), scalar=False, grad=Grad.NO)
-
 # --- complex numbers ----------------------------------------------------------------------------
 
 unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x)
@@ -902,26 +882,3 @@ def polar(abs: Array, angle: Array) -> Array:
     """``abs * exp(1j * angle)``."""
     _same_real(abs, angle)
     return _polar(*broadcast(abs, angle))
-
-
-# --- repairing values ---------------------------------------------------------------------------
-
-
-def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, Any, Any]:
-    info = jnp.finfo(x.dtype)
-    return 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf
-
-
-@_elementwise(promote=COMMON, inplace=True)
-def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:  # fmt: skip
-    """Replace nan and infinities by finite numbers."""
-    kind = category(input)
-    if kind < FLOATING:
-        return input
-    if kind == COMPLEX:
-        return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
-    new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
-    y = where(input == jnp.inf, new_pos, where(input == -jnp.inf, new_neg, input))
-    return where(input != input, new_nan, y)
-
-

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, errors
+from .._core import errors
+from .._core.kernels import scalar_name, widen
 from .helpers import is_bool, is_complex, is_float
 from .registry import Array, Dims, op
 
@@ -103,7 +104,7 @@ def _refuse(name: str, x: Array, *, integers: bool = False, only_long: bool = Fa
     """torch's complaint about dtypes that its kernel does not have."""
     bad = is_bool(x) or is_complex(x) or not (integers or only_long or is_float(x))
     if bad or (only_long and not is_float(x) and x.dtype != jnp.int64):
-        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        kind = scalar_name(x)
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
 
 
@@ -167,7 +168,7 @@ def _sliced_max(
 
     A place of -1 marks padding, which any real element replaces even where all are -inf.
     """
-    size, stride, pad, dilation, _ = window
+    _, stride, pad, dilation, _ = window
     n = x.shape[axis]
     out = _out_size(n, window)
     parts = _slices(x, axis, window, out, _lowest(x.dtype))
@@ -342,10 +343,6 @@ def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Arra
     return lax.div(total, jnp.broadcast_to(divisor, total.shape)).astype(dtype)
 
 
-def _wide(x: Array) -> Array:
-    """Halves are summed in float32, as torch does."""
-    return x.astype(jnp.float32) if is_float(x) and x.dtype.itemsize < 4 else x
-
 
 def _avg_pool(
     name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
@@ -355,7 +352,7 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     windows = _windows(name, x, k, kernel, stride, padding, (1,), ceil_mode)
     _refuse(name, x, only_long=True)
-    total, counts = _wide(x), []
+    total, counts = widen(x), []
     for axis, window in zip(range(x.ndim - k, x.ndim), windows):
         size, step, pad, _, _ = window
         n = x.shape[axis]
@@ -399,7 +396,7 @@ def avg_pool3d(
 
 
 def _adaptive_avg(x: Array, k: int, size: Shape) -> Array:
-    total, counts = _wide(x), []
+    total, counts = widen(x), []
     for axis, out in zip(range(x.ndim - k, x.ndim), size):
         n = x.shape[axis]
         if out and n % out == 0:
@@ -461,7 +458,7 @@ def _fractional_places(x: Array, rest: tuple) -> tuple[Array, Array]:
         start = jnp.expand_dims(start, tuple(i for i in range(2, x.ndim) if i != axis))
         best = place = None
         for j in range(kernel[d]):
-            shape = x.shape[:axis] + (size[d],) + x.shape[axis + 1 :]
+            shape = (*x.shape[:axis], size[d], *x.shape[axis + 1 :])
             pos = jnp.broadcast_to(start + j, shape)
             part = jnp.take_along_axis(x, pos, axis, mode="clip")
             where = pos * step + (0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip"))
@@ -519,7 +516,7 @@ def fractional_max_pool3d_rows(input: Array, kernel_size: Dims, output_size: Dim
 
 def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
     if indices.dtype != jnp.int64:
-        kind = dtypes.scalar_type_name(dtypes.from_np(indices.dtype))
+        kind = scalar_name(indices)
         raise RuntimeError(f"elements in indices should be type int64 but got: {kind}")
     if len(size) != k:
         words = "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"

@@ -11,7 +11,15 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .helpers import broadcast, convert, expanded_gradient, is_bool, is_complex, is_float, is_integral
+from .helpers import (
+    broadcast,
+    convert,
+    expanded_gradient,
+    is_bool,
+    is_complex,
+    is_float,
+    is_integral,
+)
 from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op
 
 Shape = tuple[int, ...]
@@ -94,32 +102,58 @@ def mean(
     return _keep(y.astype(x.dtype), dims, x.ndim, keepdim)
 
 
-def _product(x: Array, dims: Shape) -> Array:
+def _ruled(x: Array, dims: Shape, keepdim: bool, value: Any, tangent: Any) -> Array:
+    """``value(x)`` over `dims` with derivative ``tangent(x, y, t)``, where y has kept dimensions.
+
+    The rule sees the very result, so that a node saves that instead of computing it again. Half
+    types are widened for both functions.
+    """
+
+    def narrow(y: Array) -> Array:
+        return _keep(y if x.dtype == _wide(x).dtype else y.astype(x.dtype), dims, x.ndim, keepdim)
+
     @jax.custom_jvp
     def f(x: Array) -> Array:
-        return lax.reduce_prod(_wide(x), axes=dims).astype(x.dtype)
+        return narrow(value(_wide(x)))
 
     @f.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:
         (x,), (t,) = primals, tangents
         y = f(x)
+        full = y if keepdim else _expand(y, dims, x.ndim)
+        return y, narrow(tangent(_wide(x), _wide(full), _wide(t)))
+
+    return f(x)
+
+
+def _safe_div(x: Array, y: Array) -> Array:
+    """x / y, and 0 where y is 0, at every order of differentiation; y broadcasts."""
+    zero = y == 0
+    quotient = x / jnp.where(zero, jnp.ones_like(y), y)
+    return jnp.where(zero, jnp.zeros_like(quotient), quotient)
+
+
+def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
+    def value(x: Array) -> Array:
+        return lax.reduce_prod(x, axes=dims)
+
+    def tangent(x: Array, y: Array, t: Array) -> Array:
         # result / x is cheap and what torch saves for; a zero needs the products of the others,
         # which JAX forms without dividing, to any order.
         zero = x == 0
-        some = lax.reduce_or(zero, axes=tuple(range(x.ndim)))
 
         def by_division(x: Array, y: Array, t: Array) -> Array:
-            rest = _expand(y, dims, x.ndim) / jnp.where(zero, jnp.ones_like(x), x)
-            return lax.reduce_sum(rest * t, axes=dims)
+            return lax.reduce_sum(y / jnp.where(zero, jnp.ones_like(x), x) * t, axes=dims)
 
         def by_tree(x: Array, y: Array, t: Array) -> Array:
-            return jax.jvp(lambda x: lax.reduce_prod(x, axes=dims), (x,), (t,))[1]
+            return jax.jvp(value, (x,), (t,))[1]
 
-        return y, lax.cond(some, by_tree, by_division, x, y, t)
+        some = lax.reduce_or(zero, axes=tuple(range(x.ndim)))
+        return lax.cond(some, by_tree, by_division, x, y, t)
 
-    if not x.ndim:
-        return x
-    return f(x) if is_float(x) or is_complex(x) else lax.reduce_prod(x, axes=dims)
+    if not (is_float(x) or is_complex(x)):
+        return _keep(value(x), dims, x.ndim, keepdim)
+    return _ruled(x, dims, keepdim, value, tangent) if x.ndim else x
 
 
 @op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}")
@@ -129,14 +163,15 @@ def prod(
     """Product of the elements, or of those along `dim`; integers and bool give int64."""
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, _sum_dtype(input, dtype))
-    y = lax.reduce_and(x, axes=dims) if is_bool(x) else _product(x, dims)
-    return _keep(y, dims, x.ndim, keepdim)
+    if is_bool(x):
+        return _keep(lax.reduce_and(x, axes=dims), dims, x.ndim, keepdim)
+    return _product(x, dims, keepdim)
 
 
 # --- moments ---
 
 
-def _moments(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
+def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
     """Wrapped dimensions and the degrees of freedom."""
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError("std and var only support floating point and complex dtypes")
@@ -148,51 +183,29 @@ def _mean(x: Array, dims: Shape) -> Array:
     return lax.reduce_sum(x, axes=dims) / jnp.asarray(_numel(x, dims), x.dtype)
 
 
-def _variance(x: Array, dims: Shape, dof: float) -> Array:
-    """torch's derivative is that of the mean held fixed, whose own terms cancel."""
+def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Array:
+    """Variance or its root. The derivative holds the mean fixed, whose own terms cancel."""
 
     def deviation(x: Array) -> Array:
         return x - _expand(_mean(x, dims), dims, x.ndim)
 
-    @jax.custom_jvp
-    def f(x: Array) -> Array:
+    def value(x: Array) -> Array:
         d = deviation(x)
         square = d * d if is_float(d) else jnp.real(d) ** 2 + jnp.imag(d) ** 2
-        return lax.reduce_sum(square, axes=dims) / jnp.asarray(dof, square.dtype)
+        y = lax.reduce_sum(square, axes=dims) / jnp.asarray(dof, square.dtype)
+        return jnp.sqrt(y) if root else y
 
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
+    def tangent(x: Array, y: Array, t: Array) -> Array:
         d = deviation(x)
         if dof == 0:  # 0/0 at the mean, otherwise torch says +inf on both sides of it
             slope = jnp.where(d == 0, jnp.asarray(jnp.nan, d.dtype), jnp.asarray(jnp.inf, d.dtype))
         else:
             slope = d * jnp.asarray(2.0 / dof, d.dtype)
         product = slope * t if is_float(d) else jnp.real(jnp.conj(slope) * t)
-        return f(x), lax.reduce_sum(product, axes=dims)
+        out = lax.reduce_sum(product, axes=dims)
+        return _safe_div(out * jnp.asarray(0.5, out.dtype), y.reshape(out.shape)) if root else out
 
-    return f(x)
-
-
-def _root(v: Array) -> Array:
-    """Square root with slope 0 at 0: torch's gradient of std there."""
-
-    @jax.custom_jvp
-    def f(v: Array) -> Array:
-        return jnp.sqrt(v)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        y = f(primals[0])
-        flat = y == 0
-        slope = jnp.where(flat, jnp.zeros_like(y), 0.5 / jnp.where(flat, jnp.ones_like(y), y))
-        return y, slope * tangents[0]
-
-    return f(v)
-
-
-def _real_dtype(x: Array) -> Any:
-    return jnp.real(x).dtype if is_complex(x) else x.dtype
+    return _ruled(x, dims, keepdim, value, tangent)
 
 
 def _moment_op(root: bool, with_mean: bool) -> Any:
@@ -202,14 +215,12 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         input: Array, dim: Dims | None = None, *, correction: Static | None = None,
         keepdim: bool = False,
     ) -> Any:  # fmt: skip
-        dims, dof = _moments(input, dim, correction)
-        x = _wide(input)
-        y = _variance(x, dims, dof)
-        y = (_root(y) if root else y).astype(_real_dtype(input))
-        y = _keep(y, dims, x.ndim, keepdim)
+        dims, dof = _freedom(input, dim, correction)
+        y = _moment(input, dims, dof, keepdim, root)
         if not with_mean:
             return y
-        return y, _keep(_mean(x, dims).astype(input.dtype), dims, x.ndim, keepdim)
+        average = _mean(_wide(input), dims).astype(input.dtype)
+        return y, _keep(average, dims, input.ndim, keepdim)
 
     return impl
 
@@ -260,39 +271,27 @@ def count_nonzero(input: Array, dim: Dims | None = None) -> Array:
 # --- logsumexp and norms ---
 
 
-def logsumexp_of(x: Array, dims: Shape) -> Array:
+def _logsumexp(x: Array, dims: Shape, keepdim: bool) -> Array:
     """log(sum(exp(x))), shifted by the maximum; the slope is exp(x - result)."""
 
-    @jax.custom_jvp
-    def f(x: Array) -> Array:
+    def value(x: Array) -> Array:
         if not _numel(x, dims):
             return jnp.log(lax.reduce_sum(x, axes=dims))
         top = lax.reduce_max(jnp.real(x), axes=dims)
-        top = lax.stop_gradient(jnp.where(jnp.isinf(top), jnp.zeros_like(top), top))
-        total = lax.reduce_sum(jnp.exp(x - _expand(top.astype(x.dtype), dims, x.ndim)), axes=dims)
-        return jnp.log(total) + top.astype(x.dtype)
+        top = lax.stop_gradient(jnp.where(jnp.isinf(top), jnp.zeros_like(top), top)).astype(x.dtype)
+        total = lax.reduce_sum(jnp.exp(x - _expand(top, dims, x.ndim)), axes=dims)
+        return jnp.log(total) + top
 
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        y = f(x)
-        return y, lax.reduce_sum(jnp.exp(x - _expand(y, dims, x.ndim)) * t, axes=dims)
+    def tangent(x: Array, y: Array, t: Array) -> Array:
+        return lax.reduce_sum(jnp.exp(x - y) * t, axes=dims)
 
-    return f(x)
+    return _ruled(x, dims, keepdim, value, tangent)
 
 
 @op(promote=FLOAT)
 def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """Logarithm of the summed exponentials along `dim`."""
-    dims = shapes.wrap_dims(dim, input.ndim)
-    y = logsumexp_of(_wide(input), dims).astype(input.dtype)
-    return _keep(y, dims, input.ndim, keepdim)
-
-
-def _safe_div(x: Array, y: Array) -> Array:
-    """x / y, and 0 where y is 0, at every order of differentiation."""
-    zero = y == 0
-    return jnp.where(zero, jnp.zeros_like(x), x / jnp.where(zero, jnp.ones_like(y), y))
+    return _logsumexp(input, shapes.wrap_dims(dim, input.ndim), keepdim)
 
 
 def _norm_value(x: Array, p: float, dims: Shape) -> Array:
@@ -310,12 +309,13 @@ def _norm_value(x: Array, p: float, dims: Shape) -> Array:
 
 def _norm_slope(x: Array, y: Array, p: float, dims: Shape) -> Array:
     """d(norm)/dx by torch's conventions: 0 at 0, shared evenly between ties of an infinite order."""
-    y = jnp.broadcast_to(_expand(y, dims, x.ndim), x.shape)
     if p == 2:
         return _safe_div(x, y.astype(x.dtype))
     a = jnp.abs(x)
-    # Not jnp.sign for complex numbers: JAX takes its derivative for zero there.
-    unit = _safe_div(x, a.astype(x.dtype)) if is_complex(x) else jnp.sign(x)
+    if is_complex(x):  # JAX takes the derivative of jnp.sign for zero there
+        unit = _safe_div(x, a.astype(x.dtype))
+    else:  # torch: the sign of NaN is 0
+        unit = jnp.where(jnp.isnan(x), jnp.zeros_like(x), jnp.sign(x))
     if p == 1:
         return unit
     if p in (math.inf, -math.inf):
@@ -332,24 +332,21 @@ def _norm_slope(x: Array, y: Array, p: float, dims: Shape) -> Array:
     return unit * scale.astype(x.dtype)
 
 
-def norm_of(x: Array, p: float, dims: Shape) -> Array:
+def _norm(x: Array, p: float, dims: Shape, keepdim: bool) -> Array:
     """Vector norm of order `p` over `dims`; real for complex input."""
 
-    @jax.custom_jvp
-    def f(x: Array) -> Array:
-        return _norm_value(x, p, dims)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        y = f(x)
+    def tangent(x: Array, y: Array, t: Array) -> Array:
         if p == 0:
-            return y, jnp.zeros_like(y)
+            return jnp.zeros(y.shape, y.dtype).reshape(_kept_out(x, dims))
         slope = _norm_slope(x, y, p, dims)
         product = jnp.real(jnp.conj(slope) * t) if is_complex(x) else slope * t
-        return y, lax.reduce_sum(product, axes=dims)
+        return lax.reduce_sum(product, axes=dims)
 
-    return f(x)
+    return _ruled(x, dims, keepdim, lambda x: _norm_value(x, p, dims), tangent)
+
+
+def _kept_out(x: Array, dims: Shape) -> Shape:
+    return tuple(n for d, n in enumerate(x.shape) if d not in dims)
 
 
 def _check_order(x: Array, p: float, dim: Any, dims: Shape) -> None:
@@ -374,11 +371,11 @@ def linalg_vector_norm(
 ) -> Array:  # fmt: skip
     """Norm of order `ord` of the flattened tensor, or along `dim`."""
     if isinstance(ord, str):
-        raise TypeError(
-            "linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str"
-        )
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     if isinstance(ord, complex):
-        raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+        )
     if not (is_float(input) or is_complex(input)):
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
@@ -386,9 +383,7 @@ def linalg_vector_norm(
         )
     dims = shapes.wrap_dims(dim, input.ndim)
     _check_order(input, ord, dim, dims)
-    x = _norm_input(input, dtype)
-    y = norm_of(_wide(x), ord, dims).astype(_real_dtype(x))
-    return _keep(y, dims, x.ndim, keepdim)
+    return _norm(_norm_input(input, dtype), ord, dims, keepdim)
 
 
 def _norm_input(x: Array, dtype: Any) -> Array:
@@ -404,7 +399,8 @@ def _norm_input(x: Array, dtype: Any) -> Array:
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got {name}"
         )
-    if jnp.promote_types(x.dtype, dtype) != dtype:
+    have, want = dtypes.from_np(x.dtype), dtypes.from_np(dtype)
+    if dtypes.promote_types(have, want) is not want:
         raise RuntimeError(
             f"linalg.vector_norm: the dtype of the input ({_torch_name(x)}) should be convertible "
             f"without narrowing to the specified dtype ({name})"
@@ -421,5 +417,4 @@ def dist(input: Array, other: Array, p: Static = 2) -> Array:
             "norm(): input dtype should be either floating point or complex. "
             f"Got {_torch_name(x)} instead."
         )
-    out = norm_of(_wide(x - y), p, tuple(range(x.ndim)))
-    return out.astype(_real_dtype(x))
+    return _norm(x - y, p, tuple(range(x.ndim)), keepdim=False)

@@ -146,6 +146,7 @@ class OpDef:
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
     grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides, where
     # torch's gradient is a view of the incoming one
+    wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
     grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
+from .._core.kernels import scalar_name
 from .helpers import is_float
 from .registry import Array, Dims, op
 
@@ -160,7 +160,7 @@ def _precision(x: Array) -> Any:
 
 
 def _refuse(label: str, x: Array) -> None:
-    kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+    kind = scalar_name(x)
     raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 

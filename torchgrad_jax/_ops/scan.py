@@ -49,6 +49,8 @@ def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
 
 
 def _running_product(x: Array, axis: int) -> Array:
+    if x.shape[axis] == 1:
+        return x
     if not (is_float(x) or is_complex(x)) or not x.size:
         return lax.cumprod(x, axis)
 

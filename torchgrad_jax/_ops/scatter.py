@@ -13,8 +13,17 @@ from jax import lax
 from .._core import shapes
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
-    WRITERS, Cells, add_at, bounds, cells, check_dim, combine, is_index, write_at, torch_name,
+    WRITERS,
+    Cells,
+    add_at,
+    bounds,
+    cells,
+    check_dim,
+    combine,
+    is_index,
+    torch_name,
     wrapped,
+    write_at,
 )  # fmt: skip
 from .registry import Array, Grad, Layout, Scalar, Static, op
 
@@ -26,9 +35,7 @@ Shape = tuple[int, ...]
 
 def _check_rank(x: Array, index: Array, what: str) -> None:
     if max(x.ndim, 1) != max(index.ndim, 1):
-        raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as {what} tensor"
-        )
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
 
 
 @op(check=check_dim(RuntimeError))
@@ -70,10 +77,13 @@ def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Arra
         axis = shapes.wrap_dim(dim, input.ndim)
         if not input.ndim:
             return input
-        rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (input.shape, indices.shape)]
+        rest = [
+            tuple(1 if d == axis else n for d, n in enumerate(s))
+            for s in (input.shape, indices.shape)
+        ]
         common = shapes.broadcast_shapes(*rest)
         input, indices = (
-            jnp.broadcast_to(x, common[:axis] + (x.shape[axis],) + common[axis + 1 :])
+            jnp.broadcast_to(x, (*common[:axis], x.shape[axis], *common[axis + 1 :]))
             for x in (input, indices)
         )
     if not indices.size:
@@ -170,7 +180,7 @@ def scatter_reduce(
         )
     if is_complex(input) and reduce in ("amax", "amin"):
         raise NotImplementedError(
-            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for "
+            f'"scatter_gather_tensor_cpu_reduce_{reduce}" not implemented for '
             f"'{torch_name(input)}'"
         )
     places, cut = _scatter_places(input, dim, index, src, "scatter")
@@ -183,9 +193,7 @@ def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
         raise IndexError("take(): tried to take from an empty tensor")
     bad = bounds(index, n, negative=True)
     if bad is not None:
-        raise IndexError(
-            f"out of range: tried to access index {bad} on a tensor of {n} elements."
-        )
+        raise IndexError(f"out of range: tried to access index {bad} on a tensor of {n} elements.")
 
 
 # --- flat positions ---
@@ -195,9 +203,7 @@ def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:
-        raise RuntimeError(
-            f"take(): Expected a long tensor for index, but got {torch_name(index)}"
-        )
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {torch_name(index)}")
     if not index.size:
         return jnp.zeros(index.shape, input.dtype)
     return Cells(wrapped(index, input.size)).take(input)
@@ -207,9 +213,7 @@ def take(input: Array, index: Array) -> Array:
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
     if index.dtype != jnp.int64:
-        raise RuntimeError(
-            f"put_(): Expected a long tensor for index, but got {torch_name(index)}"
-        )
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {torch_name(index)}")
     if source.dtype != input.dtype:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
@@ -338,7 +342,7 @@ def diagonal_scatter(
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     rows, cols = input.shape[d1], input.shape[d2]
     length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
-    part = tuple(n for d, n in enumerate(input.shape) if d not in (d1, d2)) + (length,)
+    part = (*tuple(n for d, n in enumerate(input.shape) if d not in (d1, d2)), length)
     return _replaced(
         input, src, part,
         lambda: Cells(jnp.asarray(np.diagonal(_positions(input.shape), offset, d1, d2))),

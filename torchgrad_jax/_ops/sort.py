@@ -150,12 +150,11 @@ def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
     return lax.fori_loop(0, n.bit_length(), step, (low, high))[0]
 
 
-def _check_sorter(edges: Any, input: Any, **args: Any) -> None:
-    sorter = args.get("sorter")
+def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> None:
     if sorter is None or not sorter.size:
         return
     sorter = np.asarray(sorter)
-    if sorter.min() < 0 or sorter.max() >= edges.shape[-1]:
+    if sorter.min() < 0 or sorter.max() >= sorted_sequence.shape[-1]:
         raise RuntimeError("torch.searchsorted(): sorter index out of range")
 
 
@@ -218,9 +217,7 @@ def bucketize(
 ) -> Array:
     """Index of the bucket, between sorted boundaries, that each value falls into."""
     if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
-        )
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     found = _search(boundaries, jnp.asarray(input), None, right)
     return found.astype(jnp.int32) if out_int32 else found
 
@@ -277,9 +274,7 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     if not is_float(input):
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{_torch_name(input)}'")
     if bins <= 0:
-        raise RuntimeError(
-            f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
-        )
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     dtype = _at_least_float32(input)
     x = input.astype(dtype)
     low, high = (jnp.asarray(v).astype(dtype) for v in (min, max))
@@ -287,9 +282,9 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     return _counts(x, edges, None).astype(input.dtype)
 
 
-def _check_histogram(input: Any, *args: Any, **kwargs: Any) -> None:
+def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:
     x = np.asarray(input)
-    if kwargs.get("range") is None and x.size:
+    if low is None and x.size:
         low, high = float(x.min()), float(x.max())
         if not _finite_range(low, high):
             raise RuntimeError(

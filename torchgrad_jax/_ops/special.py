@@ -102,7 +102,8 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 @jax.custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
-    return lax.zeta(x, q)
+    y = lax.zeta(x, q)
+    return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
 
 
 @functools.partial(_zeta.defjvp, symbolic_zeros=True)
@@ -464,7 +465,7 @@ _SAME = {
     "erfinv": ("special_erfinv",), "exp2": ("special_exp2",), "expm1": ("special_expm1",),
     "sigmoid": ("special_expit",), "lgamma": ("special_gammaln",), "i0": ("special_i0",),
     "log1p": ("special_log1p",), "logit": ("special_logit",), "logsumexp": ("special_logsumexp",),
-    "mvlgamma": ("special_multigammaln",), "round": ("special_round",), "sinc": ("special_sinc",),
+    "mvlgamma": ("special_multigammaln",), "sinc": ("special_sinc",),
     "xlogy": ("special_xlogy",), "igamma": ("special_gammainc",), "igammac": ("special_gammaincc",),
 }  # fmt: skip
 
@@ -474,3 +475,7 @@ for _of, _names in _SAME.items():
             _of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(),
             operator=None, reflected=None, inplace_operator=None,
         )  # fmt: skip
+variant(
+    "round", "special_round", namespace="special", method=False, inplace=False, operator=None,
+    node="RoundBackward1",
+)  # fmt: skip

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import dtypes, errors
+from .._core import errors
+from .._core.kernels import scalar_name
 from .helpers import is_bool, is_complex, is_float
 from .registry import Array, Dims, Grad, op
 
@@ -128,7 +129,7 @@ def _check_patches(kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
 
 def _check_kind(label: str, x: Array) -> None:
     if not (is_float(x) or is_complex(x) or is_bool(x)):
-        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        kind = scalar_name(x)
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 

@@ -1,84 +1,182 @@
-"""torch.autograd's functions: backward and grad."""
+"""torch.autograd: backward, grad, and the names of its submodules."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
+from .._engine.backward import zeros_for
+from .._engine.tensor import Tensor
+from . import anomaly_mode as anomaly_mode
+from . import forward_ad as forward_ad
+from . import function as function
+from . import grad_mode as grad_mode
+from . import graph as graph
+from . import profiler as profiler
+from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
+from .anomaly_mode import detect_anomaly as detect_anomaly
+from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
+from .function import Function as Function
+from .function import NestedIOFunction as NestedIOFunction
+from .grad_mode import enable_grad as enable_grad
+from .grad_mode import inference_mode as inference_mode
+from .grad_mode import no_grad as no_grad
+from .grad_mode import set_grad_enabled as set_grad_enabled
+from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
+from .gradcheck import gradcheck as gradcheck
+from .gradcheck import gradgradcheck as gradgradcheck
+from .graph import GradientEdge
+from .variable import Variable as Variable
 
-from .._core import errors
-from .._core.meta import meta
-from .._engine.backward import run
-from .._engine.record import edge_of
-from .._engine.tensor import Tensor, make
-from .._engine.views import requires_grad_of
+_TensorOrEdges = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 
 
-def _roots(outputs: Sequence[Tensor], given: Sequence[Any]) -> tuple[list[Any], list[Tensor]]:
-    roots, grads = [], []
-    for i, (t, g) in enumerate(zip(outputs, given)):
-        if not requires_grad_of(t):
-            raise RuntimeError(errors.NO_GRAPH.format(index=i))
-        if g is None:
-            if t._m.numel != 1:
-                raise RuntimeError(errors.SCALAR_ONLY)
-            g = _ones(t._m)
-        elif g._m.shape != t._m.shape:
+def _as_outputs(tensors: Any) -> tuple[Any, ...]:
+    return (tensors,) if isinstance(tensors, Tensor | GradientEdge) else tuple(tensors)
+
+
+def backward(
+    tensors: _TensorOrEdges,
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: _TensorOrEdges | dict[str, Tensor] | None = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves that they were computed from.
+
+    Args:
+        tensors: where to start: tensors, or edges from `graph.get_gradient_edge`.
+        grad_tensors: a gradient per start; None stands for 1 at one-element tensors.
+        retain_graph: keep what the graph saved for another pass; by default `create_graph`.
+        create_graph: record the pass, so that gradients can be differentiated.
+        grad_variables: the old name of `grad_tensors`.
+        inputs: accumulate into these only, non-leaf tensors included.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> torch.autograd.backward((x * x).sum())
+        >>> x.grad
+        tensor([2., 4.])
+    """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
+        if grad_tensors is not None:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{i}] has a shape of {g._m.size} and output[{i}] has a shape of "
-                f"{t._m.size}."
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
             )
-        roots.append(edge_of(t))
-        grads.append(g)
-    return roots, grads
-
-
-_ONES: dict[Any, Any] = {}
-
-
-def _ones(m: Any) -> Tensor:
-    array = _ONES.get(m)
-    if array is None:
-        array = _ONES[m] = jnp.ones(m.shape, m.dtype.np)
-    return make(array, m if m.contiguous else meta(m.shape, m.dtype, m.device))
-
-
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             grad_variables: Any = None, inputs: Any = None) -> None:  # fmt: skip
-    """Accumulate gradients of `tensors` in the leaves of the graph."""
-    outputs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    given = [grad_tensors] if isinstance(grad_tensors, Tensor) else list(grad_tensors or [None] * len(outputs))
-    roots, grads = _roots(outputs, given)
+        grad_tensors = grad_variables
+    if isinstance(inputs, dict):
+        inputs = tuple(inputs.values())
+    targets = () if inputs is None else _as_outputs(inputs)
+    if inputs is not None and not targets:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = _as_outputs(tensors)
+    given = make_grads(outputs, as_tuple(grad_tensors, len(outputs)), False)
     keep = create_graph if retain_graph is None else retain_graph
-    targets = None
-    if inputs is not None:
-        chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-        targets = [edge_of(t) for t in chosen]
-        for t in chosen:
-            if t.grad_fn is not None:
-                t.retain_grad()
-    run(roots, grads, keep=keep, create=create_graph, targets=targets)
+    run_backward(outputs, given, keep, create_graph, targets, True, True)
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-         only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
-         materialize_grads: bool = False) -> tuple[Any, ...]:  # fmt: skip
-    """Gradients of `outputs` with respect to `inputs`."""
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs or [None] * len(outs))
-    roots, grads = _roots(outs, given)
+def grad(
+    outputs: _TensorOrEdges,
+    inputs: _TensorOrEdges | dict[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...] | dict[str, Tensor]:
+    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+
+    Args:
+        outputs: what is differentiated: tensors, or edges from `graph.get_gradient_edge`.
+        inputs: with respect to what; a dict gives a dict.
+        grad_outputs: a gradient per output; None stands for 1 at one-element tensors.
+        retain_graph: keep what the graph saved for another pass; by default `create_graph`.
+        create_graph: record the pass, so that the results can be differentiated.
+        only_inputs: a relic; False warns and does nothing.
+        allow_unused: return None for inputs that the outputs do not depend on, instead of raising.
+        is_grads_batched: the first dimension of `grad_outputs` counts independent passes, which run
+            in one `jax.vmap` (row by row with `create_graph`).
+        materialize_grads: return zeros for inputs that the outputs do not depend on.
+
+    Returns:
+        One gradient per input.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.grad(x**2, x)
+        (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    if isinstance(inputs, dict):
+        found = grad(
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+            is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, found))
+    starts, targets = _as_outputs(outputs), _as_outputs(inputs)
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    if not targets:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    given = make_grads(starts, as_tuple(grad_outputs, len(starts)), is_grads_batched)
     keep = create_graph if retain_graph is None else retain_graph
-    for t in ins:
-        if not requires_grad_of(t):
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-    targets = [edge_of(t) for t in ins]
-    found = run(roots, grads, keep=keep, create=create_graph, targets=targets, accumulate=False)
-    if not allow_unused and not materialize_grads:
-        for i, g in enumerate(found):
-            if g is None:
-                raise RuntimeError(errors.UNUSED.format(index=i))
+    if is_grads_batched:
+        result = run_batched(starts, given, keep, create_graph, targets, allow_unused)
+    else:
+        result = run_backward(starts, given, keep, create_graph, targets, allow_unused, False)
     if materialize_grads:
-        found = [make(jnp.zeros(t._m.shape, t._m.dtype.np), t._m) if g is None else g for g, t in zip(found, ins)]
-    return tuple(found)
+        if any(g is None and not isinstance(t, Tensor) for g, t in zip(result, targets)):
+            raise RuntimeError(
+                "materialize_grads cannot be used when the given input is a GradientEdge"
+            )
+        result = tuple(zeros_for(t._m) if g is None else g for g, t in zip(result, targets))
+    return result
+
+
+def _is_checkpoint_valid() -> bool:
+    return Engine().is_checkpoint_valid()
+
+
+def variable(*args: Any, **kwargs: Any) -> None:
+    """Raise: `torch.tensor` took its place."""
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
+__all__ = [
+    "Function",
+    "NestedIOFunction",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
+]

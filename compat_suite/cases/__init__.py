@@ -1,0 +1,24 @@
+"""Rows by op family. `CASES` is all of them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+from ..case import Case
+
+FAMILIES = (
+    "pointwise", "special", "compare", "reduce", "scan", "matmul", "shape", "index", "sort", "create", "random",
+    "activation", "loss", "layers", "linalg", "fft",
+)  # fmt: skip
+
+
+def _load() -> tuple[Case, ...]:
+    out: list[Case] = []
+    for family in FAMILIES:
+        rows = importlib.import_module(f"{__name__}.{family}").CASES
+        out += [replace(row, family=family) for row in rows]
+    return tuple(out)
+
+
+CASES = _load()

@@ -1,0 +1,88 @@
+"""From cases to jobs: one check of one call in one dtype, with an id that never depends on order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from .case import BASE, Case, ErrorSample, Sample, T, inplace_form, tensors
+
+CHECKS = ("value", "grad", "second", "jvp", "error")
+"""In the order in which they run; `CHECK_TITLES` says what they mean."""
+CHECK_TITLES = {
+    "value": "forward", "grad": "gradient", "second": "second gradient", "jvp": "forward mode", "error": "errors",
+}  # fmt: skip
+SECOND = 2
+"""For how many samples of a case second gradients are compared, unless a sample says so itself."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to judge."""
+
+    check: str
+    case: Case
+    sample: Sample | ErrorSample
+    dtype: str
+
+    @functools.cached_property
+    def call(self) -> str:
+        """The call, as text; numbers are seeded by it."""
+        return f"{self.case.op}({self.sample})"
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Unique among all jobs."""
+        dtype = "" if self.dtype == BASE else f" {self.dtype}"
+        return f"{self.check} {self.call}{dtype}"
+
+
+def jobs_of(case: Case) -> Iterator[Job]:
+    """Every job of a case and of its in-place form."""
+    for form in (case, inplace_form(case)):
+        if form is not None:
+            yield from _own_jobs(form)
+
+
+def _own_jobs(case: Case) -> Iterator[Job]:
+    seconds = 0
+    for n, sample in enumerate(case.samples):
+        yield Job("value", case, sample, BASE)
+        swept = n == 0 or sample.dtypes
+        for dtype in case.dtypes if swept else ():
+            yield Job("value", case, sample, dtype)
+        if not sample.grads or case.derivatives < 1 or not differentiable(sample, BASE):
+            continue
+        complex_too = [d for d in case.dtypes if swept and d.startswith("complex")]
+        for dtype in (BASE, *complex_too):
+            yield Job("grad", case, sample, dtype)
+        wanted = seconds < SECOND if sample.second is None else sample.second
+        if wanted:
+            seconds += 1
+            if case.derivatives > 1:
+                yield Job("second", case, sample, BASE)
+            if case.jvp:
+                yield Job("jvp", case, sample, BASE)
+    for bad in case.errors:
+        yield Job("error", case, bad, BASE)
+
+
+def differentiable(sample: Sample | ErrorSample, dtype: str) -> bool:
+    """Whether some tensor of a call can require a gradient."""
+    return any(_tracked(x, dtype) for x in tensors((sample.args, [v for _, v in sample.kwargs])))
+
+
+def _tracked(spec: T, dtype: str) -> bool:
+    return spec.grad and (spec.dtype or dtype).startswith(("float", "complex", "bfloat"))
+
+
+def all_jobs(cases: Iterable[Case]) -> list[Job]:
+    """Every job; two with one id would share a ledger entry, which is refused."""
+    out: dict[str, Job] = {}
+    for case in cases:
+        for job in jobs_of(case):
+            if job.id in out:
+                raise ValueError(f"two jobs are called {job.id!r}")
+            out[job.id] = job
+    return list(out.values())

@@ -1,0 +1,70 @@
+"""Judges jobs: our result against an oracle's, in the light of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from . import ledger as ledgers
+from .compare import differences, snippet
+from .execute import Result, run
+from .jobs import Job
+from .libs import ours
+
+
+class Oracle(Protocol):
+    """Whoever says what is right."""
+
+    name: str
+    """For people, with a version."""
+    kind: str
+    """For the ledger: torch, jax or numeric."""
+
+    def result(self, job: Job) -> Result | None:
+        """What a job should show; None where this oracle has nothing to say."""
+        ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a job ended."""
+
+    job: Job
+    status: str
+    """passed, failed, xfailed, stale (an xfail that passes), skipped, or silent (no opinion)."""
+    texts: tuple[str, ...] = ()
+    oracle: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Whether the run fails."""
+        return self.status in ("failed", "stale")
+
+    def report(self) -> str:
+        """What differs and a program that shows it."""
+        if self.status == "stale":
+            return f"{self.job.id}\n  is in ledger/xfail.toml, but it agrees with {self.oracle} now: remove the entry"
+        said = "".join(f"\n  {text}" for text in self.texts)
+        code = "".join(f"\n    {line}" for line in snippet(self.job).splitlines())
+        return f"{self.job.id}\n  differs from {self.oracle}:{said}\n  to reproduce:{code}"
+
+
+def judge(job: Job, oracle: Oracle, ledger: ledgers.Ledger | None = None) -> Verdict:
+    """Run one job and compare."""
+    book = ledgers.current() if ledger is None else ledger
+    if book.skipped(job.id, oracle.kind):
+        return Verdict(job, "skipped")
+    want = oracle.result(job)
+    if want is None:
+        return Verdict(job, "silent")
+    found = tuple(differences(job, run(ours(), job), want))
+    expected = book.expected_failure(job.id, oracle.kind)
+    if expected is not None:
+        return Verdict(job, "xfailed" if found else "stale", found, oracle.name)
+    return Verdict(job, "failed" if found else "passed", found, oracle.name)
+
+
+def judge_all(jobs: Iterable[Job], oracle: Oracle) -> list[Verdict]:
+    """The verdicts that fail the run."""
+    return [v for v in (judge(job, oracle) for job in jobs) if v.bad]

@@ -1,0 +1,1 @@
+"""Who says what is right."""

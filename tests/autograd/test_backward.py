@@ -1,0 +1,677 @@
+"""torch.autograd.backward and grad, compared with torch."""
+
+import pytest
+
+import torchgrad_jax
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+def leaf(m, *values):
+    return m.tensor(list(values), requires_grad=True)
+
+
+@program
+def scalar(m):
+    x = leaf(m, 1.0, 2.0)
+    (x * x).sum().backward()
+    return x
+
+
+@program
+def vector_without_gradient(m):
+    (leaf(m, 1.0, 2.0) * 2).backward()
+
+
+@program
+def one_element_vector(m):
+    x = leaf(m, 3.0)
+    (x * x).backward()
+    return x
+
+
+@program
+def with_gradient(m):
+    x = leaf(m, 1.0, 2.0)
+    (x * x).backward(m.tensor([1.0, 10.0]))
+    return x
+
+
+@program
+def wrong_gradient_shape(m):
+    (leaf(m, 1.0, 2.0) * 2).backward(m.ones(3))
+
+
+def test_wrong_shape_of_a_later_gradient():
+    """torch compares tensors while it looks for the index, and stumbles; here the message is right."""
+    x = torchgrad_jax.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"grad_output\[1\] has a shape of torch.Size\(\[1, 2\]\)"):
+        torchgrad_jax.autograd.backward(
+            [x * 1, x * 2], [torchgrad_jax.ones(2), torchgrad_jax.ones(1, 2)]
+        )
+
+
+@program
+def gradient_of_other_float_type(m):
+    x = leaf(m, 1.0, 2.0)
+    (x * 2).backward(m.ones(2, dtype=m.float64))
+    return x
+
+
+@program
+def complex_gradient_for_real(m):
+    (leaf(m, 1.0, 2.0) * 2).backward(m.ones(2, dtype=m.complex64))
+
+
+@program
+def real_gradient_for_complex(m):
+    x = m.tensor([1 + 1j], requires_grad=True)
+    (x * 2).backward(m.ones(1))
+
+
+@program
+def implicit_gradient_for_complex(m):
+    x = m.tensor([1 + 1j], requires_grad=True)
+    (x * 2).backward()
+
+
+@program
+def gradient_not_a_tensor(m):
+    m.autograd.backward([leaf(m, 1.0) * 2], [3])
+
+
+@program
+def gradient_is_a_number(m):
+    m.autograd.backward(leaf(m, 1.0) * 2, 3)
+
+
+@program
+def too_many_gradients(m):
+    x = leaf(m, 1.0)
+    m.autograd.backward([x * 2], [m.ones(1), m.ones(1)])
+
+
+@program
+def too_few_gradients(m):
+    x = leaf(m, 1.0)
+    m.autograd.backward([x * 2, x * 3], [m.ones(1)])
+
+
+@program
+def no_graph(m):
+    m.tensor([1.0]).backward()
+
+
+@program
+def no_graph_second(m):
+    m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])])
+
+
+@program
+def no_graph_with_gradient(m):
+    m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])], [None, m.ones(1)])
+
+
+@program
+def leaf_backward(m):
+    x = leaf(m, 1.0)
+    x.backward()
+    x.backward()
+    return x
+
+
+@program
+def integer_tensor(m):
+    m.tensor([1]).backward()
+
+
+@program
+def empty_outputs(m):
+    return m.autograd.backward([])
+
+
+@program
+def empty_outputs_grad(m):
+    return m.autograd.grad([], [leaf(m, 1.0)])
+
+
+@program
+def empty_inputs(m):
+    x = leaf(m, 1.0)
+    (x * 2).backward(inputs=[])
+
+
+@program
+def empty_inputs_grad(m):
+    return m.autograd.grad(leaf(m, 1.0) * 2, [])
+
+
+@program
+def outputs_not_tensors(m):
+    m.autograd.backward([3])
+
+
+@program
+def inputs_not_tensors(m):
+    m.autograd.grad(leaf(m, 1.0) * 2, [3])
+
+
+@program
+def grad_variables(m):
+    x = leaf(m, 1.0)
+    m.autograd.backward(x * 2, grad_variables=m.ones(1) * 3)
+    return x
+
+
+@program
+def grad_variables_and_tensors(m):
+    m.autograd.backward(leaf(m, 1.0) * 2, m.ones(1), grad_variables=m.ones(1))
+
+
+@program
+def inputs_leaf(m):
+    x, y = leaf(m, 1.0), leaf(m, 2.0)
+    (x * y).backward(inputs=[x])
+    return x, y
+
+
+@program
+def inputs_single(m):
+    x, y = leaf(m, 1.0), leaf(m, 2.0)
+    (x * y).backward(inputs=y)
+    return x, y
+
+
+@program
+def inputs_non_leaf(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    (y * y).backward(inputs=[y])
+    return x, y, y.retains_grad
+
+
+@program
+def inputs_leaf_and_non_leaf(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    (y * y).backward(inputs=[y, x])
+    return x, y
+
+
+@program
+def inputs_without_grad(m):
+    (leaf(m, 2.0) * 3).backward(inputs=[m.tensor([1.0])])
+
+
+@program
+def inputs_unused(m):
+    y = leaf(m, 1.0)
+    (leaf(m, 2.0) * 3).backward(inputs=[y])
+    return y
+
+
+@program
+def inputs_dict(m):
+    x, y = leaf(m, 1.0), leaf(m, 2.0)
+    (x * y).backward(inputs={"x": x})
+    return x, y
+
+
+@program
+def grad_dict(m):
+    x, y = leaf(m, 1.0), leaf(m, 2.0)
+    return m.autograd.grad(x * y, {"x": x, "y": y})
+
+
+@program
+def inputs_is_output(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    y.backward(inputs=[y])
+    return x, y
+
+
+@program
+def grad_basic(m):
+    x, y = leaf(m, 1.0), leaf(m, 2.0)
+    return m.autograd.grad(x * y, (x, y))
+
+
+@program
+def grad_single(m):
+    x = leaf(m, 3.0)
+    return m.autograd.grad(x * x, x)
+
+
+@program
+def grad_of_itself(m):
+    x = leaf(m, 3.0)
+    y = x * 2
+    return m.autograd.grad(y, [y, x]), m.autograd.grad(x, x)
+
+
+@program
+def grad_duplicates(m):
+    x = leaf(m, 3.0)
+    y = x * x
+    return m.autograd.grad(y, [x, x, y, y])
+
+
+@program
+def grad_unused(m):
+    m.autograd.grad(leaf(m, 3.0) * 2, [leaf(m, 1.0)])
+
+
+@program
+def grad_unused_second(m):
+    x = leaf(m, 3.0)
+    m.autograd.grad(x * 2, [x, leaf(m, 1.0)])
+
+
+@program
+def grad_allow_unused(m):
+    x = leaf(m, 3.0)
+    return m.autograd.grad(x * 2, [x, leaf(m, 1.0)], allow_unused=True)
+
+
+@program
+def grad_materialized(m):
+    x = leaf(m, 3.0)
+    return m.autograd.grad(x * 2, [x, leaf(m, 1.0, 2.0)], materialize_grads=True)
+
+
+@program
+def grad_materialized_not_allowed(m):
+    x = leaf(m, 3.0)
+    return m.autograd.grad(x * 2, [x], materialize_grads=True, allow_unused=False)
+
+
+@program
+def grad_input_without_grad(m):
+    m.autograd.grad(leaf(m, 3.0) * 2, m.tensor([1.0]))
+
+
+@program
+def grad_only_inputs(m):
+    x = leaf(m, 3.0)
+    return m.autograd.grad(x * 2, x, only_inputs=False)
+
+
+@program
+def grad_does_not_accumulate(m):
+    x = leaf(m, 3.0)
+    m.autograd.grad(x * 2, x)
+    return x.grad
+
+
+@program
+def grad_twice(m):
+    x = leaf(m, 3.0)
+    y = (x * x).exp()
+    m.autograd.grad(y, x)
+    m.autograd.grad(y, x)
+
+
+@program
+def grad_twice_retained(m):
+    x = leaf(m, 3.0)
+    y = (x * x).exp()
+    return m.autograd.grad(y, x, retain_graph=True), m.autograd.grad(y, x)
+
+
+@program
+def grad_create_graph(m):
+    x = leaf(m, 3.0)
+    (g,) = m.autograd.grad(x**3, x, create_graph=True)
+    (h,) = m.autograd.grad(g, x, create_graph=True)
+    return [t.tolist() for t in (g, h)], h.requires_grad, m.autograd.grad(h, x)
+
+
+@program
+def create_graph_not_retained(m):
+    x = leaf(m, 3.0)
+    y = x.exp()
+    (g,) = m.autograd.grad(y, x, create_graph=True, retain_graph=False)
+    m.autograd.grad(y, x)
+
+
+@program
+def grad_of_linear_not_connected(m):
+    x = leaf(m, 3.0)
+    (g,) = m.autograd.grad(x * 2, x, create_graph=True)
+    return g
+
+
+@program
+def second_gradient_unused(m):
+    x, y = leaf(m, 3.0), leaf(m, 2.0)
+    (g,) = m.autograd.grad((x * y).sum(), x, create_graph=True)
+    return m.autograd.grad(g, [x, y], allow_unused=True)
+
+
+@program
+def through_gradient_outputs(m):
+    x, v = leaf(m, 3.0), leaf(m, 1.0)
+    (g,) = m.autograd.grad(x * x, x, v, create_graph=True)
+    return m.autograd.grad(g, [x, v])
+
+
+@program
+def several_outputs(m):
+    x = leaf(m, 1.0, 2.0)
+    return m.autograd.grad([x * 2, (x * x).sum()], x, [m.ones(2), None])
+
+
+@program
+def same_output_twice(m):
+    x = leaf(m, 1.0, 2.0)
+    y = (x * x).sum()
+    return m.autograd.grad([y, y], x)
+
+
+@program
+def output_inside_of_other(m):
+    x = leaf(m, 1.0, 2.0)
+    y = x * x
+    z = y * 3
+    return m.autograd.grad([z, y], [x, y], [m.ones(2), m.ones(2) * 10])
+
+
+@program
+def accumulates(m):
+    x = leaf(m, 3.0)
+    (x * 2).backward()
+    before = x.grad
+    (x * 3).backward()
+    return x, x.grad is before
+
+
+@program
+def accumulates_create_graph(m):
+    x = leaf(m, 3.0)
+    (x * x).backward(create_graph=True)
+    before = x.grad
+    (x * x).backward(create_graph=True)
+    return x.grad.requires_grad, x.grad is before, x.grad.tolist(), x.grad.grad_fn.name()
+
+
+@program
+def gradient_is_retained_for_no_graph_roots(m):
+    x = leaf(m, 3.0)
+    y = x * 2
+    y.retain_grad()
+    y.backward()
+    return y
+
+
+def edge(m, t):
+    return m.autograd.graph.get_gradient_edge(t)
+
+
+@program
+def edge_as_input(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    e = edge(m, y)
+    return m.autograd.grad(y * y, [e, x])
+
+
+@program
+def edge_as_leaf_input(m):
+    x = leaf(m, 2.0)
+    return m.autograd.grad(x * x, edge(m, x))
+
+
+@program
+def edge_as_output(m):
+    x = leaf(m, 2.0)
+    e = edge(m, x * x)
+    return m.autograd.grad(e, x)
+
+
+@program
+def edge_as_output_with_gradient(m):
+    x = leaf(m, 2.0, 3.0)
+    e = edge(m, x * x)
+    return m.autograd.grad(e, x, m.tensor([1.0, 10.0]))
+
+
+@program
+def edge_as_output_vector(m):
+    return m.autograd.grad(edge(m, leaf(m, 2.0, 3.0) * 2), leaf(m, 2.0))
+
+
+@program
+def edge_as_output_wrong_shape(m):
+    return m.autograd.grad(edge(m, leaf(m, 2.0, 3.0) * 2), leaf(m, 2.0), m.ones(3))
+
+
+@program
+def edge_backward(m):
+    x = leaf(m, 2.0)
+    m.autograd.backward(edge(m, x * x))
+    return x
+
+
+@program
+def edge_backward_inputs(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    m.autograd.backward(y * y, inputs=[edge(m, x)])
+    return x
+
+
+@program
+def edge_backward_inputs_non_leaf(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    m.autograd.backward(y * y, inputs=[edge(m, y)])
+    return x, y
+
+
+@program
+def edge_of_tensor_without_grad(m):
+    return edge(m, m.tensor([1.0]))
+
+
+@program
+def edge_of_no_tensor(m):
+    return edge(m, 3)
+
+
+@program
+def edge_fields(m):
+    x = leaf(m, 2.0)
+    y = x * 3
+    e, f = edge(m, y), edge(m, x)
+    return e.node is y.grad_fn, e.output_nr, e._fields, len(e), f.node.name(), f.ownership_token
+
+
+@program
+def edge_of_edge(m):
+    y = leaf(m, 2.0) * 3
+    return edge(m, edge(m, y)).node is y.grad_fn
+
+
+@program
+def edge_second_output(m):
+    x = leaf(m, 2.0, 3.0)
+    a, b = x.unbind(0)
+    return edge(m, b).output_nr, m.autograd.grad(edge(m, b), x)
+
+
+@program
+def batched(m):
+    x = leaf(m, 1.0, 2.0, 3.0)
+    y = x.exp() * x
+    return m.autograd.grad(y, x, m.eye(3), is_grads_batched=True)
+
+
+@program
+def batched_several(m):
+    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    y, z = x * w, (x * x).sum()
+    grads = [m.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]), m.tensor([1.0, 2.0, 3.0])]
+    return m.autograd.grad([y, z], [x, w], grads, is_grads_batched=True)
+
+
+@program
+def batched_with_none(m):
+    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    return m.autograd.grad([x * w, x.sum()], [x, w], [m.eye(2), None], is_grads_batched=True, allow_unused=True)
+
+
+@program
+def batched_unused(m):
+    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True, allow_unused=True)
+
+
+@program
+def batched_unused_not_allowed(m):
+    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True)
+
+
+@program
+def batched_wrong_shape(m):
+    x = leaf(m, 1.0, 2.0)
+    return m.autograd.grad(x * 2, x, m.eye(3), is_grads_batched=True)
+
+
+@program
+def batched_materialized(m):
+    x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    return m.autograd.grad(x * 2, [x, w], m.eye(2), is_grads_batched=True, materialize_grads=True)
+
+
+@program
+def batched_create_graph(m):
+    x = leaf(m, 1.0, 2.0)
+    (g,) = m.autograd.grad(x**3, x, m.eye(2), is_grads_batched=True, create_graph=True)
+    return g.tolist(), g.requires_grad, m.autograd.grad(g.sum(), x)
+
+
+@program
+def batched_function(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0] * 2
+
+    x = leaf(m, 1.0, 2.0)
+    return m.autograd.grad(F.apply(x), x, m.eye(2), is_grads_batched=True)
+
+
+@program
+def batched_no_gradient(m):
+    x = leaf(m, 1.0)
+    return m.autograd.grad(x * 2, x, is_grads_batched=True)
+
+
+@program
+def variable(m):
+    return [
+        isinstance(m.ones(1), m.autograd.Variable),
+        isinstance(3, m.autograd.Variable),
+        m.autograd.Variable(m.ones(1), requires_grad=True),
+        m.autograd.Variable(m.ones(1)),
+        type(m.autograd.Variable).__name__,
+        m.autograd.Variable.__name__,
+    ]
+
+
+@program
+def variable_bad_argument(m):
+    return m.autograd.Variable([1.0])
+
+
+@program
+def variable_shares(m):
+    x = m.ones(2)
+    v = m.autograd.Variable(x, requires_grad=True)
+    return v is x, x.requires_grad, v.data_ptr() == x.data_ptr()
+
+
+@program
+def variable_function(m):
+    m.autograd.variable([1.0])
+
+
+@program
+def run_backward(m):
+    x = leaf(m, 2.0)
+    m.autograd.Variable._execution_engine.run_backward(
+        (x * x,), (m.ones(1),), False, False, (), allow_unreachable=True, accumulate_grad=True
+    )
+    return x
+
+
+@program
+def queue_callback(m):
+    seen = []
+    x = leaf(m, 2.0)
+    x.register_hook(lambda g: m.autograd.Variable._execution_engine.queue_callback(lambda: seen.append(x.grad.tolist())))
+    (x * x).backward()
+    return seen
+
+
+@program
+def queue_callback_outside(m):
+    m.autograd.Variable._execution_engine.queue_callback(lambda: None)
+
+
+@program
+def checkpoint_valid(m):
+    e = m.autograd.Variable._execution_engine
+    seen = [e.is_checkpoint_valid()]
+    x = leaf(m, 2.0)
+    x.register_hook(lambda g: seen.append(e.is_checkpoint_valid()))
+    (x * x).backward()
+    y = x * 2
+    y.register_hook(lambda g: seen.append(e.is_checkpoint_valid()))
+    m.autograd.grad(y * y, x)
+    return seen[:3]
+
+
+@program
+def backward_under_no_grad(m):
+    x = leaf(m, 2.0)
+    y = x * x
+    with m.no_grad():
+        y.backward()
+    return x
+
+
+@program
+def grad_mode_after_error(m):
+    x = leaf(m, 2.0)
+    try:
+        (x * 2).backward(m.ones(3), create_graph=True)
+    except RuntimeError:
+        pass
+    return m.is_grad_enabled(), x * 2
+
+
+@program
+def tensor_backward_arguments(m):
+    x = leaf(m, 2.0)
+    y = x * x
+    y.backward(gradient=m.ones(1), retain_graph=True, create_graph=False, inputs=None)
+    y.backward(m.ones(1) * 2)
+    return x

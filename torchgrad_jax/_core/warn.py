@@ -1,0 +1,28 @@
+"""Warnings that torch gives once per process, unless asked to repeat them."""
+
+from __future__ import annotations
+
+import warnings
+
+_seen: set[str] = set()
+_always = False
+
+
+def once(message: str, stacklevel: int = 3) -> None:
+    """Warn, the first time only."""
+    if _always or message not in _seen:
+        _seen.add(message)
+        warnings.warn(message, stacklevel=stacklevel)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Whether warnings that are given once per process are repeated each time."""
+    global _always
+    if not isinstance(b, bool):
+        raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
+    _always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` last said."""
+    return _always

@@ -1,0 +1,612 @@
+"""Nodes whose backward is Python code over tensors: custom Functions and what stands around them.
+
+A `PyNode` has no gradient plan. The walk hands it tensors (`backward_tensors`), and what it returns
+is checked and fitted to the inputs it belongs to.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from .._core import dtypes, errors
+from .._core.meta import Meta
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from . import dual
+from .node import Node
+from .record import apply, edge_of, save_general
+from .saved import Packed, SavedTensor, check_version, unpack_hooked
+from .tensor import CREATED_CUSTOM, CREATED_MULTI, CREATED_NO_GRAD, Alias, Tensor, Version, alias_of
+from .trace import Call
+from .views import _move_retained, _regenerate, _relative, check_inplace, grad_fn_of, make_view, requires_grad_of, storage_offset
+
+# --- gradients as their inputs need them ----------------------------------------------------------
+
+
+@functools.cache
+def _cast_call(dt: dtypes.dtype) -> Call:
+    def run(leaves: Sequence[Any]) -> Any:
+        return jax.lax.convert_element_type(leaves[0], dt.np)
+
+    return Call("to", run, node_name="ToCopyBackward0", argnames=("self",))
+
+
+@functools.cache
+def _sum_to_call(shape: tuple[int, ...]) -> Call:
+    def run(leaves: Sequence[Any]) -> Any:
+        x = leaves[0]
+        lead = x.ndim - len(shape)
+        dims = (*range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1])
+        return jax.numpy.sum(x, dims, dtype=x.dtype).reshape(shape)
+
+    return Call("sum_to_size", run, node_name="SumBackward1", argnames=("self",))
+
+
+def _expands_to(shape: Sequence[int], wider: Sequence[int]) -> bool:
+    return len(shape) <= len(wider) and all(n in (1, w) for n, w in zip(reversed(shape), reversed(wider)))
+
+
+def _returned(name: str) -> str:
+    return f"Function {name} returned an " if name else ""
+
+
+def fitted(name: str, index: int, g: Tensor, m: Meta) -> Tensor:
+    """A gradient with the shape and dtype of what it is the gradient of, or an error."""
+    if g._m.shape != m.shape:
+        if not _expands_to(m.shape, g._m.shape):
+            raise RuntimeError(
+                f"{_returned(name)}invalid gradient at index {index} - got {list(g._m.shape)} but expected shape "
+                f"compatible with {list(m.shape)}"
+            )
+        g = apply(_sum_to_call(m.shape), (g,))
+    if g._m.dtype is not m.dtype:
+        given = g._m.dtype.category
+        if given != dtypes.FLOATING and (given == dtypes.COMPLEX) != (m.dtype.category == dtypes.COMPLEX):
+            raise RuntimeError(
+                "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, "
+                "but got false.  (Could this error message be improved?  If so, please report an enhancement request "
+                "to PyTorch.)"
+            )
+        g = apply(_cast_call(m.dtype), (g,))
+    if g._m.device is not m.device:
+        raise RuntimeError(
+            f"{_returned(name)}invalid gradient at index {index} - expected device {m.device} but got {g._m.device}"
+        )
+    return g
+
+
+def validated(node: Node, grads: Sequence[Any]) -> list[Any]:
+    """Every gradient fitted to the edge along which it goes."""
+    out = list(grads)
+    for i, (edge, g) in enumerate(zip(node.edges, out)):
+        if edge is not None and g is not None:
+            m = edge[0].out_meta(edge[1])
+            if g._m is not m:
+                out[i] = fitted(node.name(), i, g, m)
+    return out
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+class PyNode(Node):
+    """The node of a custom Function, which is also the `ctx` that its methods get."""
+
+    __slots__ = (
+        "__dict__", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
+        "materialize_grads", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+    )  # fmt: skip
+    needs_input_grad: tuple[bool, ...]
+    to_save: Any
+    saved_for_forward: Any
+    dirty_tensors: Any
+    non_differentiable: Any
+    materialize_grads: bool
+    outs: tuple[Meta | None, ...]
+    _ins: tuple[bool, ...]
+    _freed: bool
+    _is_output: tuple[bool, ...]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        self.gp = self.extras = None
+        self.edges = self.saved = self.vers = self.outs = self._ins = self._is_output = ()
+        self.seq = next_sequence_nr()
+        self.needs_input_grad = ()
+        self.to_save = self.saved_for_forward = self.dirty_tensors = self.non_differentiable = None
+        self.materialize_grads = self._materialize_non_diff_grads = True
+        self._freed = False
+        return self
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__qualname__} object at {id(self):#x}>"
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.outs)
+
+    def _input_metadata_count(self) -> int:
+        return len(self.outs)
+
+    def out_meta(self, nr: int) -> Any:
+        return self.outs[nr]
+
+    def _release(self) -> None:
+        self.saved = None
+        self._freed = True
+
+    # -- saved tensors
+    def save(self, tensors: Sequence[Any]) -> None:
+        """Keep what the user asked to keep, after the forward."""
+        mode = MODES.bits
+        saved, versions, is_output = [], [], []
+        for i, t in enumerate(tensors):
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}")
+            mine = t is not None and grad_fn_of(t) is self
+            is_output.append(mine)
+            versions.append(0 if t is None else t._vc.version)
+            if mine:
+                entry: Any = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
+                entry._onr = t._onr
+            else:
+                entry = t
+            if t is not None and (mode & (PACKING | INFERENCE) or t._x is not None):
+                entry = save_general(entry, mine)
+            saved.append(entry)
+        self.saved, self.vers, self._is_output = tuple(saved), tuple(versions), tuple(is_output)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What the forward saved, once checked that nobody wrote to it."""
+        if self.saved_for_forward is not None:
+            return tuple(self.saved_for_forward)
+        if self._freed:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        return tuple(self._unpacked(i) for i in range(len(self.saved or ())))
+
+    def _unpacked(self, i: int) -> Any:
+        assert self.saved is not None
+        entry = self.saved[i]
+        if entry is None:
+            return None
+        if isinstance(entry, Packed):
+            value = unpack_hooked(entry)
+            return self._as_mine(alias_of(value, value._m, value._al), entry.output_nr) if self._is_output[i] else value
+        nr = entry._onr if self._is_output[i] else 0
+        check_version(self, i, entry, self.vers[i], type(self).__name__ if self._is_output[i] else None, nr)
+        return self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr) if self._is_output[i] else entry
+
+    def _as_mine(self, t: Tensor, nr: int) -> Tensor:
+        t._fn, t._onr, t._rg = self, nr, True
+        return t
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        if self._freed:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        return tuple(SavedTensor(self, i) for i in range(len(self.saved or ())))
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The old name of `saved_tensors`."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Free the saved tensors, if the running pass is one that does not keep the graph."""
+        task = MODES.graph_task
+        if task is not None and not task.keep:
+            self._release()
+
+    # -- running
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        """Gradients for every tensor argument of the forward, as the user's code gives them."""
+        name = self.name()
+        given = [self._materialized(k, t) for k, t in enumerate(tensors)]
+        out = self.call_backward(*given)
+        outs = out if isinstance(out, tuple) else (out,)
+        n = len(self._ins)
+        if len(outs) > n and all(o is None for o in outs[n:]):
+            outs = outs[:n]
+        if len(outs) != n:
+            raise RuntimeError(
+                f"function {name} returned an incorrect number of gradients (expected {n}, got {len(outs)})"
+            )
+        grads = []
+        for i, (is_tensor, g) in enumerate(zip(self._ins, outs)):
+            if not is_tensor:
+                if g is not None:
+                    raise RuntimeError(
+                        f"function {name} returned a gradient different than None at position {i + 1}, but the "
+                        "corresponding forward input was not a Variable"
+                    )
+            elif g is None or isinstance(g, Tensor):
+                grads.append(g)
+            else:
+                raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
+        return grads
+
+    def _materialized(self, k: int, t: Any) -> Any:
+        m = self.outs[k]
+        if t is not None or m is None or not self.materialize_grads:
+            return t
+        from .backward import zeros_for
+
+        return zeros_for(m)
+
+    def call_backward(self, *grads: Any) -> Any:
+        """The user's backward."""
+        raise NotImplementedError
+
+    def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Gradients for every edge."""
+        return validated(self, self.run(tensors))
+
+
+def _baseless(al: Alias) -> Alias:
+    """The same place in the storage, as a tensor that is a view of nothing."""
+    out = Alias(al.offset, None, 0, 0)
+    out.conj, out.neg = al.conj, al.neg
+    return out
+
+
+class CopySlices(Node):
+    """A custom Function that wrote to a view, seen from the view's base."""
+
+    __slots__ = ("base", "fn", "offset", "view")
+
+    def __init__(self, base: Tensor, view: Tensor, fn: PyNode) -> None:
+        if view._al is not None and (view._al.conj or view._al.neg or view._m.dtype is not base._m.dtype):
+            raise NotImplementedError(
+                "a custom Function that modifies a conjugated, negated or reinterpreted view in place has no "
+                "gradient here; give it a clone"
+            )
+        self.gp = self.extras = None
+        self.saved, self.vers = (), ()
+        self.base, self.view, self.offset, self.fn = base._m, view._m, _relative(base, view), fn
+        self.edges = (edge_of(base), *fn.edges[1:])
+        self.seq = next_sequence_nr()
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
+
+    def _input_metadata_count(self) -> int:
+        return 1
+
+    def out_meta(self, nr: int) -> Any:
+        return self.base
+
+    def _release(self) -> None:
+        self.saved = None
+        self.fn._release()
+
+    def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """The base's gradient with the view's part replaced by what the Function says."""
+        from .bind import ops
+        from .views import as_strided_view
+
+        if self.saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        (g,) = tensors
+        if g is None:
+            return [None] * len(self.edges)
+        out = ops.clone(g)
+        part = as_strided_view(out, self.view.shape, self.view.strides, self.offset)
+        grads = self.fn.run([ops.clone(part)])
+        if grads[0] is None:
+            ops.zero_(part)
+        else:
+            ops.copy_(part, grads[0])
+        return validated(self, [out, *grads[1:]])
+
+
+class Error(Node):
+    """A node that lets nothing through: its gradient raises."""
+
+    __slots__ = ("message", "metas")
+
+    def __init__(self, message: str, inputs: Sequence[Tensor]) -> None:
+        self.gp = self.extras = None
+        self.saved, self.vers = (), ()
+        self.message = message
+        self.metas = tuple(t._m for t in inputs)
+        self.edges = tuple(edge_of(t) for t in inputs)
+        self.seq = next_sequence_nr()
+
+    def name(self) -> str:
+        return "torch::autograd::Error"
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.metas)
+
+    def _input_metadata_count(self) -> int:
+        return len(self.metas)
+
+    def out_meta(self, nr: int) -> Any:
+        return self.metas[nr]
+
+    def _release(self) -> None:
+        """Nothing is saved."""
+
+    def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Refuse."""
+        raise RuntimeError(self.message)
+
+
+class DelayedError:
+    """Aliases its arguments such that differentiating them raises `message`."""
+
+    def __init__(self, message: str, num_inputs: int) -> None:
+        self.message, self.num_inputs = message, num_inputs
+
+    def __call__(self, *inputs: Any) -> Any:
+        tensors = [t for t in inputs if isinstance(t, Tensor)]
+        node = Error(self.message, tensors)
+        out, nr = [], 0
+        for t in inputs:
+            if isinstance(t, Tensor):
+                shown = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
+                shown._fn, shown._onr, shown._rg = node, nr, True
+                nr += 1
+                out.append(shown)
+            else:
+                out.append(t)
+        return tuple(out) if len(out) != 1 else out[0]
+
+
+# --- running the forward of a Function ------------------------------------------------------------
+
+
+class _forward_mode:  # noqa: N801 - reads like a context manager
+    """What a Function's forward runs under: nothing is recorded, tangents do not flow."""
+
+    def __enter__(self) -> None:
+        self.bits = MODES.bits
+        MODES.bits = self.bits & ~(GRAD | DUAL)
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.bits = self.bits
+
+
+def apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) -> Any:
+    """Run ``forward(ctx, *args)`` outside of the graph and record it as one node, `ctx`."""
+    mode = MODES.bits
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    ctx.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad_of(a) for a in args)
+    ctx._ins = tuple(isinstance(a, Tensor) for a in args)
+    recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
+    edges = tuple(edge_of(t) for t in tensors) if recording else ()
+    with _forward_mode():
+        raw = forward(ctx, *args)
+    ctx.edges = edges
+    outputs = raw if isinstance(raw, tuple) else (raw,)
+    given = [dual.tangent_of(t) for t in tensors] if mode & DUAL and MODES.forward_grad else []
+    before = dict(zip(map(id, tensors), given))
+    wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
+    if recording:
+        ctx.save(_tuple_of(ctx, "to_save"))
+    if any(g is not None for g in given):
+        _push_tangents(ctx, args, before, outputs, wrapped, jvp)
+    ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
+    if recording and mode & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.node_recorded(ctx)
+    return tuple(wrapped) if isinstance(raw, tuple) else wrapped[0]
+
+
+def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:
+    value = getattr(ctx, name)
+    if value is None:
+        return ()
+    if not isinstance(value, tuple):
+        if name == "to_save":
+            raise TypeError(f"save_for_backward attribute is expected to be a tuple but is {type(value).__name__}")
+        raise RuntimeError(f"autograd internal error: {name} attribute is expected to be a tuple but is ")
+    return value
+
+
+def _marked(ctx: PyNode, name: str, complaint: str) -> dict[int, Tensor]:
+    found = {}
+    for t in _tuple_of(ctx, name):
+        if not isinstance(t, Tensor):
+            raise RuntimeError(complaint)
+        found[id(t)] = t
+    return found
+
+
+def _wrap_outputs(ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any], recording: bool) -> list[Any]:
+    """The outputs as the caller gets them: attached to `ctx`, detached, or views of inputs."""
+    dirty = _marked(ctx, "dirty_tensors", "mark_dirty can only accept variables, but argument ")
+    for t in dirty.values():
+        if isinstance(t._vc, Version) or t._vc is t._st:
+            t._vc.version += 1
+    frozen = _marked(
+        ctx, "non_differentiable", "mark_non_differentiable only accepts variable arguments, but got "
+    ) if recording else {}  # fmt: skip
+    inputs = {id(t) for t in tensors}
+    ctx.outs = tuple(o._m if isinstance(o, Tensor) else None for o in outputs)
+    wrapped: list[Any] = []
+    n_diff, modified = 0, set()
+    for nr, out in enumerate(outputs):
+        if not isinstance(out, Tensor):
+            wrapped.append(out)
+            continue
+        is_input, is_dirty = id(out) in inputs, id(out) in dirty
+        if is_dirty:
+            modified.add(id(out))
+            if not is_input:
+                warnings.warn(
+                    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                    "mutated should be passed to ctx.mark_dirty().",
+                    stacklevel=4,
+                )
+        diff = recording and id(out) not in frozen and out._m.dtype.category >= dtypes.FLOATING
+        t = _attached(ctx, nr, out, is_input, is_dirty, len(outputs)) if diff else _unattached(out, is_input, is_dirty)
+        if t._al is not None and t._al.base is not None and not (is_input and is_dirty):
+            t._al.creation = CREATED_CUSTOM
+        n_diff += diff
+        wrapped.append(t)
+    if n_diff > 1:
+        for t in wrapped:
+            if isinstance(t, Tensor) and t._al is not None and t._al.base is not None:
+                t._al.creation = CREATED_MULTI
+    if len(modified) != len(dirty):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    return wrapped
+
+
+def _unattached(out: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
+    """An output without gradient."""
+    if not requires_grad_of(out):
+        return _itself(out) if is_input and not is_dirty else out
+    if is_input:
+        return alias_of(out, out._m, out._al and _baseless(out._al), out._vc)
+    if out._al is None or out._al.base is None:
+        out._fn, out._onr, out._rg = None, 0, False
+    return out
+
+
+def _itself(t: Tensor) -> Tensor:
+    """A view of all of a tensor, so that an input returned as it is gets a history of its own."""
+    return make_view(t, t._m, storage_offset(t), creation=CREATED_NO_GRAD)
+
+
+def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool, n: int) -> Tensor:
+    """A differentiable output, made the `nr`-th of `ctx`."""
+    if is_dirty:
+        if out._al is not None and out._al.base is not None:
+            if n > 1:
+                raise RuntimeError(
+                    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                    "return more than one Tensor. This is not supported by the current autograd engine. You should "
+                    "either make sure the input is not a view (using .clone() for example) or make your Function only "
+                    "return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns "
+                    "a single Tensor and a second one that does the other operations). You can ask on the forum "
+                    "https://discuss.pytorch.org/ if you need help to do this change."
+                )
+            check_inplace(out)
+        elif out._rg and out._fn is None:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        out._g = out._acc = None
+        if out._x is not None:
+            out._x.hooks = None
+        rebase(out, ctx, nr)
+        return out
+    t = _itself(out) if is_input else out
+    t._fn, t._onr, t._rg, t._acc = ctx, nr, True, None
+    return t
+
+
+def rebase(t: Tensor, node: PyNode, nr: int) -> None:
+    """Attach a tensor that a Function wrote to; its base too, if it is a view."""
+    al = t._al
+    if al is None or al.base is None:
+        old, old_nr = t._fn, t._onr
+        t._fn, t._onr, t._rg = node, nr, True
+        _move_retained(t, old, old_nr)
+        return
+    base = al.base
+    outer = CopySlices(base, t, node)
+    old, old_nr = base._fn, base._onr
+    base._fn, base._onr, base._rg = outer, 0, True
+    _move_retained(base, old, old_nr)
+    if base._al is not None:
+        base._al.seen = base._vc.version
+    _regenerate(t)
+
+
+# --- forward mode ---------------------------------------------------------------------------------
+
+
+def _push_tangents(
+    ctx: PyNode, args: Sequence[Any], given: dict[int, Any], outputs: Sequence[Any], wrapped: Sequence[Any], jvp: Any
+) -> None:
+    """Give the outputs the tangents that the user's jvp says."""
+    from .backward import zeros_for
+
+    tangents = []
+    for a in args:
+        t = given.get(id(a)) if isinstance(a, Tensor) else None
+        if t is None and isinstance(a, Tensor) and ctx.materialize_grads and a._m.dtype.category >= dtypes.FLOATING:
+            t = zeros_for(a._m)
+        tangents.append(t)
+    bits = MODES.bits
+    MODES.bits = bits & ~DUAL
+    try:
+        found = jvp(ctx, *tangents)
+    finally:
+        MODES.bits = bits
+    found = found if isinstance(found, tuple) else (found,)
+    if len(found) != len(outputs):
+        raise RuntimeError(
+            "Function's jvp returned an invalid number of forward gradients (expected "
+            f"{len(outputs)} but got {len(found)})"
+        )
+    for i, g in enumerate(found):
+        if g is not None and not isinstance(g, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(g).__name__}) for grad output {i}.")
+    frozen = {id(t) for t in ctx.non_differentiable or ()}
+    dirty = {id(t) for t in ctx.dirty_tensors or ()}
+    for i, (out, t, g) in enumerate(zip(outputs, wrapped, found)):
+        if not isinstance(out, Tensor) or id(out) in frozen or out._m.dtype.category < dtypes.FLOATING:
+            if g is not None:
+                raise RuntimeError(
+                    f"Function's jvp returned a gradient at position {i}, but the corresponding forward output is not "
+                    "a differentiable Tensor. You should return None at that position instead."
+                )
+            continue
+        if g is None:
+            raise RuntimeError(
+                f"Function's jvp returned None at position {i}, where the forward output is a differentiable Tensor; "
+                "return zeros"
+            )
+        viewed = [given[id(a)] for a in args if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None]
+        _set_tangent(t, g, given.get(id(out)), id(out) in dirty, viewed)
+
+
+def _set_tangent(t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequence[Tensor]) -> None:
+    if is_dirty and before is not None:
+        if g is not before:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
+        return
+    if viewed and t._al is not None and t._al.base is not None:
+        if g._al is None or g._al.base is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
+                "view."
+            )
+        if g._st is not viewed[0]._st:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the same base as the "
+                "given grad input."
+            )
+    if g._m.shape != t._m.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(t._m.shape)} while the given forward gradient is of size "
+            f"{list(g._m.shape)}."
+        )
+    if g._m.dtype is not t._m.dtype:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different dtype than that of the original Tensor, this is "
+            "not supported."
+        )
+    dual.set_tangent(t, g)
+
+
+__all__ = ["CopySlices", "DelayedError", "Error", "PyNode", "apply_function", "fitted", "rebase", "validated"]

@@ -1,0 +1,146 @@
+"""``Tensor(...)``, ``FloatTensor(...)`` and the rest of torch's older constructors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._core import devices, dtypes, shapes
+from .._core.meta import meta
+from .._engine.attributes import UntypedStorage, layout, strided_layout
+from .._engine.bind import as_int, composite, ops
+from .._engine.strided import elements
+from .._engine.tensor import Alias, Tensor, alias_of, make_of
+from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
+from .create import filled, from_data
+from .exchange import from_numpy_array
+
+_SIGNATURES = (
+    "*, torch.device device = None", "torch.Storage storage", "Tensor other",
+    "tuple of ints size, *, torch.device device = None", "object data, *, torch.device device = None",
+)  # fmt: skip
+
+
+def construct(dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """What the older constructors make: sizes as separate ints, or data; `dt` None leaves tensors as they are."""
+    named = dict(kwargs)
+    if "device" in named:
+        dev = device_of("new", named.pop("device"))
+    names = [k for k in ("size", "data", "other", "storage") if k in named]
+    if len(names) == 1 and len(named) == 1 and not args:
+        given = named.pop(names[0])
+        args = (shapes.Size(given),) if names[0] == "size" else (given,)
+    if named:
+        raise no_match("new", args, kwargs, *_SIGNATURES)
+    target = dt or dtypes.get_default_dtype()
+    if not args:
+        return _empty((0,), target, dev)
+    first = args[0]
+    if len(args) > 1 or as_int(first) is not None:
+        return _empty(shape_of("new", args), target, dev)
+    if isinstance(first, Tensor):
+        return _same(first, dt, dev)
+    if isinstance(first, UntypedStorage):
+        return of_storage(first, target)
+    if isinstance(first, shapes.Size):
+        return _empty(tuple(first), target, dev)
+    if isinstance(first, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type_name(first)}'")
+    if not isinstance(first, np.ndarray | jax.Array) and not hasattr(type(first), "__getitem__"):
+        raise TypeError(f"new(): data must be a sequence (got {type_name(first)})")
+    return from_data(first, target, dev, False)
+
+
+def _empty(shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Tensor:
+    check_shape(shape, dt.itemsize)
+    return make_of(Tensor, filled(0, shape, dt, dev), meta(shape, dt, dev))
+
+
+def _same(t: Tensor, dt: dtypes.dtype | None, dev: devices.device) -> Tensor:
+    """Another tensor as a view of itself, which must have the constructor's dtype."""
+    if dt is not None and t._m.dtype is not dt:
+        names = [d.name for d in (dt, t._m.dtype)]
+        raise TypeError(f"expected a tensor of dtype {names[0]} (got a tensor of dtype {names[1]})")
+    return ops.alias(t)
+
+
+def of_storage(storage: UntypedStorage, dt: dtypes.dtype) -> Tensor:
+    """A one-dimensional tensor over all of a storage."""
+    st = storage._storage
+    if st.meta.dtype is not dt:
+        raise NotImplementedError(
+            f"a {dt!r} tensor over a storage of {st.meta.dtype!r} is not supported; use tensor.view(dtype)"
+        )
+    n = elements(st.meta)
+    holder = make_of(Tensor, st.array, st.meta)
+    holder._st = holder._vc = st
+    return alias_of(holder, meta((n,), dt, st.meta.device), Alias(0, None, 0, 0))
+
+
+def new_tensor_object(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """``Tensor.__new__``: sizes or data, in the default dtype."""
+    if cls is Tensor:
+        return construct(None, devices.default_device(), args, kwargs)
+    return _as_class(construct(None, devices.default_device(), args, kwargs), cls)
+
+
+def _as_class(t: Tensor, cls: type) -> Any:
+    out = alias_of(t, t._m, t._al, t._vc, cls)
+    out._st, out._rg, out._fn, out._onr, out._x = t._st, t._rg, t._fn, t._onr, t._x
+    return out
+
+
+@composite(name="new", function=False)
+def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """An older form of the ``new_*`` methods: sizes or data, in this tensor's dtype and on its device."""
+    return construct(self._m.dtype, self._m.device, args, kwargs)
+
+
+class _TensorType(type):
+    """``torch.FloatTensor`` and its kin: callable, and what `isinstance` asks about dtype and device."""
+
+    dtype: dtypes.dtype
+    device_type: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:  # type: ignore[override]
+        dev = devices.resolve(cls.device_type)
+        if "dtype" in kwargs:
+            options("new", kwargs["dtype"], None, None, False, False)
+        return construct(cls.dtype, dev, args, kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and value._m.dtype is cls.dtype and value._m.device.type == cls.device_type
+
+    def tensor_type(cls) -> tuple[dtypes.dtype, devices.device]:
+        """The dtype and device that the type stands for."""
+        return cls.dtype, devices.resolve(cls.device_type)
+
+    @property
+    def is_cuda(cls) -> bool:
+        """Whether its tensors live on a GPU."""
+        return cls.device_type == "cuda"
+
+    @property
+    def is_sparse(cls) -> bool:
+        """Whether its tensors are sparse; none are."""
+        return False
+
+    @property
+    def layout(cls) -> layout:
+        """How its tensors' elements are stored."""
+        return strided_layout
+
+
+def tensor_types(device_type: str = "cpu") -> dict[str, Any]:
+    """The types of all dtypes that torch has one for, by name."""
+    module = "torch" if device_type == "cpu" else f"torch.{device_type}"
+    named = [d for d in dtypes.ALL if d.category != dtypes.COMPLEX and d not in dtypes.FLOAT8 and d not in _UNNAMED]
+    return {
+        d.type_name: _TensorType(d.type_name, (), {"dtype": d, "device_type": device_type, "__module__": module})
+        for d in named
+    }
+
+
+_UNNAMED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)

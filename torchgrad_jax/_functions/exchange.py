@@ -1,0 +1,222 @@
+"""Tensors from other libraries' arrays and buffers, and back: NumPy, DLPack, Python buffers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core import devices, dtypes
+from .._core.state import GRAD, MODES
+from .._engine.attributes import detach
+from .._engine.bind import METHODS
+from .._engine.tensor import Tensor, wrap_array
+from .._engine.views import grad_fn_of, requires_grad_of
+from . import data as data_
+from .arguments import device_of, dtype_of, factory, flag, integer, type_name, wrong
+from .create import from_data, from_host, with_strides
+
+
+def from_numpy_array(array: np.ndarray) -> Tensor:
+    """A copy of a NumPy array that keeps its strides."""
+    data_.numpy_dtype(array)
+    strides = data_.numpy_strides(array)
+    return with_strides(np.array(array, order="C", copy=True), strides, devices.CPU)
+
+
+@factory
+def from_numpy(ndarray: Any) -> Tensor:
+    """A CPU tensor with the values and strides of a NumPy array.
+
+    Differs from torch: the memory is not shared, since XLA's buffers are immutable. The array is
+    copied, and later writes to either side are not seen by the other.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
+    return from_numpy_array(ndarray)
+
+
+@factory
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
+    dt = None if dtype is None else dtype_of("as_tensor", dtype)
+    dev = device_of("as_tensor", device) if device is not None or MODES.device_stack else None
+    if isinstance(data, Tensor):
+        return METHODS["to"](data, device=dev, dtype=dt) if dt or dev else data
+    if isinstance(data, jax.Array):
+        t = wrap_array(data)
+        return METHODS["to"](t, device=dev, dtype=dt) if dt or dev else t
+    if isinstance(data, np.ndarray):
+        t = from_numpy_array(data)
+        return METHODS["to"](t, device=dev or devices.default_device(), dtype=dt or t._m.dtype)
+    return from_data(data, dt, dev, False)
+
+
+@factory
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False) -> Tensor:
+    """The bytes of a buffer as a 1-dim tensor.
+
+    Differs from torch: the bytes are copied, as with `from_numpy`.
+    """
+    dt = dtype_of("frombuffer", dtype)
+    count, offset = integer("frombuffer", "count", count), integer("frombuffer", "offset", offset)
+    flag("frombuffer", "requires_grad", requires_grad)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, item = view.nbytes, dt.itemsize
+    if size == 0 or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % item:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({item})"
+        )
+    if count > 0 and offset + count * item > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({size} bytes)"
+        )
+    n = count if count > 0 else (size - offset) // item
+    host = np.frombuffer(view, np.uint8, n * item, offset).copy().view(dt.np)
+    return from_host(host, devices.CPU, requires_grad)
+
+
+# --- asarray --------------------------------------------------------------------------------------
+
+_REQUIRES_GRAD_KEPT = (
+    "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+    "requires_grad=False explicitly to get the old behavior."
+)
+
+
+@factory
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None) -> Tensor:
+    """`obj` as a tensor; a tensor that already fits is returned as it is unless `copy` is True.
+
+    Differs from torch: NumPy arrays and buffers are copied even where torch would share their memory.
+    """
+    dt = None if dtype is None else dtype_of("asarray", dtype)
+    dev = None if device is None else device_of("asarray", device)
+    if copy is not None:
+        flag("asarray", "copy", copy)
+    if requires_grad is not None:
+        flag("asarray", "requires_grad", requires_grad)
+    found = _as_tensor_like(obj, dt)
+    if found is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return from_data(obj, dt, dev or devices.default_device(), bool(requires_grad))
+    if copy is False:
+        _check_alias(found, dt, dev)
+    out = _moved(found, dt, dev, bool(copy) and found is obj)
+    if not isinstance(obj, Tensor):
+        return out.requires_grad_(True) if requires_grad else out
+    return _with_flag(obj, out, requires_grad)
+
+
+def _as_tensor_like(obj: Any, dt: dtypes.dtype | None) -> Tensor | None:
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, jax.Array):
+        return wrap_array(obj)
+    if isinstance(obj, np.ndarray):
+        return from_numpy_array(obj)
+    if isinstance(obj, np.generic) and not isinstance(obj, np.str_ | np.bytes_):
+        return from_numpy_array(np.asarray(obj))
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    if isinstance(obj, bytes | bytearray | memoryview):
+        return frombuffer(obj, dtype=dt or dtypes.get_default_dtype())
+    return None
+
+
+def _check_alias(found: Tensor, dt: dtypes.dtype | None, dev: devices.device | None) -> None:
+    m = found._m
+    if dev is not None and dev is not m.device:
+        raise ValueError(f"can't alias tensor from device '{m.device}' to '{dev}'.")
+    if dt is not None and dt is not m.dtype:
+        names = [dtypes.scalar_type_name(d) for d in (m.dtype, dt)]
+        raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
+
+
+def _moved(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, copy: bool) -> Tensor:
+    if copy or (dt is not None and dt is not t._m.dtype) or (dev is not None and dev is not t._m.device):
+        return METHODS["to"](t, device=dev, dtype=dt or t._m.dtype, copy=copy)
+    return t
+
+
+def _with_flag(obj: Tensor, out: Tensor, requires_grad: bool | None) -> Tensor:
+    """`requires_grad` of a tensor made from a tensor: off detaches, on turns it on where possible."""
+    if requires_grad is None:
+        if requires_grad_of(obj) and grad_fn_of(obj) is None and MODES.bits & GRAD:
+            warnings.warn(_REQUIRES_GRAD_KEPT, stacklevel=4)
+        return out
+    if requires_grad_of(out) and not requires_grad:
+        return detach(out)
+    if requires_grad and not requires_grad_of(out):
+        return out.requires_grad_(True)
+    return out
+
+
+# --- DLPack ---------------------------------------------------------------------------------------
+
+
+class _Capsule:
+    """A bare DLPack capsule of host memory, dressed as the objects that consumers expect today."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@factory
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Tensor:
+    """A tensor from an object with `__dlpack__`, or from a capsule.
+
+    A tensor of this package shares its storage with the result; JAX arrays are taken by reference;
+    everything else is copied, because its owner may write to it.
+    """
+    if isinstance(ext_tensor, Tensor):
+        if requires_grad_of(ext_tensor):
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        out = detach(ext_tensor)
+    elif isinstance(ext_tensor, jax.Array):
+        out = wrap_array(ext_tensor)
+    else:
+        out = _foreign(ext_tensor)
+    dev = None if device is None else device_of("from_dlpack", device)
+    return METHODS["to"](out, device=dev, dtype=out._m.dtype, copy=bool(copy)) if copy or dev else out
+
+
+def _foreign(ext: Any) -> Tensor:
+    if type(ext).__name__ == "PyCapsule":
+        ext = _Capsule(ext)
+    if not hasattr(ext, "__dlpack__"):
+        raise RuntimeError(
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
+            "might have already constructed a tensor from it once."
+        )
+    if ext.__dlpack_device__()[0] == 1 and not isinstance(ext, _Capsule):
+        return from_numpy_array(np.from_dlpack(ext))
+    return wrap_array(jnp.array(jax.dlpack.from_dlpack(ext), copy=True))
+
+
+@factory
+def to_dlpack(tensor: Any) -> Any:
+    """A DLPack capsule of a tensor's values; whoever imports it must not write to it."""
+    if not isinstance(tensor, Tensor):
+        raise wrong("to_dlpack", "tensor", "Tensor", tensor, 1)
+    return tensor.__dlpack__()

@@ -1,0 +1,243 @@
+"""Layers of nn.functional that torch composes: linear, bilinear and the dropout family."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+
+import numpy as np
+
+from .._core import rng, shapes
+from .._core.dtypes import FLOATING, scalar_type_name
+from .._engine.bind import NAMESPACES, composite, ops
+from .._engine.tensor import Tensor
+from .create import from_host
+
+_functional = functools.partial(composite, method=False, namespace="nn.functional")
+_top = functools.partial(composite, method=False)
+
+# --- linear maps --------------------------------------------------------------------------------
+
+
+@_functional
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias`` over the last dimension."""
+    if bias is None:
+        return input.matmul(ops.t(weight))
+    m = input._m
+    if m.ndim == 2:
+        return ops.addmm(bias, input, ops.t(weight))
+    if m.ndim and bias._m.ndim == 1 and m.contiguous and m.numel:
+        rows = input.view(-1, m.shape[-1])
+        out = ops.addmm(bias, rows, ops.t(weight))
+        return out.view(*m.shape[:-1], out._m.shape[1])
+    return input.matmul(ops.t(weight)) + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input1 @ weight[k] @ input2`` for each output feature k."""
+    a, b, w = input1._m, input2._m, weight._m
+    if a.dtype is not b.dtype or a.dtype is not w.dtype:
+        raise RuntimeError(
+            "All tensors must have the same dtype, got input1: "
+            f"{scalar_type_name(a.dtype)}, input2: {scalar_type_name(b.dtype)}, weight: {scalar_type_name(w.dtype)}"
+        )
+    if a.ndim != b.ndim:
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {a.ndim} and {b.ndim}")
+    for i in range(a.ndim - 1):
+        if a.shape[i] != b.shape[i]:
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {i}: got {a.shape[i]} and {b.shape[i]}"
+            )
+    for which, m, dim in (("input1", a, 1), ("input2", b, 2)):
+        if m.shape[-1] != w.shape[dim]:
+            raise RuntimeError(
+                f"bilinear(): {which} size does not match weight size: got {m.shape[-1]} but expected {w.shape[dim]}"
+            )
+    if bias is not None and bias._m.shape[0] != w.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias._m.shape[0]} but expected {w.shape[0]}"
+        )
+    flat1, flat2 = (
+        t.reshape(math.prod(t._m.shape[:-1]), t._m.shape[-1]) for t in (input1, input2)
+    )
+    out = ops._trilinear(flat1, weight, flat2, (1, 3), (0,), (1, 2), (2, 3))
+    out = out.reshape(*a.shape[:-1], w.shape[0])
+    return out if bias is None else out + bias
+
+
+NAMESPACES["nn.functional"]["bilinear"] = _top(bilinear)
+
+# --- dropout ------------------------------------------------------------------------------------
+
+_SELU = 1.7580993408473766
+"""Minus the value that SELU saturates at: scale times alpha."""
+
+
+def _mask(t: Tensor, p: float, features: bool) -> np.ndarray:
+    """Which elements (or whole channels) stay; drawn in the order of the elements in memory."""
+    m = t._m
+    if features:
+        if m.ndim < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        return rng.dropout_mask((*m.shape[:2], *(1,) * (m.ndim - 2)), p)
+    strides = shapes.preserve_strides(m.shape, m.strides)
+    if strides == shapes.contiguous_strides(m.shape):
+        return rng.dropout_mask(m.shape, p)
+    order = sorted(range(m.ndim), key=lambda d: -strides[d])
+    drawn = rng.dropout_mask([m.shape[d] for d in order], p)
+    return drawn.transpose(np.argsort(order))
+
+
+def _constant(host: np.ndarray, t: Tensor) -> Tensor:
+    """A factor in t's dtype, laid out like t where it has t's shape."""
+    m = t._m
+    strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
+    if strides == shapes.contiguous_strides(host.shape):
+        strides = None
+    return from_host(np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides)
+
+
+def _check_kind(t: Tensor) -> None:
+    d = t._m.dtype
+    if d.is_complex:
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_type_name(d)}'")
+    if d.category < FLOATING:
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type_name(d)}")
+
+
+def _dropout(input: Tensor, p: float, train: bool, inplace: bool, *, features: bool = False, alpha: bool = False) -> Tensor:
+    """Every member of the family: a random factor, and for the alpha ones an offset."""
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if p == 0 or not train or input._m.numel == 0:
+        return input
+    multiply = ops.mul_ if inplace else ops.mul
+    if p == 1:
+        return multiply(input, _constant(np.zeros(()), input))
+    kept = _mask(input, p, features)
+    _check_kind(input)
+    kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)
+    if not alpha:
+        return multiply(input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input))
+    a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
+    offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
+    scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
+    return (ops.add_ if inplace else ops.add)(scaled, _constant(offset, input))
+
+
+def _check_probability(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+@_functional
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero elements with probability p and scale the others up."""
+    _check_probability(p)
+    return _dropout(input, p, training, inplace)
+
+
+@_functional
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout to the value at which SELU saturates, keeping mean and variance."""
+    _check_probability(p)
+    return _dropout(input, p, training, inplace, alpha=True)
+
+
+@_functional
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels."""
+    _check_probability(p)
+    return _dropout(input, p, training, inplace, features=True, alpha=True)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    if batched:
+        return _dropout(input, p, training, inplace, features=True)
+    x = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    y = _dropout(x, p, training, inplace, features=True)
+    return y.squeeze_(0) if inplace else y.squeeze(0)
+
+
+@_functional
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (batch, channels, length)."""
+    _check_probability(p)
+    ndim = input._m.ndim
+    if ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to "
+            "provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
+            "optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return _channels(input, p, training, inplace, ndim == 3)
+
+
+_DEPRECATED = (
+    "dropout{k}d: Received a {ndim}-D input to dropout{k}d, which is deprecated and will result in an error in "
+    "a future release. To retain the behavior and silence this warning, please use dropout instead. Note that "
+    "dropout{k}d exists to provide channel-wise dropout on inputs with {k} spatial dimensions, a channel "
+    "dimension, and an optional batch dimension (i.e. {low}D or {high}D inputs)."
+)
+
+
+@_functional
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (batch, channels, height, width)."""
+    _check_probability(p)
+    ndim = input._m.ndim
+    if ndim not in (3, 4):
+        warnings.warn(_DEPRECATED.format(k=2, ndim=ndim, low=3, high=4), stacklevel=3)
+    if ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+            "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
+            "will change in a future release to interpret the input as one without a batch dimension, i.e. "
+            "shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using "
+            "dropout1d instead.",
+            stacklevel=3,
+        )
+    return _dropout(input, p, training, inplace, features=True)
+
+
+@_functional
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (batch, channels, depth, height, width)."""
+    _check_probability(p)
+    ndim = input._m.ndim
+    if ndim not in (4, 5):
+        warnings.warn(_DEPRECATED.format(k=3, ndim=ndim, low=4, high=5), stacklevel=3)
+    return _channels(input, p, training, inplace, ndim == 5)
+
+
+def _declare_top(name: str, **kind: bool) -> None:
+    def plain(input: Tensor, p: float, train: bool) -> Tensor:
+        return _dropout(input, p, train, False, **kind)
+
+    def inplace(input: Tensor, p: float, train: bool) -> Tensor:
+        return _dropout(input, p, train, True, **kind)
+
+    _top(plain, name=name)
+    _top(inplace, name=name + "_")
+
+
+_declare_top("dropout")
+_declare_top("alpha_dropout", alpha=True)
+_declare_top("feature_dropout", features=True)
+_declare_top("feature_alpha_dropout", features=True, alpha=True)
+
+
+@_top
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Dropout and the mask of what stayed."""
+    shape, dev = input._m.shape, input._m.device
+    if input._m.numel == 0:
+        return input, from_host(np.empty(shape, np.bool_), dev)
+    if train is False:
+        return input.clone(), from_host(np.ones(shape, np.bool_), dev)
+    if p == 1:
+        return ops.mul(input, _constant(np.zeros(()), input)), from_host(np.zeros(shape, np.bool_), dev)
+    mask = from_host(np.ascontiguousarray(rng.dropout_mask(shape, p)), dev)
+    return ops._native_dropout(input, mask, 1.0 / (1.0 - p)), mask

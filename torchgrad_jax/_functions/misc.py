@@ -1,0 +1,226 @@
+"""Questions about tensors and dtypes, and settings of the process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core import devices, dtypes, warn
+from .._core.state import MODES, SETTINGS
+from .._engine import printing
+from .._engine.attributes import UntypedStorage
+from .._engine.bind import composite
+from .._engine.tensor import Tensor
+from .._engine.trace import forget_plans
+from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, wrong
+from .convert import parse_type_name, tensor_type_name
+
+# --- tensors --------------------------------------------------------------------------------------
+
+
+def _checked(fn: str, value: Any, name: str = "input", position: int = 1) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise wrong(fn, name, "Tensor", value, position)
+    return value
+
+
+@factory
+def is_tensor(obj: Any, /) -> bool:
+    """Whether an object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+@factory
+def is_storage(obj: Any, /) -> bool:
+    """Whether an object is a storage."""
+    return isinstance(obj, UntypedStorage)
+
+
+@composite
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is floating (complex ones are not)."""
+    return _checked("is_floating_point", input)._m.dtype.is_floating_point
+
+
+@composite
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is complex."""
+    return _checked("is_complex", input)._m.dtype.is_complex
+
+
+@composite
+def is_signed(input: Any) -> bool:
+    """Whether the dtype has negative numbers."""
+    return _checked("is_signed", input)._m.dtype.is_signed
+
+
+@composite
+def is_nonzero(input: Any) -> bool:
+    """The truth of a tensor of one element."""
+    return bool(_checked("is_nonzero", input))
+
+
+@composite
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape."""
+    return _checked("is_same_size", input)._m.shape == _checked("is_same_size", other, "other", 2)._m.shape
+
+
+@composite(method=False)
+def is_inference(input: Any) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return _checked("is_inference", input).is_inference()
+
+
+@composite(method=False)
+def numel(input: Any) -> int:
+    """The number of elements."""
+    return _checked("numel", input)._m.numel
+
+
+@composite(method=False)
+def get_device(input: Any) -> int:
+    """The index of the tensor's device; -1 on the CPU."""
+    return _checked("get_device", input).get_device()
+
+
+@composite
+def is_distributed(input: Any) -> bool:
+    """Whether a tensor is spread over processes; none is."""
+    _checked("is_distributed", input)
+    return False
+
+
+@factory
+def typename(obj: Any, /) -> str:
+    """The name of an object's type: ``torch.FloatTensor`` for a tensor."""
+    if isinstance(obj, Tensor):
+        return tensor_type_name(obj._m.dtype, obj._m.device)
+    kind = obj if isinstance(obj, type) else type(obj)
+    module = getattr(obj, "__module__", "") or ""
+    name = getattr(obj, "__qualname__", kind.__qualname__)
+    return name if module in ("", "builtins", "__builtin__") else f"{module}.{name}"
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
+    """The dtype of an operation on two tensors or numbers."""
+    given = [*args, *kwargs.values()]
+    if len(given) != 2 or not all(isinstance(v, Tensor) or is_number(v) for v in given):
+        raise no_match("result_type", args, kwargs, "Tensor tensor, Tensor other", "Number scalar, Tensor tensor",
+                       "Tensor tensor, Number other", "Number scalar1, Number scalar2")  # fmt: skip
+    dimmed = [v._m.dtype for v in given if isinstance(v, Tensor) and v._m.ndim]
+    zero_dim = [v._m.dtype for v in given if isinstance(v, Tensor) and not v._m.ndim]
+    numbers = [dtypes.of_python(type(number("result_type", "scalar", v))) for v in given if not isinstance(v, Tensor)]
+    return dtypes.result_type_of(dimmed, zero_dim, numbers)
+
+
+def _dtype_at(fn: str, name: str, value: Any, position: int) -> dtypes.dtype:
+    try:
+        return dtype_of(fn, value)
+    except TypeError:
+        raise wrong(fn, name, "torch.dtype", value, position) from None
+
+
+@factory
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
+    return dtypes.can_cast(_dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2))
+
+
+@factory
+def promote_types(type1: Any, type2: Any) -> dtypes.dtype:
+    """The smallest dtype that holds the values of both."""
+    return dtypes.promote_types(_dtype_at("promote_types", "type1", type1, 1), _dtype_at("promote_types", "type2", type2, 2))
+
+
+@factory
+def get_default_dtype() -> dtypes.dtype:
+    """The dtype of tensors made of Python floats."""
+    return dtypes.get_default_dtype()
+
+
+_DEFAULTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+
+
+@factory
+def set_default_dtype(d: Any, /) -> None:
+    """Choose the dtype of tensors made of Python floats; complex numbers follow."""
+    if not isinstance(d, dtypes.dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    if d not in _DEFAULTS:
+        raise TypeError(f"{d!r} is not supported as the default type; use one of {', '.join(map(repr, _DEFAULTS))}")
+    if d is not SETTINGS.default_dtype:
+        SETTINGS.default_dtype = d
+        forget_plans()
+
+
+@factory
+def set_default_tensor_type(t: Any, /) -> None:
+    """Choose default dtype and device by a tensor type; deprecated."""
+    warn.once(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives."
+    )
+    dt, dev = parse_type_name(t) if isinstance(t, str) else t.tensor_type()
+    set_default_dtype(dt)
+    MODES.default_device = None if dev.type == "cpu" else dev
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+@factory
+def get_default_device() -> devices.device:
+    """Where tensors are made when nobody says."""
+    return devices.default_device()
+
+
+@factory
+def set_default_device(device: Any) -> None:
+    """Choose where this thread makes tensors when nobody says; None goes back to JAX's default."""
+    dev = None if device is None else devices.resolve(device)
+    if dev is not None:
+        devices.to_jax(dev)
+    MODES.default_device = dev
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+@factory
+def set_printoptions(
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """Change how tensors are printed."""
+    printing.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
+
+
+@factory
+def use_deterministic_algorithms(mode: Any, *, warn_only: bool = False) -> None:
+    """Ask for deterministic results; XLA's kernels on the CPU always are."""
+    flag("use_deterministic_algorithms", "mode", mode, 1)
+    SETTINGS.deterministic, SETTINGS.deterministic_warn_only = mode, bool(mode and warn_only)
+
+
+@factory
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` last said."""
+    return SETTINGS.deterministic
+
+
+@factory
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` asked for warnings only."""
+    return SETTINGS.deterministic_warn_only
+
+
+register("set_warn_always", warn.set_warn_always)
+register("is_warn_always_enabled", warn.is_warn_always_enabled)
+
+

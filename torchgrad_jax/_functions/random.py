@@ -1,0 +1,375 @@
+"""Random tensors: generators, their state, and factories that draw from them.
+
+The numbers come from the host, from streams that are torch's CPU streams to the bit, whatever device
+the tensor then lives on. Each device has a default generator of its own, as in torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._core import devices, dtypes, rng
+from .._core.generator import Generator as HostGenerator
+from .._core.meta import Meta, meta
+from .._core.rounding import cast, fma64
+from .._core.transfer import put
+from .._engine.bind import as_int, composite
+from .._engine.record import concrete
+from .._engine.tensor import Tensor
+from . import data as data_
+from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
+from .create import fresh, from_host, into, like
+
+# --- generators -----------------------------------------------------------------------------------
+
+
+class Generator(HostGenerator):
+    """A source of random numbers: ``Generator(device="cpu")``.
+
+    Example:
+        >>> Generator().manual_seed(3).initial_seed()
+        3
+    """
+
+    __slots__ = ()
+
+    def __init__(self, device: Any = "cpu") -> None:
+        dev = device_of("Generator", device)
+        devices.to_jax(dev)
+        super().__init__(dev)
+
+    def get_state(self) -> Tensor:  # type: ignore[override]
+        """The state as a tensor of bytes."""
+        return from_host(super().get_state(), devices.CPU)
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Continue from a state that `get_state` returned."""
+        if isinstance(new_state, Tensor):
+            new_state = concrete(new_state)
+        elif not isinstance(new_state, np.ndarray):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        super().set_state(new_state)
+        return self
+
+
+Generator.__module__ = "torch._C"
+default_generator: Any = rng.default_generator
+# Draws below this layer use the same object: it is turned into the public kind, not replaced.
+default_generator.__class__ = Generator
+default_generator.device = devices.CPU
+_BY_DEVICE: dict[devices.device, Any] = {devices.CPU: default_generator}
+_last_seed: list[int] = []
+
+
+def default_for(dev: devices.device) -> Any:
+    """The default generator of a device, made on first use."""
+    found = _BY_DEVICE.get(dev)
+    if found is None:
+        found = Generator(dev)
+        if _last_seed:
+            found.manual_seed(_last_seed[0])
+        else:
+            found.seed()
+        _BY_DEVICE[dev] = found
+    return found
+
+
+def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
+    """The generator that a call draws from."""
+    if generator is None:
+        return default_for(dev)
+    if not isinstance(generator, Generator):
+        raise wrong(fn, "generator", "torch.Generator", generator)
+    if generator.device is not dev:
+        raise RuntimeError(f"Expected a '{dev.type}' device type for generator but found '{generator.device.type}'")
+    return generator
+
+
+def _seed_all(seed: int) -> None:
+    for gen in _BY_DEVICE.values():
+        gen.manual_seed(seed)
+    _last_seed[:] = [seed]
+
+
+@factory
+def manual_seed(seed: Any) -> Any:
+    """Restart the default generators of all devices at a seed; returns that of the CPU.
+
+    Args:
+        seed: from -2**63 to 2**64 - 1.
+    """
+    seed = int(seed)
+    default_generator.manual_seed(seed)
+    _seed_all(seed)
+    return default_generator
+
+
+@factory
+def seed() -> int:
+    """Restart the default generators at an unpredictable seed and return it."""
+    value = default_generator.seed()
+    _seed_all(value)
+    return value
+
+
+@factory
+def initial_seed() -> int:
+    """The seed that the CPU's default generator started at."""
+    return default_generator.initial_seed()
+
+
+@factory
+def get_rng_state() -> Tensor:
+    """The state of the CPU's default generator."""
+    return default_generator.get_state()
+
+
+@factory
+def set_rng_state(new_state: Any) -> None:
+    """Restore a state of the CPU's default generator."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+             device_type: str = "cuda") -> Iterator[None]:  # fmt: skip
+    """Put the states of the default generators back at the end of a block.
+
+    Args:
+        devices: accelerators whose generators are restored too; all that were used where None.
+        enabled: whether to do anything at all.
+        device_type: the type of those accelerators.
+    """
+    if not enabled:
+        yield
+        return
+    chosen_devices = None if devices is None else {device_of("fork_rng", d) for d in devices}
+    saved = [
+        (gen, gen.get_state()) for dev, gen in _BY_DEVICE.items()
+        if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices
+    ]  # fmt: skip
+    try:
+        yield
+    finally:
+        for gen, state in saved:
+            gen.set_state(state)
+
+
+# --- what is drawn, laid out as torch lays it out -------------------------------------------------
+
+_FLOATS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+Draw = Callable[[tuple[int, ...], np.dtype, Any], np.ndarray]
+
+
+def memory_order(m: Meta) -> tuple[int, ...]:
+    """The dimensions from the outermost to the innermost in memory."""
+    big = sorted((d for d in _dims(m) if m.shape[d] != 1), key=lambda d: -m.strides[d])
+    return (*[d for d in _dims(m) if m.shape[d] == 1], *big)
+
+
+def _dims(m: Meta) -> Any:
+    return range(m.ndim)
+
+
+def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
+    """Numbers in the order in which they were drawn as an array of the shape of `m`.
+
+    torch fills a tensor in the order of its memory, not of its indices.
+    """
+    if m.contiguous:
+        return flat.reshape(m.shape)
+    order = memory_order(m)
+    inverse = tuple(int(i) for i in np.argsort(order))
+    return np.ascontiguousarray(flat.reshape([m.shape[d] for d in order]).transpose(inverse)).reshape(m.shape)
+
+
+def refuse(kernel: str, dt: dtypes.dtype, ok: tuple[dtypes.dtype, ...]) -> None:
+    """torch's complaint about a dtype that a kernel does not have."""
+    if dt not in ok:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
+
+
+def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+    """Uniform numbers for a tensor of this meta."""
+    refuse("check_uniform_bounds", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    return laid(m, rng.uniform((m.numel,), m.dtype.np, low, high, generator=gen))
+
+
+def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
+    """Normal numbers for a tensor of this meta.
+
+    torch makes them sixteen at a time only where the memory has no gaps and no other order.
+    """
+    refuse("normal_kernel_cpu", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    if m.contiguous:
+        return rng.normal(m.shape, m.dtype.np, mean, std, generator=gen)
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    n, dt = m.numel, m.dtype.np
+    if m.dtype.is_complex:
+        n, std, dt = 2 * n, std / math.sqrt(2.0), m.dtype.to_real().np
+    drawn = gen.serial_normals(n)
+    if (mean, std) != (0.0, 1.0):
+        drawn = fma64(drawn, std, mean)
+    return laid(m, cast(drawn, dt).view(m.dtype.np))
+
+
+# --- factories ------------------------------------------------------------------------------------
+
+
+def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
+    """``fn(*size)`` and ``fn_like(input)`` for one distribution."""
+
+    def sized(
+        *size: Any, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False, **named: Any,
+    ) -> Tensor:  # fmt: skip
+        shape = shape_from(fn, size, named)
+        dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
+        if out is not None:
+            return _into(fn, out, shape, dt, device, requires_grad, generator, values)
+        m = meta(shape, dt or dtypes.get_default_dtype(), dev)
+        check_shape(shape, m.dtype.itemsize)
+        return fresh(put(values(m, chosen(fn, generator, dev)), dev), m, requires_grad)
+
+    def alike(
+        input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None,
+    ) -> Tensor:  # fmt: skip
+        m = like(fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
+        return fresh(put(values(m, chosen(fn + "_like", generator, m.device)), m.device), m, requires_grad)
+
+    sized.__name__, alike.__name__ = fn, fn + "_like"
+    alike.__qualname__ = alike.__name__
+    kind = {"rand": "uniform numbers in [0, 1)", "randn": "standard normal numbers"}[fn]
+    sized.__doc__ = f"A tensor of {kind}."
+    alike.__doc__ = f"As many {kind} as another tensor has elements, laid out like it."
+    return factory(sized), composite(alike, method=False)
+
+
+def _into(fn: str, out: Any, shape: Any, dt: Any, device: Any, requires_grad: bool, generator: Any, values: Any) -> Tensor:
+    """Draw into an ``out=`` tensor, which keeps its order in memory where it has the right shape already."""
+    if not isinstance(out, Tensor):
+        raise wrong(fn, "out", "Tensor", out)
+    m = out._m if out._m.shape == shape else meta(shape, out._m.dtype, out._m.device)
+    gen = chosen(fn, generator, m.device)
+    return into(fn, out, shape, dt, device, requires_grad, lambda d, v: put(values(m, gen), v))
+
+
+rand, rand_like = _drawn("rand", uniforms)
+randn, randn_like = _drawn("randn", normals)
+
+
+def check_integers(dt: dtypes.dtype) -> None:
+    """Refuse dtypes that hold no range of integers."""
+    if dt.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    if dt in dtypes.FLOAT8:
+        refuse("random_update_from_to", dt, ())
+
+
+def integers(m: Meta, gen: Any, low: int, high: int | None) -> np.ndarray:
+    """Integers in [low, high) for a tensor of this meta."""
+    check_integers(m.dtype)
+    return laid(m, rng.randint(low, high, (m.numel,), m.dtype.np, generator=gen))
+
+
+_RANDINT = ("int high, tuple of ints size, *, torch.Generator generator, ...", "int low, int high, tuple of ints size, ...")
+
+
+@factory
+def randint(
+    *args: Any, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
+    low, high, size = _randint_arguments(args, named, generator)
+    shape = shape_of("randint", size, len(args))
+    dt, dev = options("randint", dtype, layout, device, pin_memory, requires_grad)
+
+    def values(m: Meta, gen: Any) -> np.ndarray:
+        return integers(m, gen, low, high)
+
+    if out is not None:
+        return _into("randint", out, shape, dt, device, requires_grad, generator, values)
+    m = meta(shape, dt or dtypes.int64, dev)
+    check_shape(shape, m.dtype.itemsize)
+    return fresh(put(values(m, chosen("randint", generator, dev)), dev), m, requires_grad)
+
+
+def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any], generator: Any) -> tuple[int, int, Any]:
+    names = ("high", "size") if len(args) + len(named) == 2 else ("low", "high", "size")
+    free = [n for n in names if n not in named]
+    found = {**dict(zip(free, args)), **named}
+    if len(args) + len(named) != len(names) or set(found) != set(names):
+        raise no_match("randint", args, named, *_RANDINT)
+    ends = [as_int(found.get("low", 0)), as_int(found["high"])]
+    if None in ends or not (generator is None or isinstance(generator, Generator)):
+        given = named if generator is None else {**named, "generator": generator}
+        raise no_match("randint", args, given, *_RANDINT)
+    if len(names) == 3 and not isinstance(found["size"], list | tuple):
+        raise no_match("randint", args, named, *_RANDINT)
+    return ends[0], ends[1], found["size"]  # type: ignore[return-value]
+
+
+@composite(method=False)
+def randint_like(
+    input: Any, *args: Any, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None, **named: Any,
+) -> Tensor:  # fmt: skip
+    """Integers in [low, high), as many as another tensor has elements and laid out like it."""
+    names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
+    found = {**dict(zip([n for n in names if n not in named], args)), **named}
+    ends = [as_int(found.get("low", 0)), as_int(found.get("high"))] if set(found) == set(names) else [None]
+    if None in ends or len(args) + len(named) != len(names):
+        raise no_match("randint_like", (input, *args), named, "Tensor input, int high, *, ...", "Tensor input, int low, int high, *, ...")
+    m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
+    values = integers(m, chosen("randint_like", generator, m.device), *ends)  # type: ignore[arg-type]
+    return fresh(put(values, m.device), m, requires_grad)
+
+
+@factory
+def randperm(
+    n: Any, *, generator: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """The integers from 0 to n - 1 in random order."""
+    count = integer("randperm", "n", n, 1)
+    dt, dev = options("randperm", dtype, layout, device, pin_memory, requires_grad)
+    check_shape((count,))
+
+    def values(m: Meta, gen: Any) -> np.ndarray:
+        _check_permutation(count, m.dtype)
+        return laid(m, rng.randperm(count, m.dtype.np, generator=gen))
+
+    if out is not None:
+        return _into("randperm", out, (count,), dt, device, requires_grad, generator, values)
+    m = meta((count,), dt or dtypes.int64, dev)
+    return fresh(put(values(m, chosen("randperm", generator, dev)), dev), m, requires_grad)
+
+
+def _check_permutation(n: int, dt: dtypes.dtype) -> None:
+    if dt.category in (dtypes.BOOL, dtypes.COMPLEX) or dt in dtypes.FLOAT8:
+        refuse("randperm", dt, ())
+    if dt is dtypes.float16 and n > 2049:
+        raise RuntimeError("n cannot be greater than 2049 for Half type.")
+    if dt.category == dtypes.INTEGRAL and n:
+        data_.number_as(n - 1, dt)
+
+
+def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
+    """torch's warning about an ``out=`` tensor that has to change its shape."""
+    if out._m.shape != shape and out._m.numel:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out._m.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release "
+            "outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+            "resizing it, inplace, to zero elements with t.resize_(0).",
+            stacklevel=4,
+        )

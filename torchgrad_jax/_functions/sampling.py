@@ -1,0 +1,230 @@
+"""Random numbers whose parameters are tensors: bernoulli, normal, multinomial, poisson, binomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes, rng, shapes
+from .._core.meta import Meta, meta
+from .._core.state import GRAD, MODES
+from .._core.transfer import put
+from .._engine.bind import composite
+from .._engine.record import apply, apply_inplace, concrete
+from .._engine.strided import check_writable
+from .._engine.tensor import Tensor, make
+from .._engine.trace import Call
+from .._engine.views import check_inplace, requires_grad_of
+from .._ops.registry import Grad
+from . import fills
+from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, wrong
+from .create import fresh, from_host, into
+from .random import _FLOATS, chosen, laid, memory_order, normals, refuse, warn_resized
+
+
+def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise wrong(fn, name, "Tensor", value, position)
+    return value
+
+
+def _result(fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES) -> Tensor:
+    """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
+    dev = inputs[0]._m.device
+    if out is not None:
+        warn_resized(_tensor(fn, "out", out, 0), host.shape)
+        return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
+    drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))
+    return apply(_op(fn, node, len(inputs), grad), (*inputs, drawn))
+
+
+_OPS: dict[Any, Call] = {}
+
+
+def _op(fn: str, node: str, n: int, grad: Grad) -> Call:
+    found = _OPS.get((fn, node))
+    if found is None:
+        edges = tuple(range(n))
+        found = _OPS[fn, node] = Call(
+            fn, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges, grad=grad
+        )
+    return found
+
+
+# --- bernoulli ------------------------------------------------------------------------------------
+
+
+def _check_chances(p: Tensor) -> np.ndarray:
+    refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
+    return concrete(p)
+
+
+@composite
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """Ones with the probability that each element says (or with probability `p`), else zeros."""
+    t = _tensor("bernoulli", "input", input)
+    gen = chosen("bernoulli", generator, t._m.device)
+    m = t._m
+    if p is None:
+        drawn = rng.bernoulli(_check_chances(t), m.shape, m.dtype.np, generator=gen)
+        return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
+    chance = real("bernoulli", "p", p, 2)
+    if out is not None:
+        raise no_match("bernoulli", (input, p), {"out": out}, "Tensor input, *, torch.Generator generator = None, Tensor out = None",
+                       "Tensor input, float p, *, torch.Generator generator = None")  # fmt: skip
+    refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
+    drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
+    return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
+
+
+@composite(function=False)
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill with ones with probability `p`, a number or a tensor that broadcasts, else with zeros."""
+    bad_generator = generator is not None and not isinstance(generator, rng.Generator)
+    if bad_generator or not (isinstance(p, Tensor) or is_number(p)):
+        named = {"generator": generator} if bad_generator else {}
+        raise no_match("bernoulli_", () if bad_generator else (p,), named, "Tensor p, *, torch.Generator generator = None",
+                       "float p = 0.5, *, torch.Generator generator = None")  # fmt: skip
+    gen = chosen("bernoulli_", generator, self._m.device)
+    if isinstance(p, Tensor):
+        return _bernoulli_around(self, p, gen)
+    chance = real("bernoulli_", "p", p, 1)
+
+    def values(m: Meta) -> np.ndarray:
+        refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
+        return laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen))
+
+    return fills.fill(self, "bernoulli_", "BernoulliBackward2", values)
+
+
+def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
+    m = self._m
+    if MODES.bits & GRAD:
+        check_inplace(self, requires_grad_of(self) or requires_grad_of(p))
+    check_writable(self)
+    chances = _check_chances(p)
+    try:
+        chances = np.broadcast_to(chances, m.shape)
+    except ValueError:
+        raise RuntimeError(_not_expandable(p._m.shape, m.shape)) from None
+    refuse("bernoulli_tensor_cpu_self_", m.dtype, fills._REAL)
+    flat = chances.transpose(memory_order(m)).reshape(-1)
+    drawn = laid(m, rng.bernoulli(flat, flat.shape, m.dtype.np, generator=gen))
+    new = make(put(drawn, m.device), meta(m.shape, m.dtype, m.device))
+    return apply_inplace(fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new))
+
+
+def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
+    extra = len(target) - len(shape)
+    if extra < 0:
+        return (
+            f"The expanded size of the tensor ({len(target)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({len(shape)})"
+        )
+    d = next(d for d in reversed(range(len(target))) if d >= extra and shape[d - extra] not in (1, target[d]))
+    return (
+        f"The expanded size of the tensor ({target[d]}) must match the existing size ({shape[d - extra]}) at "
+        f"non-singleton dimension {d}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+    )
+
+
+# --- normal ---------------------------------------------------------------------------------------
+
+_NORMAL = (
+    "Tensor mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    "Tensor mean, float std = 1, *, torch.Generator generator = None, Tensor out = None",
+    "float mean, Tensor std, *, torch.Generator generator = None, Tensor out = None",
+    "float mean, float std, tuple of ints size, *, torch.Generator generator = None, ...",
+)
+
+
+@composite(method=False)
+def normal(
+    mean: Any, std: Any = None, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+) -> Tensor:  # fmt: skip
+    """Normal numbers around tensors of means and deviations, or ``size`` of them around two numbers."""
+    tensors = tuple(v for v in (mean, std) if isinstance(v, Tensor))
+    numbers = all(v is None or isinstance(v, Tensor) or is_number(v) for v in (mean, std))
+    if mean is None or not numbers or bool(tensors) == (size is not None) or (not tensors and std is None):
+        raise no_match("normal", [v for v in (mean, std, size) if v is not None], {}, *_NORMAL)
+    if size is not None:
+        return _normals_of(mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad))
+    m = tensors[0]._m
+    refuse("normal_kernel_cpu", m.dtype, _FLOATS)
+    gen = chosen("normal", generator, m.device)
+    mu = concrete(mean) if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
+    sigma = concrete(std) if isinstance(std, Tensor) else 1.0 if std is None else real("normal", "std", std, 2)
+    if not isinstance(sigma, np.ndarray) and not sigma >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {sigma:g}")
+    shapes.broadcast_shapes(*[t._m.shape for t in tensors])
+    drawn = rng.normal_around(mu, sigma, m.dtype.np, generator=gen)
+    node = "NormalBackward3" if len(tensors) == 2 else "NormalBackward1" if isinstance(mean, Tensor) else "NormalBackward2"
+    return _result("normal", node, tensors, np.asarray(drawn), out)
+
+
+def _normals_of(mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: tuple[Any, ...]) -> Tensor:
+    mu, sigma = real("normal", "mean", mean, 1), real("normal", "std", std, 2)
+    shape = shape_of("normal", size, 3)
+    dt, dev = options("normal", *opts)
+    device, requires_grad = opts[2], opts[4]
+    if out is not None:
+        gen = chosen("normal", generator, _tensor("normal", "out", out, 0)._m.device)
+        target = meta(shape, out._m.dtype, out._m.device)
+        return into("normal", out, shape, dt, device, requires_grad, lambda d, v: put(normals(target, gen, mu, sigma), v))
+    m = meta(shape, dt or dtypes.get_default_dtype(), dev)
+    check_shape(shape, m.dtype.itemsize)
+    return fresh(put(normals(m, chosen("normal", generator, dev), mu, sigma), dev), m, requires_grad)
+
+
+# --- multinomial, poisson, binomial ---------------------------------------------------------------
+
+
+@composite
+def multinomial(input: Any, num_samples: Any, replacement: Any = False, *, generator: Any = None, out: Any = None) -> Tensor:
+    """Category numbers drawn with the weights of each row."""
+    t = _tensor("multinomial", "input", input)
+    n = integer("multinomial", "num_samples", num_samples, 2)
+    if not isinstance(replacement, bool):
+        raise wrong("multinomial", "replacement", "bool", replacement, 3)
+    if t._m.dtype not in _FLOATS:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {dtypes.scalar_type_name(t._m.dtype)}"
+        )
+    if out is not None and _tensor("multinomial", "out", out, 0)._m.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}")
+    if t._m.ndim and t._m.shape[-1] > 2**24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
+    drawn = rng.multinomial(concrete(t), n, replacement, generator=chosen("multinomial", generator, t._m.device))
+    if out is not None:
+        warn_resized(out, drawn.shape)
+        return into("multinomial", out, drawn.shape, None, None, False, lambda d, v: put(drawn, v))
+    return from_host(drawn, t._m.device)
+
+
+@composite(method=False)
+def poisson(input: Any, generator: Any = None) -> Tensor:
+    """Poisson counts of the given rates."""
+    t = _tensor("poisson", "input", input)
+    refuse("poisson_cpu", t._m.dtype, _FLOATS)
+    drawn = rng.poisson(concrete(t), generator=chosen("poisson", generator, t._m.device))
+    return _result("poisson", "PoissonBackward0", (t,), drawn, None)
+
+
+@composite(method=False)
+def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
+    """How many of `count` trials of probability `prob` succeed."""
+    n, p = _tensor("binomial", "count", count), _tensor("binomial", "prob", prob, 2)
+    for name, t in (("count", n), ("prob", p)):
+        if t._m.dtype not in _FLOATS:
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: {dtypes.scalar_type_name(t._m.dtype)}"
+            )
+    if n._m.dtype is not p._m.dtype:
+        names = [dtypes.scalar_type_name(t._m.dtype) for t in (p, n)]
+        raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
+    shapes.broadcast_shapes(n._m.shape, p._m.shape)
+    gen = chosen("binomial", generator, n._m.device)
+    drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
+    return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING)

@@ -1,0 +1,179 @@
+"""What changes a tensor's storage or size in place, and what asks about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes
+from .._core.formats import preserve_format, strides_in
+from .._core.meta import meta
+from .._core.transfer import put
+from .._engine import strided
+from .._engine.attributes import UntypedStorage
+from .._engine.bind import composite
+from .._engine.record import concrete
+from .._engine.resize import resize
+from .._engine.tensor import Alias, Storage, Tensor, Version
+from .._engine.views import check_inplace, requires_grad_of, storage_offset
+from . import data as data_
+from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+@composite(function=False)
+def resize_(self: Tensor, *size: Any, memory_format: Any = None, **named: Any) -> Tensor:
+    """Give the tensor another shape over the same storage, which grows (by zeros) where it has to."""
+    shape = shape_from("resize_", size, named)
+    return _resized(self, shape, memory_format, "resize_")
+
+
+@composite
+def resize_as_(self: Tensor, the_template: Any, *, memory_format: Any = None) -> Tensor:
+    """`resize_` to another tensor's shape."""
+    if not isinstance(the_template, Tensor):
+        raise wrong("resize_as_", "the_template", "Tensor", the_template, 1)
+    kind = None if memory_format is preserve_format else memory_format
+    return _resized(self, the_template._m.shape, kind, "resize_as_")
+
+
+def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) -> Tensor:
+    if requires_grad_of(self):
+        raise RuntimeError("cannot resize variables that require grad")
+    kind = format_of(fn, memory_format)
+    if kind is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    if any(n < 0 for n in shape):
+        raise RuntimeError("numel: integer multiplication overflow")
+    check_shape(shape, self._m.dtype.itemsize)
+    if resize(self, shape, None if kind is None else strides_in(kind, shape)):
+        self._vc.version += 1
+    return self
+
+
+# --- storage --------------------------------------------------------------------------------------
+
+
+@composite(function=False)
+def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Make the tensor look at another tensor's storage, whole or in part."""
+    if source is not None and not isinstance(source, Tensor | UntypedStorage):
+        raise no_match("set_", (source,), {}, "", "torch.Storage source", "Tensor source",
+                       "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None")  # fmt: skip
+    check_inplace(self, requires_grad_of(self))
+    if requires_grad_of(self) or (isinstance(source, Tensor) and requires_grad_of(source)):
+        raise NotImplementedError("set_() is not differentiable; use it on tensors that do not require grad")
+    old = self._m
+    st, m, offset = _source(source, old)
+    if m.dtype is not old.dtype:
+        names = [_short(d) for d in (m.dtype, old.dtype)]
+        raise RuntimeError(f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}")
+    if size is not None:
+        offset = integer("set_", "storage_offset", storage_offset, 2)
+        m = meta(shape_of("set_", size, 3), m.dtype, m.device, None if stride is None else shape_of("set_", stride, 4, "stride"))
+    version = self._vc.version + 1
+    self._vc = Version(version)
+    self._st, self._m = st, m
+    whole = m is st.meta and not offset
+    self._al = None if whole else Alias(offset, None, 0, 0)
+    if not whole:
+        resize(self, m.shape, m.strides)
+        _check_window(self)
+    return self
+
+
+def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
+    if source is None:
+        m = meta((0,), old.dtype, old.device)
+        return Storage(put(np.zeros(0, old.dtype.np), old.device), m), m, 0
+    if isinstance(source, UntypedStorage):
+        st = source._storage
+        return st, meta((strided.elements(st.meta),), st.meta.dtype, st.meta.device), 0
+    if source._al is not None and (source._al.conj or source._al.neg):
+        raise NotImplementedError("set_() with a conjugated or negated view is not supported; use resolve_conj()")
+    return source._st, source._m, storage_offset(source)
+
+
+def _check_window(t: Tensor) -> None:
+    from .._core.shapes import storage_extent
+
+    need = t._al.offset + (storage_extent(t._m.shape, t._m.strides) if t._m.numel else 0)
+    have = strided.elements(t._st.meta)
+    if t._al.offset < 0 or need > have:
+        raise RuntimeError(
+            f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {t._al.offset} are out of "
+            f"bounds for storage of {have} elements, which set_() does not enlarge"
+        )
+
+
+def _short(d: dtypes.dtype) -> str:
+    from .._core.kernels import cpp_name
+
+    return cpp_name(np.zeros(0, d.np))
+
+
+@composite(function=False)
+def is_set_to(self: Tensor, tensor: Any) -> bool:
+    """Whether both look at the same storage in the same way."""
+    if not isinstance(tensor, Tensor):
+        raise wrong("is_set_to", "tensor", "Tensor", tensor, 1)
+    return self._st is tensor._st and self._m is tensor._m and storage_offset(self) == storage_offset(tensor)
+
+
+# --- Python functions, element by element ---------------------------------------------------------
+
+
+def _overwrite(self: Tensor, values: list[Any]) -> Tensor:
+    """Store Python results without telling the version counter, as torch does."""
+    m = self._m
+    stored = [data_.number_as(v, m.dtype) if m.dtype.category < dtypes.FLOATING else v for v in values]
+    host = data_.convert(np.array(stored, np.complex128 if m.dtype.is_complex else None).reshape(m.shape), m.dtype)
+    strided.check_writable(self)
+    strided.write(self, put(host, m.device), bump=False)
+    return self
+
+
+def _refuse_grad(fn: str, *tensors: Tensor) -> None:
+    if any(requires_grad_of(t) for t in tensors):
+        raise RuntimeError(f"Can't call {fn}() on Variable that requires grad. Use var.detach().{fn}() instead.")
+
+
+@composite(function=False)
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by what a Python function makes of it; slow, and on the CPU only."""
+    _refuse_grad("apply_", self)
+    if self._m.device.type != "cpu":
+        raise TypeError("apply_ is only implemented on CPU tensors")
+    return _overwrite(self, [callable(v) for v in concrete(self).reshape(-1).tolist()])
+
+
+def _mapped(fn: str, self: Tensor, others: tuple[Any, ...], callable: Callable[..., Any]) -> Tensor:
+    for i, other in enumerate(others):
+        if not isinstance(other, Tensor):
+            raise wrong(fn, "other" if len(others) == 1 else "xy"[i], "Tensor", other, i + 1)
+    _refuse_grad(fn, self, *others)
+    if self._m.device.type != "cpu":
+        raise TypeError(f"{fn} is only implemented on CPU tensors")
+    for other in others:
+        if other._m.dtype is not self._m.dtype:
+            names = [t._m.dtype.type_name for t in (self, other)]
+            raise TypeError(f"{fn}: expected torch.{names[0]} for 'other' (got torch.{names[1]})")
+    columns = [np.broadcast_to(concrete(t), self._m.shape).reshape(-1).tolist() for t in (self, *others)]
+    return _overwrite(self, [callable(*row) for row in zip(*columns)])
+
+
+@composite(function=False)
+def map_(self: Tensor, tensor: Any, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by a Python function of it and of another tensor's element."""
+    return _mapped("map_", self, (tensor,), callable)
+
+
+@composite(function=False)
+def map2_(self: Tensor, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """`map_` with two other tensors."""
+    return _mapped("map2_", self, (x, y), callable)
+
+

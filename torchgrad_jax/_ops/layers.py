@@ -1,0 +1,32 @@
+"""Rows behind layers of nn.functional: three-way products and the fused dropout."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from .helpers import is_float
+from .registry import Array, Dims, op
+
+
+@op(node="TrilinearBackward0", out=False, method=False)
+def _trilinear(
+    i1: Array, i2: Array, i3: Array, expand1: Dims, expand2: Dims, expand3: Dims, sumdim: Dims,
+    unroll_dim: int = 1,
+) -> Array:  # fmt: skip
+    """The product of three arrays, each expanded at its own dims, summed over `sumdim`."""
+    total = i1.ndim + len(expand1)
+    names = [
+        [d for d in range(total) if d not in expand] for expand in (expand1, expand2, expand3)
+    ]
+    kept = [d for d in range(total) if d not in sumdim]
+    args = [part for pair in zip((i1, i2, i3), names) for part in pair]
+    return jnp.einsum(*args, kept, precision=lax.Precision.HIGHEST)
+
+
+@op(node="NativeDropoutBackward0", out=False, method=False, function=False)
+def _native_dropout(input: Array, mask: Array, scale: float) -> Array:
+    """What a bool mask keeps, scaled."""
+    if not is_float(input):
+        raise RuntimeError("result type Float can't be cast to the desired output type Long")
+    return jnp.where(mask, input * jnp.array(scale, input.dtype), jnp.zeros((), input.dtype))

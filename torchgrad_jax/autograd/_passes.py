@@ -1,0 +1,244 @@
+"""From arguments as users give them to one run of the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core import dtypes, errors
+from .._core.meta import Meta, meta
+from .._core.state import MODES
+from .._engine.backward import run
+from .._engine.bind import ops
+from .._engine.custom import fitted
+from .._engine.node import Node
+from .._engine.record import edge_of
+from .._engine.strided import read
+from .._engine.tensor import Tensor, make
+from .._engine.views import requires_grad_of
+
+
+class GradientEdge(namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))):  # noqa: PYI024
+    """Where gradients flow: an output of a node. Given to `backward` and `grad` in place of tensors.
+
+    Example:
+        >>> GradientEdge(None, 0).output_nr
+        0
+    """
+
+    __slots__ = ()
+
+
+_warned_of_cycles = False
+
+
+def run_backward(
+    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
+    allow_unreachable: bool, accumulate: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """One pass: into `.grad` when accumulating, else the gradients of `inputs`."""
+    if len(tensors) != len(grads):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
+    roots, given = [], []
+    for i, (t, g) in enumerate(zip(tensors, grads)):
+        root, m = _root(i, t)
+        if g is None:
+            raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
+        roots.append(root)
+        given.append(g if g._m is m else fitted("", i, g, m))
+    targets = [_target(t, accumulate) for t in inputs] or None
+    if accumulate and create:
+        _warn_of_cycle()
+    found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
+    if not allow_unreachable:
+        for i, g in enumerate(found):
+            if g is None:
+                raise RuntimeError(errors.UNUSED.format(index=i))
+    return tuple(found)
+
+
+def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta]:
+    if isinstance(t, GradientEdge):
+        return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
+    if not isinstance(t, Tensor):
+        raise TypeError(f"element {i} of tensors tuple is not a Tensor or a GradientEdge")
+    edge = edge_of(t)
+    if edge is None:
+        raise RuntimeError(errors.NO_GRAPH.format(index=i))
+    return edge, t._m
+
+
+def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
+    if isinstance(t, GradientEdge):
+        return t.node, t.output_nr
+    if not isinstance(t, Tensor):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+    if accumulate:
+        t.retain_grad()
+    edge = edge_of(t)
+    if edge is None:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return edge
+
+
+def _warn_of_cycle() -> None:
+    """Once per process, as torch's warning."""
+    global _warned_of_cycles
+    if not _warned_of_cycles:
+        _warned_of_cycles = True
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
+            "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters to "
+            "None after use to break the cycle and avoid the leak.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def run_batched(
+    tensors: Sequence[Any], grads: Sequence[Any], keep: bool, create: bool, inputs: Sequence[Any],
+    allow_unreachable: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """One pass for each row of the gradients, all at once in one `jax.vmap`."""
+    for g in grads:
+        if g is not None and g._m.ndim == 0:
+            raise ValueError(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+                "dimensionality 0 so expected in_dim to satisfy 0 <= in_dim < 0."
+            )
+    sizes = {g._m.shape[0] for g in grads if g is not None}
+    if len(sizes) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[g._m.shape[0] for g in grads if g is not None]} for the mapped dimension"
+        )
+    if create:
+        return _run_rows(tensors, grads, inputs, allow_unreachable)
+    metas = [None if g is None else meta(g._m.shape[1:], g._m.dtype, g._m.device) for g in grads]
+    told: list[Any] = []
+
+    def one(arrays: list[Any]) -> list[Any]:
+        rows = [None if a is None else make(a, m) for a, m in zip(arrays, metas)]  # type: ignore[arg-type]
+        found = run_backward(tensors, rows, keep, create, inputs, allow_unreachable, False)
+        told[:] = [None if t is None else t._m for t in found]
+        return [None if t is None else read(t) for t in found]
+
+    arrays = jax.vmap(one)([None if g is None else read(g) for g in grads])
+    return tuple(
+        None if a is None else make(a, meta(tuple(a.shape), m.dtype, m.device)) for a, m in zip(arrays, told)
+    )
+
+
+def _run_rows(tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any], allow_unreachable: bool) -> Any:
+    """Row by row: every row becomes a part of the graph that is being recorded."""
+    n = next(g._m.shape[0] for g in grads if g is not None)
+    rows = [
+        run_backward(tensors, [None if g is None else ops.select(g, 0, i) for g in grads], True, True, inputs,
+                     allow_unreachable, False)
+        for i in range(n)
+    ]  # fmt: skip
+    return tuple(None if any(g is None for g in column) else ops.stack(list(column), 0) for column in zip(*rows))
+
+
+# --- gradients of the outputs ---------------------------------------------------------------------
+
+_ONES: dict[Meta, Any] = {}
+
+
+def ones_like(m: Meta) -> Tensor:
+    """Ones like an output; the array is shared, since nothing can write to it."""
+    array = _ONES.get(m)
+    if array is None:
+        if len(_ONES) > 256:
+            _ONES.clear()
+        array = _ONES[m] = jnp.ones(m.shape, m.dtype.np)
+    return make(array, m if m.dense else meta(m.shape, m.dtype, m.device))
+
+
+def as_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
+    """grad_tensors as one entry per output."""
+    if tensors is None:
+        return (None,) * length
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def make_grads(outputs: Sequence[Any], grads: Sequence[Any], batched: bool) -> tuple[Any, ...]:
+    """The gradients that a pass starts from, checked or made."""
+    return tuple(_start(i, out, g, batched) for i, (out, g) in enumerate(zip(outputs, grads)))
+
+
+def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
+    if isinstance(out, GradientEdge):
+        m, requires = out.node.out_meta(out.output_nr), True
+    elif isinstance(out, Tensor):
+        m, requires = out._m, requires_grad_of(out)
+    else:
+        raise AssertionError("Expected output to be a torch.Tensor")
+    if isinstance(g, Tensor):
+        _check(i, m, g, batched)
+        return g
+    if g is not None:
+        raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
+    if not requires:
+        return None
+    if m.numel != 1:
+        raise RuntimeError(errors.SCALAR_ONLY)
+    if m.dtype.category != dtypes.FLOATING:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {m.dtype}")
+    return ones_like(m)
+
+
+def _check(i: int, m: Meta, g: Tensor, batched: bool) -> None:
+    if (g._m.shape[1:] if batched else g._m.shape) != m.shape:
+        if batched:
+            # torch drops the batch dimension twice in this message.
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {m.size[:0] + g._m.size[2:]} "
+                f"and output[{i}] has a shape of {m.size}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
+            )
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {g._m.size} and output[{i}] has a shape of {m.size}."
+        )
+    if (g._m.dtype.category == dtypes.COMPLEX) != (m.dtype.category == dtypes.COMPLEX):
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{i}] has a dtype of {g._m.dtype} and output[{i}] has a dtype of {m.dtype}."
+        )
+
+
+# --- the engine's own entry points ----------------------------------------------------------------
+
+
+class Engine:
+    """What some public code calls on ``Variable._execution_engine``."""
+
+    def run_backward(
+        self, tensors: Any, grad_tensors: Any, keep_graph: bool, create_graph: bool, inputs: Any = (),
+        allow_unreachable: bool = False, accumulate_grad: bool = False,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """One pass; see `torch.autograd.backward` and `grad`."""
+        return run_backward(
+            tuple(tensors), tuple(grad_tensors), keep_graph, create_graph, tuple(inputs or ()), allow_unreachable,
+            accumulate_grad,
+        )  # fmt: skip
+
+    def queue_callback(self, callback: Any) -> None:
+        """Call `callback` when the running pass is done."""
+        task = MODES.graph_task
+        if task is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        task.callbacks.append(callback)
+
+    def is_checkpoint_valid(self) -> bool:
+        """Whether no pass for chosen inputs is running, in which reentrant checkpoints cannot work."""
+        task = MODES.graph_task
+        return task is None or task.needed is None

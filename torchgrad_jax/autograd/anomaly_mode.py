@@ -1,0 +1,234 @@
+"""Anomaly detection, as in torch.autograd.anomaly_mode: where did this NaN, or this error, come from?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._core.state import MODES, OBSERVED
+from .._engine.node import Node
+from .._engine.strided import read
+from .._engine.tensor import Tensor
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class _Watcher:
+    """What the engine tells about operations and nodes while the mode is on."""
+
+    __slots__ = ("check_forward", "check_nan")
+
+    def __init__(self, check_nan: bool, check_forward: bool) -> None:
+        self.check_nan, self.check_forward = check_nan, check_forward
+
+    def node_recorded(self, node: Node) -> None:
+        """Remember where a node was made, and during which node's evaluation."""
+        node.metadata["traceback_"] = _user_stack()
+        task = MODES.graph_task
+        if task is not None and task.current is not None:
+            node.metadata["parent_"] = task.current
+
+    def evaluate(self, node: Node, run: Callable[[], Any]) -> Any:
+        """Run a node; on an error, say where it was made."""
+        try:
+            out = run()
+            if self.check_nan:
+                _check_gradients(node, out)
+        except Exception:
+            _report(node)
+            raise
+        return out
+
+    def op_ran(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+        """Stop at the first op that makes NaN or infinity out of finite inputs."""
+        if self.check_forward:
+            _check_outputs(call.name, leaves, outs)
+
+
+def _user_stack() -> list[str]:
+    """The stack as `traceback.format_stack` prints it, without the frames of this package."""
+    frames = [f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)]
+    return traceback.format_list(frames)
+
+
+def _check_gradients(node: Node, out: Any) -> None:
+    for i, g in enumerate(out):
+        t = getattr(g, "tensor", g)
+        if t is None:
+            continue
+        array = read(t)
+        if isinstance(array, jax.core.Tracer) or t._m.dtype.category < 2:
+            continue
+        if bool(np.isnan(np.asarray(array)).any()):
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+
+
+def _report(node: Node) -> None:
+    """Warn with the traceback of the forward call, and of those that led to it."""
+    stack = _stack_of(node)
+    name = node.name()
+    if stack is None:
+        _warn(
+            f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward "
+            "pass for more information."
+        )
+    else:
+        _warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}")
+    seen = {node}
+    parent = _parent_of(node)
+    while parent is not None and parent not in seen:
+        seen.add(parent)
+        stack = _stack_of(parent)
+        if stack is None:
+            _warn(
+                f"\n\nPrevious calculation that induced {name}. No forward pass information available. Enable detect "
+                "anomaly during forward pass for more information."
+            )
+        else:
+            _warn(
+                f"\n\nPrevious calculation that induced {name}. Traceback of forward call that induced the previous "
+                f"calculation:\n{''.join(stack)}"
+            )
+        name = parent.name()
+        parent = _parent_of(parent)
+
+
+def _warn(text: str) -> None:
+    level = 2
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, UserWarning, stacklevel=level - 1)
+
+
+def _metadata(node: Node) -> dict[Any, Any]:
+    return (node.extras.metadata or {}) if node.extras is not None else {}
+
+
+def _stack_of(node: Node) -> list[str] | None:
+    return _metadata(node).get("traceback_")
+
+
+def _parent_of(node: Node) -> Node | None:
+    return _metadata(node).get("parent_")
+
+
+# --- checking the forward -------------------------------------------------------------------------
+
+
+def _nonfinite(t: Any) -> np.ndarray | None:
+    """Where a tensor is not finite; None when it is, or when nobody can know."""
+    if isinstance(t, float | complex):
+        bad = np.asarray(not np.isfinite(t))
+    elif isinstance(t, Tensor) and t._m.dtype.category >= 2:
+        array = read(t)
+        if isinstance(array, jax.core.Tracer):
+            return None
+        host = np.asarray(array)
+        bad = ~np.isfinite(host if host.dtype.kind in "fc" else host.astype(np.float32))
+    else:
+        return None
+    return bad if bad.any() else None
+
+
+def _check_outputs(name: str, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    for k, out in enumerate(outs):
+        bad = _nonfinite(out)
+        if bad is None or any(_nonfinite(v) is not None for v in leaves):
+            continue
+        where = np.argwhere(bad)
+        shown = ", ".join(str(tuple(int(i) for i in w)) for w in where[:5])
+        values = np.asarray(read(out))[bad][:5].tolist()
+        shapes = ", ".join(str(list(v._m.shape)) if isinstance(v, Tensor) else repr(v) for v in leaves if v is not None)
+        stack = _user_stack()
+        raise RuntimeError(
+            f"'{name}' made NaN or infinity out of finite inputs: output {k} of shape {list(out._m.shape)} has "
+            f"{len(where)} such value(s), at {shown}{', ...' if len(where) > 5 else ''}: {values}. Inputs: {shapes}. "
+            f"It was called here:\n{''.join(stack[-1:])}"
+        )
+
+
+# --- the modes ------------------------------------------------------------------------------------
+
+
+def _set(watcher: _Watcher | None) -> None:
+    MODES.anomaly = watcher
+    MODES.bits = MODES.bits | OBSERVED if watcher is not None else MODES.bits & ~OBSERVED
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on."""
+    return MODES.anomaly is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether gradients are checked for NaN while it is on."""
+    return MODES.anomaly is None or MODES.anomaly.check_nan
+
+
+class detect_anomaly:  # noqa: N801 - torch's name
+    """Within it, errors in backward name the forward call that made the failing node.
+
+    Args:
+        check_nan: also raise when a gradient is NaN.
+        check_forward: also raise at the first operation whose output is NaN or infinite while its
+            inputs are finite, naming the op and the place (not in torch).
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.tensor([1.0, 0.0])
+        >>> with detect_anomaly(check_forward=True):
+        ...     y = 1 / x
+        Traceback (most recent call last):
+        ...
+        RuntimeError: 'reciprocal' made NaN or infinity out of finite inputs: ...
+    """
+
+    def __init__(self, check_nan: bool = True, *, check_forward: bool = False) -> None:
+        self.prev = MODES.anomaly
+        self.check_nan = check_nan
+        self.check_forward = check_forward
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self.prev = MODES.anomaly
+        _set(_Watcher(self.check_nan, self.check_forward))
+
+    def __exit__(self, *args: object) -> None:
+        _set(self.prev)
+
+
+class set_detect_anomaly:  # noqa: N801 - torch's name
+    """Turn anomaly detection on or off; as a context manager, until its end.
+
+    Args:
+        mode: on or off.
+        check_nan: also raise when a gradient is NaN.
+        check_forward: see `detect_anomaly`.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True, *, check_forward: bool = False) -> None:
+        self.prev = MODES.anomaly
+        _set(_Watcher(check_nan, check_forward) if mode else None)
+
+    def __enter__(self) -> None:
+        """Nothing: constructing it did."""
+
+    def __exit__(self, *args: object) -> None:
+        _set(self.prev)
+
+
+__all__ = ["detect_anomaly", "set_detect_anomaly"]

@@ -1,0 +1,437 @@
+"""Custom differentiable functions, as in torch.autograd.function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .._core.state import GRAD, MODES
+from .._engine.custom import DelayedError, PyNode, apply_function
+from .._engine.record import no_grad
+from .._engine.tensor import Tensor, alias_of
+from .._engine.views import requires_grad_of
+
+_function_ids = itertools.count()
+
+
+class FunctionCtx:
+    """What the methods of a `Function` share: saved tensors, marks, and attributes of your own."""
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        """Keep tensors for the backward, once per forward.
+
+        Inputs and outputs saved this way are checked for in-place writes and do not leak.
+
+        Args:
+            tensors: what `saved_tensors` will hold; None is allowed.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor) -> None:
+        """Keep tensors for `jvp`.
+
+        Args:
+            tensors: what `saved_tensors` holds inside of `jvp`; None is allowed.
+        """
+        for t in tensors:
+            if not (t is None or isinstance(t, Tensor)):
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    "on ctx."
+                )
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs the forward modified in place; each must be returned.
+
+        Args:
+            args: the inputs that were written to.
+        """
+        self.dirty_tensors = args
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Do nothing but warn: shared storage is tracked anyway."""
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that "
+            "calls to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which outputs have no gradient.
+
+        Args:
+            args: outputs of the forward.
+        """
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether undefined gradients reach the backward as zeros (the default) or as None.
+
+        Args:
+            value: False to get None.
+        """
+        self.materialize_grads = value
+
+
+class _HookMixin:
+    @staticmethod
+    def _register_hook(backward_hooks: Any, hook: Any) -> tuple[Any, Any]:
+        from .._engine.hooks import RemovableHandle
+
+        if backward_hooks is None:
+            backward_hooks = OrderedDict()
+        handle = RemovableHandle(backward_hooks)
+        backward_hooks[handle.id] = hook
+        return backward_hooks, handle
+
+
+class BackwardCFunction(PyNode, FunctionCtx, _HookMixin):
+    """The node of a custom Function in the graph; the `ctx` of its methods is this object."""
+
+    _forward_cls: Any = None
+
+    def _get_user_fn(self) -> Callable[..., Any]:
+        backward, vjp = self._forward_cls.backward, self._forward_cls.vjp
+        if backward is not Function.backward and vjp is not Function.vjp:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
+        return vjp if vjp is not Function.vjp else backward
+
+    def apply(self, *args: Any) -> Any:
+        """Run the user's backward on gradients."""
+        return self._get_user_fn()(self, *args)
+
+    call_backward = apply
+
+    def apply_boxed(self, *args: Any) -> Any:
+        """Run the user's backward on gradients handed over in one list."""
+        (grads,) = args
+        return self._get_user_fn()(self, *grads)
+
+    def apply_jvp(self, *args: Any) -> Any:
+        """Run the user's jvp on tangents."""
+        return self._forward_cls.jvp(self, *args)
+
+    def _compiled_autograd_key(self) -> Any:
+        return self._forward_cls._compiled_autograd_key(self)
+
+
+class FunctionMeta(type):
+    """Gives every Function class its node class, named ``<Class>Backward``."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        node = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        node._autograd_function_id = next(_function_ids)  # type: ignore[attr-defined]
+        node.__module__ = _TORCH_MODULE
+        cls._backward_cls = node
+        super().__init__(name, bases, attrs)
+
+
+_TORCH_MODULE = "torch.autograd.function"
+"""Module that nodes name in their repr, as torch's do."""
+
+
+class _SingleLevelFunction(PyNode, FunctionCtx, _HookMixin, metaclass=FunctionMeta):
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside `setup_context`."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Fill `ctx` from the inputs and outputs of a `forward` that does not take it."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients of the inputs, one for each argument of forward, from those of the outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Tangents of the outputs from those of the inputs."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+
+class Function(_SingleLevelFunction):
+    """Base of operations with a derivative of your own; call them with `apply`.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         return g * 2
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor(2.)
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{self.__class__} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """How the function behaves under vmap: ``(outputs, out_dims)`` from batched arguments."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run the function and record it.
+
+        Args:
+            args: the arguments of `forward` after `ctx`.
+            kwargs: more of them, by name.
+
+        Returns:
+            What `forward` returned, its tensors attached to a node named ``<Class>Backward``.
+        """
+        if _is_setup_context_defined(cls.setup_context):
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+            forward = cls._forward_then_setup
+            first = 0
+        else:
+            forward = cls.forward
+            first = 1
+        if kwargs:
+            args = _positional(cls.forward, first, args, kwargs)
+        return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
+
+    @classmethod
+    def _forward_then_setup(cls, ctx: Any, *args: Any) -> Any:
+        output = cls.forward(*args)
+        cls.setup_context(ctx, args, output)
+        return output
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> Any:
+        return (ctx._autograd_function_id,)
+
+
+def _positional(forward: Any, first: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments given by name in their place; a node has one input per position."""
+    params = [
+        p for p in inspect.signature(forward).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ][first:]  # fmt: skip
+    names = [p.name for p in params]
+    for name in kwargs:
+        if name not in names:
+            raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+        if names.index(name) < len(args):
+            raise TypeError(f"forward() got multiple values for argument '{name}'")
+    out = list(args)
+    last = max(names.index(name) for name in kwargs)
+    for i in range(len(args), last + 1):
+        p = params[i]
+        if p.name in kwargs:
+            out.append(kwargs[p.name])
+        elif p.default is not p.empty:
+            out.append(p.default)
+        else:
+            raise TypeError(f"forward() missing required argument: '{p.name}' (position {i})")
+    return tuple(out)
+
+
+def _is_setup_context_defined(fn: Any) -> bool:
+    return fn is not _SingleLevelFunction.setup_context
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator for a backward that cannot itself be differentiated: doing so raises.
+
+    Args:
+        fn: the backward; it runs without recording.
+
+    Returns:
+        A backward whose results raise when they are differentiated.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        with no_grad():
+            outputs = fn(ctx, *args)
+        if not MODES.bits & GRAD:
+            return outputs
+        if not any(isinstance(a, Tensor) and requires_grad_of(a) for a in args):
+            return outputs
+        outs = outputs if isinstance(outputs, tuple) else (outputs,)
+        error = DelayedError(
+            "trying to differentiate twice a function that was marked with @once_differentiable", len(outs)
+        )
+        return error(*[_as_if_required(o) for o in outs])
+
+    return wrapper
+
+
+def _as_if_required(t: Any) -> Any:
+    if not isinstance(t, Tensor):
+        return t
+    out = alias_of(t, t._m, t._al, t._vc)
+    out._rg = True
+    return out
+
+
+class InplaceFunction(Function):
+    """A Function that remembers whether it was asked to work in place.
+
+    Kept for old code; a plain `Function` does all of it.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+# --- nested arguments -----------------------------------------------------------------------------
+
+
+def _nested_map(condition: Callable[[Any], bool], fn: Callable[[Any], Any], condition_msg: str | None = None) -> Any:
+    def mapped(obj: Any) -> Any:
+        if condition(obj):
+            return fn(obj)
+        if obj is None:
+            return None
+        if isinstance(obj, list | tuple):
+            parts = (mapped(x) for x in obj)
+            return type(obj)(*parts) if hasattr(obj, "_fields") else type(obj)(parts)
+        if isinstance(obj, dict):
+            return {k: mapped(v) for k, v in obj.items()}
+        kind = type(obj).__name__
+        raise ValueError(
+            f"Auto nesting doesn't know how to process an input object of type {kind}"
+            + (f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else "")
+        )
+
+    return mapped
+
+
+def _iter_tensors(obj: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    if isinstance(obj, Tensor):
+        yield obj
+    elif obj is None:
+        return
+    elif isinstance(obj, list | tuple):
+        for x in obj:
+            yield from _iter_tensors(x)
+    elif isinstance(obj, dict):
+        for x in obj.values():
+            yield from _iter_tensors(x)
+    else:
+        raise ValueError(
+            f"Auto nesting doesn't know how to process an input object of type {type(obj).__name__}. Accepted types: "
+            "Tensors, or lists/tuples of them"
+        )
+
+
+def _unflatten(values: Sequence[Any], proto: Any) -> Any:
+    """`values` in the nesting of `proto`."""
+    it = iter(values)
+    return _nested_map(lambda x: isinstance(x, Tensor), lambda _: next(it))(proto)
+
+
+class NestedIOFunction(Function):
+    """A Function of nested arguments, in the old style that torch can no longer run either.
+
+    Calling one raises; the methods remain for code that names them.
+    """
+
+    def _do_forward(self, *input: Any) -> Any:
+        self._nested_input = input
+        flat = super()._do_forward(*_iter_tensors(input))  # type: ignore[misc]
+        return _unflatten(flat, self._nested_output)  # type: ignore[attr-defined]
+
+    def __call__(self, *input: Any) -> Any:
+        return self._do_forward(*input)
+
+    def save_for_backward(self, *args: Any) -> None:
+        """Remember what to save, nesting included."""
+        self.to_save = tuple(_iter_tensors(args))
+        self._to_save_nested = args
+
+    @property
+    def saved_tensors(self) -> Any:  # type: ignore[override]
+        """What was saved, in its nesting."""
+        return _unflatten(PyNode.saved_tensors.fget(self), self._to_save_nested)  # type: ignore[attr-defined]
+
+    def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        """Mark nested inputs as modified."""
+        self.dirty_tensors = tuple(_iter_tensors((args, kwargs)))
+
+    def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        """Mark nested outputs as without gradient."""
+        self.non_differentiable = tuple(_iter_tensors((args, kwargs)))
+
+    def forward(self, *args: Any) -> Any:  # type: ignore[override]
+        """Run `forward_extended`."""
+        return self.forward_extended(*args)
+
+    def backward(self, *gradients: Any) -> Any:  # type: ignore[override]
+        """Run `backward_extended`."""
+        return self.backward_extended(*gradients)
+
+    def forward_extended(self, *input: Any) -> None:
+        """The forward, to be overridden."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grad_output: Any) -> None:
+        """The backward, to be overridden."""
+        raise NotImplementedError
+
+
+for _cls in (FunctionCtx, BackwardCFunction, Function, InplaceFunction, NestedIOFunction):
+    _cls.__module__ = _TORCH_MODULE
+
+__all__ = [
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "FunctionMeta",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "once_differentiable",
+]

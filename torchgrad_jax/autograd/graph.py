@@ -1,0 +1,406 @@
+"""The graph as users see it, as in torch.autograd.graph: nodes, edges, saved tensors, hooks on several tensors."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Literal
+
+import jax
+
+from .._core.devices import to_jax
+from .._core.state import MODES, PACKING
+from .._engine.hooks import RemovableHandle
+from .._engine.node import AccumulateGrad
+from .._engine.node import Node as _EngineNode
+from .._engine.record import edge_of
+from .._engine.strided import read
+from .._engine.tensor import Tensor, make
+from .._engine.views import requires_grad_of
+from ._passes import Engine
+from ._passes import GradientEdge as GradientEdge
+
+GradientEdge.__module__ = "torch.autograd.graph"
+
+
+class Node(abc.ABC):
+    """The abstract class of graph nodes: ``isinstance(t.grad_fn, Node)``."""
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The node's name, such as ``MulBackward0``."""
+
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """Where the gradients go."""
+
+    @abc.abstractmethod
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for whatever one wants to remember."""
+
+    @property
+    @abc.abstractmethod
+    def _input_metadata(self) -> list[Any]: ...
+
+    @abc.abstractmethod
+    def _register_hook_dict(self, tensor: Any) -> None: ...
+
+    @abc.abstractmethod
+    def _sequence_nr(self) -> int: ...
+
+    @abc.abstractmethod
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node ran."""
+
+    @abc.abstractmethod
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs."""
+
+    @classmethod
+    def __subclasshook__(cls, subclass: type) -> Any:
+        if cls is Node:
+            return issubclass(subclass, _EngineNode)
+        return NotImplemented
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where the gradient of `tensor` flows.
+
+    Args:
+        tensor: one that requires grad.
+
+    Returns:
+        The edge, which `backward` and `grad` take in place of the tensor.
+
+    Raises:
+        RuntimeError: for a tensor that does not require grad.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*edge_of(tensor))
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Tell autograd that tensors were written to behind its back.
+
+    Args:
+        tensor: a tensor, or several.
+    """
+    if not isinstance(tensor, Iterable):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
+    tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor)
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise RuntimeError("increment_version expects each element of the iterable to be a tensor")
+    for t in tensors:
+        if not t.is_inference():
+            t._vc.version += 1
+
+
+# --- hooks on saved tensors -----------------------------------------------------------------------
+
+
+def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
+    if MODES.hooks_disabled is not None:
+        raise RuntimeError(MODES.hooks_disabled)
+    if not callable(pack_hook) or not callable(unpack_hook):
+        raise TypeError("_push_saved_tensors_default_hooks(): incompatible function arguments: both hooks must be callable")
+    MODES.pack_hooks = (*MODES.pack_hooks, (pack_hook, unpack_hook))
+    MODES.bits |= PACKING
+
+
+def _pop_saved_tensors_default_hooks() -> None:
+    MODES.pack_hooks = MODES.pack_hooks[:-1]
+    if not MODES.pack_hooks:
+        MODES.bits &= ~PACKING
+
+
+class saved_tensors_hooks:  # noqa: N801 - torch's name
+    """Within it, tensors saved for backward go through `pack_hook`, and back through `unpack_hook`.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.tensor(2.0, requires_grad=True)
+        >>> with saved_tensors_hooks(lambda t: t * 10, lambda t: t / 10):
+        ...     y = x.exp()
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        _push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *args: object) -> None:
+        _pop_saved_tensors_default_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - torch's name
+    """Within it, tensors saved for backward wait in host memory.
+
+    Differs from torch: host memory is not pinned, whatever `pin_memory` says; XLA pins what it
+    transfers.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack_to_cpu(tensor: Tensor) -> Any:
+            if tensor._m.device.type == "cpu":
+                return tensor, None
+            host = jax.device_put(read(tensor), jax.devices("cpu")[0])
+            return host, tensor._m
+
+        def unpack_from_cpu(packed: Any) -> Tensor:
+            value, m = packed
+            return value if m is None else make(jax.device_put(value, to_jax(m.device)), m)
+
+        super().__init__(pack_to_cpu, unpack_from_cpu)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
+    """Within it, using saved tensor hooks raises `error_message`.
+
+    Args:
+        error_message: what the RuntimeError says.
+    """
+    before = MODES.hooks_disabled
+    if MODES.pack_hooks:
+        raise RuntimeError(error_message)
+    MODES.hooks_disabled = error_message
+    try:
+        yield
+    finally:
+        MODES.hooks_disabled = before
+
+
+class _AllowMutationOnSavedContext:
+    def __init__(self) -> None:
+        self.open = True
+        self.saved: list[Any] = []
+
+    def clear(self) -> None:
+        """Forget what was saved; graphs recorded in the context can no longer run backward."""
+        self.open = False
+
+
+_allowing = threading.local()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext, None, None]:
+    """Within it, tensors saved for backward may be written to: the graph keeps their old values.
+
+    Nothing is copied: arrays are immutable, so the old value simply stays where it is. The backward
+    must run before the context ends.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> with allow_mutation_on_saved_tensors():
+        ...     a = torch.ones(2, requires_grad=True)
+        ...     b = a.clone()
+        ...     out = (b**2).sum()
+        ...     _ = b.sin_()
+        ...     out.backward()
+        >>> a.grad
+        tensor([2., 2.])
+    """
+    if getattr(_allowing, "on", False):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    ctx = _AllowMutationOnSavedContext()
+
+    def pack(t: Tensor) -> Any:
+        return read(t), t._m
+
+    def unpack(packed: Any) -> Tensor:
+        if not ctx.open:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
+                "in which the graph was originally recorded."
+            )
+        array, m = packed
+        return make(array, m if m.dense else m.like(shape=m.shape))
+
+    _allowing.on = True
+    try:
+        with saved_tensors_hooks(pack, unpack):
+            yield ctx
+    finally:
+        ctx.clear()
+        _allowing.on = False
+
+
+# --- hooks on several tensors ---------------------------------------------------------------------
+
+
+class _MultiHandle(RemovableHandle):
+    handles: tuple[RemovableHandle, ...]
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Remove every hook."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> Any:
+        return self.handles
+
+    def __setstate__(self, state: Any) -> None:
+        self.handles = state
+
+
+def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> Any:
+    if isinstance(t, GradientEdge):
+        return t.node
+    edge = edge_of(t) if requires_grad_of(t) else None
+    if edge is None:
+        raise AssertionError("Expected gradient function to be set")
+    return edge[0]
+
+
+def _current_graph_task_id() -> int:
+    task = MODES.graph_task
+    return -1 if task is None else task.id
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Whether the running pass will come to a node."""
+    if not isinstance(node, _EngineNode):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    task = MODES.graph_task
+    if task is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    if task.needed is None:
+        return node in task.nodes
+    if isinstance(node, AccumulateGrad) and not task.accumulates:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return node in task.needed
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[Sequence[Tensor | None]], None] | Callable[[Tensor], None],
+    *,
+    mode: Literal["all", "any"] = "all",
+) -> RemovableHandle:
+    """Call a hook when the gradients of several tensors are there.
+
+    Args:
+        tensors: the tensors, which require grad.
+        fn: with mode "all", called once per pass with all gradients, None for those that the pass
+            does not compute; with "any", called with the first gradient computed.
+        mode: "all" or "any".
+
+    Returns:
+        A handle that removes the hook.
+    """
+    modes = ("all", "any")
+    if mode not in modes:
+        raise ValueError(f"Expects mode to be one of {modes} but got {mode}")
+    lock = threading.Lock()
+    if mode == "any":
+        ran: dict[int, bool] = defaultdict(bool)
+
+        def first(grad: Tensor) -> None:
+            task = _current_graph_task_id()
+            assert task != -1, "expected this hook to be called inside a backward call"
+            with lock:
+                before, ran[task] = ran[task], True
+            if not before:
+                fn(grad)  # type: ignore[arg-type]
+                _forget_later(ran, task)
+
+        return _MultiHandle(tuple(t.register_hook(first) for t in tensors if t.requires_grad))
+
+    nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
+    waiting: dict[int, list[Any]] = {}
+
+    def hook_of(i: int) -> Callable[[Tensor], None]:
+        def hook(grad: Tensor) -> None:
+            task = _current_graph_task_id()
+            assert task != -1, "expected this hook to be called inside a backward call"
+            with lock:
+                entry = waiting.get(task)
+                if entry is None:
+                    expected = sum(map(_will_engine_execute_node, nodes))
+                    entry = waiting[task] = [expected, [None] * len(nodes)]
+                    _forget_later(waiting, task)
+                entry[0] -= 1
+                entry[1][i] = grad
+                done = entry[0] == 0
+            if done:
+                waiting.pop(task, None)
+                fn(entry[1])
+
+        return hook
+
+    return _MultiHandle(tuple(t.register_hook(hook_of(i)) for i, t in enumerate(tensors)))
+
+
+def _forget_later(table: dict[int, Any], task: int) -> None:
+    """Drop a pass's entry at its end."""
+    MODES.graph_task.callbacks.append(lambda: table.pop(task, None))
+
+
+def _engine_run_backward(t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    return Engine().run_backward(t_outputs, *args, **kwargs)
+
+
+# --- settings of devices with streams -------------------------------------------------------------
+
+_stream_settings = {"warn": True, "override": False}
+
+
+def _flag(name: str, enabled: bool) -> None:
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"enabled must be a bool, but got {type(enabled).__name__}")
+    _stream_settings[name] = enabled
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Kept for torch code: XLA orders its own streams, so there is no mismatch to warn of."""
+    _flag("warn", enabled)
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Kept for torch code: XLA orders its own streams."""
+    _flag("override", enabled)
+
+
+def region_activation_memory_budget(budget: float) -> contextlib.AbstractContextManager[None]:
+    """A budget for what a compiled region keeps for backward; as in torch, an error outside of one.
+
+    Args:
+        budget: between 0 and 1.
+    """
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if isinstance(budget, bool) or not isinstance(budget, int | float):
+        raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
+
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "region_activation_memory_budget",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]

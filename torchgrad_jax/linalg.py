@@ -1,0 +1,15 @@
+"""torch.linalg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._core.errors import LinAlgError as LinAlgError
+from ._engine.bind import NAMESPACES
+
+globals().update(NAMESPACES.get("linalg", {}))
+__all__ = sorted([*NAMESPACES.get("linalg", {}), "LinAlgError"])
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"torchgrad_jax does not implement torch.linalg.{name}")

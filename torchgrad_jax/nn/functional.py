@@ -1,0 +1,14 @@
+"""torch.nn.functional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._engine.bind import NAMESPACES
+
+globals().update(NAMESPACES.get("nn.functional", {}))
+__all__ = sorted(NAMESPACES.get("nn.functional", {}))
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"torchgrad_jax does not implement torch.nn.functional.{name}")

@@ -1,0 +1,14 @@
+"""torch.special."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._engine.bind import NAMESPACES
+
+globals().update(NAMESPACES.get("special", {}))
+__all__ = sorted(NAMESPACES.get("special", {}))
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"torchgrad_jax does not implement torch.special.{name}")

@@ -1,0 +1,3 @@
+"""torch.utils: helpers around tensors and autograd."""
+
+from . import hooks as hooks

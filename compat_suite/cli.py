@@ -1,16 +1,27 @@
-"""The command line."""
+"""The command line of the differential suite."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections import Counter
 
+from .jobs import CHECKS
 
-def main(argv: list[str] | None = None) -> int:
-    """Parse and run a subcommand."""
-    parser = argparse.ArgumentParser(prog="python -m compat_suite", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+
+def parser() -> argparse.ArgumentParser:
+    """All subcommands."""
+    top = argparse.ArgumentParser(prog="python -m compat_suite", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+
+    run = commands.add_parser("run", help="judge the cases against torch")
+    run.add_argument("--family", action="append", help="only this family (repeatable)")
+    run.add_argument("--op", action="append", help="only this operator (repeatable)")
+    run.add_argument("--checks", nargs="+", choices=CHECKS)
+    run.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
+    run.add_argument("--json", help="write every verdict to this file")
+    run.add_argument("--html", help="write a page to this file")
 
     fuzz = commands.add_parser("fuzz", help="compare random programs with live torch")
     fuzz.add_argument("count", type=int, nargs="?", default=200)
@@ -18,20 +29,45 @@ def main(argv: list[str] | None = None) -> int:
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
 
-    opinfo = commands.add_parser("opinfo", help="torch's own operator samples, on both libraries")
+    opinfo = commands.add_parser("opinfo", help="torch's own operator samples, on both libraries (live torch)")
     opinfo.add_argument("--samples", type=int, default=4, help="per operator and dtype")
     opinfo.add_argument("--op", action="append", help="only this operator (repeatable); the state file is left alone")
     opinfo.add_argument("--checks", nargs="*", help="only these checks")
     opinfo.add_argument("--seed", type=int, default=0)
-    opinfo.add_argument("--state", default="build/opinfo.json")
+    opinfo.add_argument("--state", default="build/opinfo.json", help="where what was judged is kept")
     opinfo.add_argument("--redo", action="store_true", help="judge again what the state file has")
 
-    args = parser.parse_args(argv)
-    if args.command == "fuzz":
-        return run_fuzz(args)
-    from . import opinfo as runner
+    for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
+        page = commands.add_parser(name, help=f"write {text}")
+        page.add_argument("--check", action="store_true", help="only say whether the page is current")
+    commands.add_parser("record", help="remake recorded/ (live torch)")
+    return top
 
-    return runner.main(args)
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse and run a subcommand."""
+    args = parser().parse_args(argv)
+    _share_compiled_kernels()
+    match args.command:
+        case "run":
+            from . import report as command
+        case "opinfo":
+            from . import opinfo as command
+        case "record":
+            from . import record as command
+        case "coverage":
+            from . import coverage as command
+        case "saved":
+            from . import saved as command
+        case _:
+            return run_fuzz(args)
+    return command.main(args)
+
+
+def _share_compiled_kernels() -> None:
+    """The smallest kernels are worth keeping too, where a cache is configured."""
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 def run_fuzz(args: argparse.Namespace) -> int:

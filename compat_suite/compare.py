@@ -8,18 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from .case import VIEWS, Attr, D, T, numbers, seed_of
+from .case import VIEWS, Attr, D, T, numbers, seed_of, tensors
 from .execute import Result, Seen
 from .jobs import Job
 from .tolerances import Tolerance, default, difference
 
-UNIMPLEMENTED = re.compile("is not implemented|has not been implemented|does not support automatic differentiation")
+UNIMPLEMENTED = re.compile("is not implemented|has not been implemented")
+NO_COMPLEX = "does not support automatic differentiation for outputs with complex dtype"
 LENIENT = ("second", "jvp")
 """Checks in which zeros and None are equal: which of them a formula gives depends on the formula."""
 
 
-def differences(job: Job, got: Result, want: Result) -> list[str]:
-    """Everything that differs, in the order in which a reader wants to know it."""
+def differences(job: Job, got: Result, want: Result, attributes: bool = True, tol: Tolerance | None = None) -> list[str]:
+    """Everything that differs, in the order in which a reader wants to know it.
+
+    Without `attributes` the oracle knows numbers only, and says nothing about the rest; `tol` is
+    the oracle's own precision where that is less than the case's.
+    """
+    if not attributes:
+        return list(_numbers(job, got, want, tol))
     if job.check == "error" or want.error or got.error:
         found = _errors(job, got, want)
         return [found] if found else []
@@ -35,6 +42,20 @@ def _all(job: Job, got: Result, want: Result) -> Iterator[str]:
         yield from (what + text for text in _part(job, g, w))
     title = {"grad": "gradient", "second": "second gradient", "jvp": "tangent"}.get(job.check, "")
     yield from _gradients(job, got.gradients, want.gradients, title)
+
+
+def _numbers(job: Job, got: Result, want: Result, tol: Tolerance | None) -> Iterator[str]:
+    if got.error:
+        yield f"exception: got {_say(got.error)}, want none"
+        return
+    pairs = zip((got.gradients, got.parts)[job.check == "value"], (want.gradients, want.parts)[job.check == "value"])
+    for i, (g, w) in enumerate(pairs):
+        if g.value is None or w.value is None:
+            continue
+        if g.shape != w.value.shape:
+            yield f"{i}: shape: got {g.shape}, want {w.value.shape}"
+        elif found := difference(g.value, w.value.astype(g.value.dtype), tol or tolerance(job, g)):
+            yield f"{i}: value: {found}"
 
 
 def _gradients(job: Job, got: tuple[Seen, ...], want: tuple[Seen, ...], title: str) -> Iterator[str]:
@@ -72,11 +93,21 @@ def _part(job: Job, got: Seen, want: Seen) -> Iterator[str]:
 
 def tolerance(job: Job, want: Seen) -> Tolerance:
     """The case's tolerance, or the default of the dtype."""
-    usual = default(want.dtype or (str(want.value.dtype) if want.value is not None else ""))
-    return usual.scaled(job.case.tolerance)
+    name = want.dtype or (str(want.value.dtype) if want.value is not None else "")
+    if default(name).rtol == 0:
+        return default(name)
+    return max((default(n) for n in (name, *_inner_dtypes(job))), key=lambda x: x.rtol).scaled(job.case.tolerance)
+
+
+def _inner_dtypes(job: Job) -> list[str]:
+    """Dtypes that a call names: a double that went through single precision is no better than that."""
+    found = [x.name for x in job.sample.args if isinstance(x, D)] + [x.name for _, x in job.sample.kwargs if isinstance(x, D)]
+    return found + [x.dtype for x in tensors((job.sample.args, [v for _, v in job.sample.kwargs])) if x.dtype]
 
 
 def _errors(job: Job, got: Result, want: Result) -> str | None:
+    if want.error is not None and NO_COMPLEX in want.error[1]:
+        return None
     if job.check in LENIENT and want.error is not None and UNIMPLEMENTED.search(want.error[1]):
         return None  # the oracle has no such derivative; having one is no difference
     if want.error is None:

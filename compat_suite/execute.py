@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .case import VIEWS, Attr, Case, D, T, dtype_of, numbers, seed_of, uniform
-from .jobs import Job, _tracked
+from .jobs import Job, tracked
 from .libs import Lib, dtype_name
 
 
@@ -82,7 +82,7 @@ class Builder:
             x = x.expand(*spec.shape).detach()
         elif spec.layout != "contiguous":
             x = eval(f"x{VIEWS[spec.layout]}", {"x": x}).detach()
-        if self.track and _tracked(spec, self.job.dtype):
+        if self.track and tracked(spec, self.job.dtype):
             x.requires_grad_()
             self.leaves.append(x)
         return x
@@ -94,7 +94,7 @@ class DualBuilder(Builder):
     def tensor(self, spec: T) -> Any:
         """A dual tensor."""
         x = super().tensor(spec)
-        if not _tracked(spec, self.job.dtype):
+        if not tracked(spec, self.job.dtype):
             return x
         tangent = direction(self.lib, x, f"{self.job.call}#tangent{self.count}")
         return self.lib.module.autograd.forward_ad.make_dual(x, tangent)
@@ -147,6 +147,20 @@ def _value(lib: Lib, job: Job) -> Result:
     args, kwargs = builder.call()
     out = invoke(lib, job.case, _writable(job.case, args), kwargs)
     return Result(kind(out), _parts(lib, job, out))
+
+
+def _out(lib: Lib, job: Job) -> Result:
+    """The call with `out=`: results of the right shape and dtype, which come back."""
+    args, kwargs = Builder(lib, job, track=False).call()
+    plain = invoke(lib, job.case, args, kwargs)
+    targets = [lib.module.zeros_like(v) for v in flat(plain) if isinstance(v, lib.tensor_type)]
+    out = targets[0] if kind(plain) == "one" and targets else tuple(targets)
+    args, kwargs = Builder(lib, job, track=False).call()
+    if "dtype" in kwargs:
+        kwargs.pop("dtype")  # some operators take one or the other
+    got = invoke(lib, job.case, args, {**kwargs, "out": out})
+    same = all(g is t for g, t in zip(flat(got), targets))
+    return Result(f"{kind(got)}, {'the given' if same else 'other'} tensors", _parts(lib, job, got))
 
 
 def _parts(lib: Lib, job: Job, out: Any) -> tuple[Seen, ...]:
@@ -219,7 +233,7 @@ def _error(lib: Lib, job: Job) -> Result:
 
 
 RUNNERS: dict[str, Callable[[Lib, Job], Result]] = {
-    "value": _value, "grad": _grad, "second": _second, "jvp": _jvp, "error": _error,
+    "value": _value, "out": _out, "grad": _grad, "second": _second, "jvp": _jvp, "error": _error,
 }  # fmt: skip
 
 

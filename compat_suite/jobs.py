@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from .case import BASE, Case, ErrorSample, Sample, T, inplace_form, tensors
 
-CHECKS = ("value", "grad", "second", "jvp", "error")
+CHECKS = ("value", "out", "grad", "second", "jvp", "error")
 """In the order in which they run; `CHECK_TITLES` says what they mean."""
 CHECK_TITLES = {
-    "value": "forward", "grad": "gradient", "second": "second gradient", "jvp": "forward mode", "error": "errors",
+    "value": "forward", "out": "out=", "grad": "gradient", "second": "second gradient", "jvp": "forward mode", "error": "errors",
 }  # fmt: skip
 SECOND = 2
 """For how many samples of a case second gradients are compared, unless a sample says so itself."""
@@ -52,6 +52,8 @@ def _own_jobs(case: Case) -> Iterator[Job]:
         swept = n == 0 or sample.dtypes
         for dtype in case.dtypes if swept else ():
             yield Job("value", case, sample, dtype)
+        if n == 0 and case.op.startswith("torch.") and not case.op.startswith("torch.nn.") and case.values:
+            yield Job("out", case, sample, BASE)
         if not sample.grads or case.derivatives < 1 or not differentiable(sample, BASE):
             continue
         complex_too = [d for d in case.dtypes if swept and d.startswith("complex")]
@@ -70,10 +72,11 @@ def _own_jobs(case: Case) -> Iterator[Job]:
 
 def differentiable(sample: Sample | ErrorSample, dtype: str) -> bool:
     """Whether some tensor of a call can require a gradient."""
-    return any(_tracked(x, dtype) for x in tensors((sample.args, [v for _, v in sample.kwargs])))
+    return any(tracked(x, dtype) for x in tensors((sample.args, [v for _, v in sample.kwargs])))
 
 
-def _tracked(spec: T, dtype: str) -> bool:
+def tracked(spec: T, dtype: str) -> bool:
+    """Whether a tensor is differentiated when a call runs in this dtype."""
     return spec.grad and (spec.dtype or dtype).startswith(("float", "complex", "bfloat"))
 
 

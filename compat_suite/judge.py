@@ -20,6 +20,8 @@ class Oracle(Protocol):
     """For people, with a version."""
     kind: str
     """For the ledger: torch, jax or numeric."""
+    attributes: bool
+    """Whether it knows more than numbers."""
 
     def result(self, job: Job) -> Result | None:
         """What a job should show; None where this oracle has nothing to say."""
@@ -58,7 +60,7 @@ def judge(job: Job, oracle: Oracle, ledger: ledgers.Ledger | None = None) -> Ver
     want = oracle.result(job)
     if want is None:
         return Verdict(job, "silent")
-    found = tuple(differences(job, run(ours(), job), want))
+    found = tuple(differences(job, run(ours(), job), want, oracle.attributes, getattr(oracle, "tolerance", None)))
     expected = book.expected_failure(job.id, oracle.kind)
     if expected is not None:
         return Verdict(job, "xfailed" if found else "stale", found, oracle.name)

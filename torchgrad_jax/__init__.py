@@ -1,5 +1,12 @@
-"""PyTorch-style autograd running on XLA."""
+"""PyTorch-style autograd running on XLA.
 
+This file only assembles: names come from the op table, the registered functions and the submodules,
+and methods are put on Tensor here and nowhere else.
+"""
+
+import importlib as _importlib
+import importlib.util as _importlib_util
+import math as _math
 import os as _os
 
 import jax as _jax
@@ -7,37 +14,81 @@ import jax as _jax
 if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
     _jax.config.update("jax_enable_x64", True)
 
-from . import autograd as autograd
-from ._core import dtypes as _dtypes
+from . import _functions as _functions, autograd as autograd
+from ._core import dtypes as _dtypes, formats as _formats
 from ._core.devices import device as device
+from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
+from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
+from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
-from ._engine import attributes as _attributes
-from ._engine import bind as _bind
+from ._engine import attributes as _attributes, bind as _bind
+from ._engine.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._engine.tensor import Tensor as Tensor
-from . import _functions as _functions
-from ._functions import indexing as _indexing
-from ._functions import shape as _shape
+from ._functions import constructors as _constructors, indexing as _indexing, shape as _shape
+from ._functions.random import Generator as Generator, default_generator as default_generator
+from .autograd.grad_mode import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from .version import __version__ as __version__
 
-_attributes.install()
-for _name, _fn in {**_bind.METHODS, **_bind.OPERATORS}.items():
-    setattr(Tensor, _name, _fn)
-Tensor.__getitem__ = _indexing.getitem
-Tensor.__setitem__ = _indexing.setitem
-Tensor.T = property(_shape.transposed)
-Tensor.mT = property(_shape.matrix_transposed)
-Tensor.H = property(_shape.hermitian)
-Tensor.mH = property(_shape.matrix_hermitian)
-Tensor.real = property(_shape.real)
-Tensor.imag = property(_shape.imag)
+_SUBMODULES = (
+    "cuda", "fft", "func", "interop", "linalg", "nn", "optim", "random", "return_types", "special", "testing", "utils", "version",
+)  # fmt: skip
+
+
+def _install_methods() -> None:
+    """Everything that tensors can do: properties and protocols, methods, operators."""
+    _attributes.install()
+    for name, fn in {**_bind.METHODS, **_bind.OPERATORS}.items():
+        setattr(Tensor, name, fn)
+    Tensor.__getitem__ = _indexing.getitem  # type: ignore[attr-defined]
+    Tensor.__setitem__ = _indexing.setitem  # type: ignore[attr-defined]
+    Tensor.__new__ = staticmethod(_constructors.new_tensor_object)  # type: ignore[assignment]
+    Tensor.backward = _backward  # type: ignore[attr-defined]
+    for name, getter in {
+        "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
+        "real": _shape.real, "imag": _shape.imag,
+    }.items():  # fmt: skip
+        setattr(Tensor, name, property(getter))
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulate the gradients of the graph's leaves with respect to this tensor."""
     autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.backward = _backward
-globals().update(_bind.NAMESPACES.get("", {}))
-for _d in _dtypes.ALL:
-    globals()[_d.name] = _d
-for _name, _d in _dtypes.ALIASES.items():
-    globals()[_name] = _d
+def _names() -> dict[str, object]:
+    """Public names that are not imported above."""
+    names: dict[str, object] = {}
+    names.update(_bind.NAMESPACES[""])
+    names.update({d.name: d for d in _dtypes.ALL})
+    names.update(_dtypes.ALIASES)
+    names.update(_formats.MEMORY_FORMATS)
+    names.update({"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None})
+    names["strided"] = _attributes.strided_layout
+    # Layouts that no tensor here has; scripts compare with them.
+    names.update({n: layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")})
+    names.update(_constructors.tensor_types())
+    return names
+
+
+_backward.__name__ = _backward.__qualname__ = "backward"
+_install_methods()
+globals().update(_names())
+__all__ = sorted(n for n in globals() if not n.startswith("_"))
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES and _importlib_util.find_spec(f"{__name__}.{name}"):
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"torchgrad_jax does not implement torch.{name}")
+
+
+def __dir__() -> list[str]:
+    found = [n for n in _SUBMODULES if _importlib_util.find_spec(f"{__name__}.{n}")]
+    return sorted({*__all__, *found, "__version__", "__doc__", "__file__", "__name__", "__path__"})

@@ -8,6 +8,7 @@ ANY = (*FLOATS, *INTS, *BOOL, *COMPLEX)
 ROW = t(3, dtype="int64", special=(2, 0, 2))
 PAIR = t(2, dtype="int64", special=(1, 0))
 GRID = t(2, 2, dtype="int64", special=(0, 2, 1, 1))
+UNIQUE = t(2, 2, dtype="int64", special=(0, 2, 1, 0))
 WITHIN = t(2, 3, dtype="int64", special=(0, 1, 0, 1, 0, 1))
 MASK = t(2, 3, dtype="bool", special=(True, False, True, False, False, True))
 FAR = t(1, dtype="int64", special=(9,))
@@ -29,8 +30,8 @@ CASES: tuple[Case, ...] = (
          errors=(e(t(2, 3), (FAR,), t(3)), e(t(2, 3), (PAIR, PAIR), t(3)), e(t(2, 3), (PAIR,), t(3, dtype="float32")), e(t(2, 3), (PAIR, PAIR, PAIR), t(2))), inplace=True),
     case("torch.gather", s(t(2, 3), 1, GRID), s(t(2, 3), 0, WITHIN), s(t(), 0, t(dtype="int64", special=(0,)), second=False), s(t(2, 3), 1, t(2, 0, dtype="int64"), second=False), dtypes=ANY,
          errors=(e(t(2, 3), 1, t(1, 1, dtype="int64", special=(5,))), e(t(2, 3), 0, ROW), e(t(2, 3), 0, t(2, 3)), et(t(2, 3), 2, GRID), e(t(2, 2), 0, t(3, 3, dtype="int64", special=(0,) * 9)))),
-    case("torch.scatter", s(t(2, 3), 1, GRID, t(2, 2)), s(t(2, 3), 0, t(1, 3, dtype="int64", special=(0, 1, 0)), 1.5), s(t(2, 3), 0, t(1, 3, dtype="int64", special=(0, 1, 1)), t(1, 3), second=False), s(t(3), 0, ROW, t(3), reduce="add", second=False, grads=False),
-         dtypes=(*FLOATS, *INTS), errors=(e(t(2, 3), 1, t(1, 1, dtype="int64", special=(5,)), t(1, 1)), e(t(2, 3), 0, ROW, t(3)), e(t(2, 3), 1, GRID, t(2, 2, dtype="float32")), e(t(2, 3), 1, t(2, 2), t(2, 2))), inplace=True),
+    case("torch.scatter", s(t(2, 3), 1, UNIQUE, t(2, 2)), s(t(2, 3), 0, t(1, 3, dtype="int64", special=(0, 1, 0)), 1.5), s(t(2, 3), 0, t(1, 3, dtype="int64", special=(0, 1, 1)), t(1, 3), second=False), s(t(3), 0, ROW, t(3), reduce="add", second=False, grads=False),
+         dtypes=(*FLOATS, *INTS), errors=(e(t(2, 3), 1, t(1, 1, dtype="int64", special=(5,)), t(1, 1)), e(t(2, 3), 0, ROW, t(3)), e(t(2, 3), 1, UNIQUE, t(2, 2, dtype="float32")), e(t(2, 3), 1, t(2, 2), t(2, 2))), inplace=True),
     case("torch.scatter_add", s(t(2, 3), 1, GRID, t(2, 2)), s(t(3), 0, ROW, t(3)), dtypes=(*FLOATS, *INTS), errors=(e(t(2, 3), 1, t(1, 1, dtype="int64", special=(5,)), t(1, 1)), e(t(2, 3), 0, ROW, t(3)), e(t(2, 3), 1, GRID, t(1, 1))), inplace=True),
     case("torch.scatter_reduce", *(s(t(2, 3), 1, GRID, t(2, 2), reduce=r) for r in ("sum", "prod", "mean", "amax", "amin")), s(t(3), 0, ROW, t(3), reduce="amax", include_self=False), s(t(3), 0, ROW, t(3), reduce="mean", include_self=False),
          s(t(3, special=(1.0, 2.0, 3.0)), 0, ROW, t(3, special=(3.0, 1.0, 3.0)), reduce="amax"), s(t(3), 0, ROW, t(3, special=(0.0, 1.0, 2.0)), reduce="prod"), dtypes=FLOATS,

@@ -11,6 +11,7 @@ class LiveTorch:
     """Runs each job on torch."""
 
     kind = "torch"
+    attributes = True
 
     def __init__(self) -> None:
         self.lib = live_torch()

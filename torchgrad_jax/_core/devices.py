@@ -43,6 +43,8 @@ class device:  # noqa: N801 - torch's name
             if not tail.isdigit() or (len(tail) > 1 and tail[0] == "0"):
                 raise RuntimeError(f"Invalid device string: '{type}:{tail}'")
             index = int(tail)
+        if not type.replace("_", "").isalpha():
+            raise RuntimeError(f"Invalid device string: '{type}'")
         if type not in _PLATFORMS:
             raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
         return _intern(type, index)

@@ -37,16 +37,22 @@ OVERLAP = (
 
 
 def modified_in_place(
-    type_name: str, shape: Sequence[int], producer: str | None, output_nr: int, now: int, then: int
+    type_name: str, shape: Sequence[int], producer: str | None, output_nr: int, now: int, then: int,
+    watched: bool = False,
 ) -> str:
     """The backward-time complaint about a saved tensor that was overwritten."""
     origin = f", which is output {output_nr} of {operation_name(producer)}," if producer else ""
+    hint = (
+        "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+        "question was changed in there or anywhere later. Good luck!"
+        if watched
+        else "enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
     return (
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [{type_name} {list(shape)}]{origin} is at version {now}; "
-        f"expected version {then} instead. Hint: enable anomaly detection to find the operation "
-        "that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, "
-        "check_nan=False)."
+        f"expected version {then} instead. Hint: {hint}"
     )
 
 

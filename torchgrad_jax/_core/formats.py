@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import shapes
 
 Shape = tuple[int, ...]
@@ -18,8 +20,8 @@ class memory_format:  # noqa: N801 - torch's name
     def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self) -> str:
-        return self._name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MEMORY_FORMATS.__getitem__, (self._name,))
 
 
 contiguous_format = memory_format("contiguous_format")
@@ -37,21 +39,27 @@ def strides_in(kind: memory_format, shape: Shape) -> Shape:
         return shapes.contiguous_strides(shape)
     if len(shape) != _RANK[kind]:
         raise RuntimeError(f"required rank {_RANK[kind]} tensor to use {kind._name} format")
-    order = (0, *range(2, len(shape)), 1)
-    dense = shapes.contiguous_strides([shape[d] for d in order])
-    strides = [0] * len(shape)
-    for d, s in zip(order, dense):
-        strides[d] = s
+    strides, step = [0] * len(shape), 1
+    for d in _innermost_first(len(shape)):
+        strides[d] = step
+        step *= shape[d]
     return tuple(strides)
 
 
 def is_contiguous_in(kind: memory_format, shape: Shape, strides: Shape) -> bool:
     """Whether a tensor of this shape and these strides is dense in a memory format."""
-    if kind is contiguous_format:
+    if kind in (contiguous_format, preserve_format):
         return shapes.is_contiguous(shape, strides)
-    if kind is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     if len(shape) != _RANK[kind]:
         return False
-    order = (0, *range(2, len(shape)), 1)
-    return shapes.is_contiguous([shape[d] for d in order], [strides[d] for d in order])
+    expected = 1
+    for d in _innermost_first(len(shape)):
+        if shape[d] != 1:
+            if strides[d] != expected:
+                return False
+            expected *= shape[d]
+    return True
+
+
+def _innermost_first(ndim: int) -> tuple[int, ...]:
+    return (1, *range(ndim - 1, 1, -1), 0)

@@ -54,7 +54,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from . import rejection
+from . import kernels, rejection
 from .generator import Generator as Generator, default_generator as default_generator
 from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
 
@@ -67,6 +67,11 @@ def _floating(dtype: Any, what: str) -> np.dtype:
     if dtype.name not in ("float16", "bfloat16", "float32", "float64"):
         raise NotImplementedError(f"{what} is not implemented for {dtype.name}")
     return dtype
+
+
+def cpp_name(dtype: np.dtype) -> str:
+    """The dtype as torch's messages about bounds print it."""
+    return kernels.cpp_name(np.empty(0, dtype))
 
 
 def _chosen(generator: Generator | None) -> Generator:
@@ -128,7 +133,7 @@ def _check_range(low: float, high: float, dtype: np.dtype) -> None:
     largest = _MAX[dtype.name]
     for name, value in (("from", low), ("to", high)):
         if not abs(value) <= largest:
-            raise RuntimeError(f"{name} is out of bounds for {dtype.name}")
+            raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
@@ -296,18 +301,18 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
     if dtype.kind in "biu":
         least = 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
         if low < least:
-            raise RuntimeError(f"from is out of bounds for {dtype.name}")
+            raise RuntimeError(f"from is out of bounds for {cpp_name(dtype)}")
         if last > _largest(dtype):
-            raise RuntimeError(f"to - 1 is out of bounds for {dtype.name}")
+            raise RuntimeError(f"to - 1 is out of bounds for {cpp_name(dtype)}")
         return low, last + 1
     digits = _DIGITS[_floating(dtype, "random_").name]
     for name, value in (("from", low), ("to - 1", last)):
         if abs(value) > _MAX[dtype.name]:
-            raise RuntimeError(f"{name} is out of bounds for {dtype.name}")
+            raise RuntimeError(f"{name} is out of bounds for {cpp_name(dtype)}")
         if abs(value) > 2**digits:
             warnings.warn(
                 f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                f"{dtype.name} can support discrete uniform distribution only within this range.",
+                f"{cpp_name(dtype)} can support discrete uniform distribution only within this range.",
                 stacklevel=3,
             )
     # Keep clear of integers that the dtype would round out of the range.

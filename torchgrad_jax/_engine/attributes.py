@@ -10,12 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, shapes
+from .._core import devices, dtypes, formats, shapes
 from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES
 from . import printing, tensor_hooks
 from .record import concrete, no_grad
-from .strided import is_direct, read
+from .strided import elements, is_direct, read
 from .tensor import Alias, Storage, Tensor, Version, alias_of, extras
 from .views import grad_fn_of, requires_grad_of, storage_offset
 
@@ -54,8 +54,13 @@ def element_size(self: Tensor) -> int:
 
 
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements are laid out row by row without gaps."""
-    return self._m.contiguous
+    """Whether the elements are laid out row by row without gaps, or as another memory format says."""
+    if memory_format is None:
+        return self._m.contiguous
+    if not isinstance(memory_format, formats.memory_format):
+        kind = type(memory_format).__name__
+        raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")
+    return formats.is_contiguous_in(memory_format, self._m.shape, self._m.strides)
 
 
 def data_ptr(self: Tensor) -> int:
@@ -444,19 +449,19 @@ def reduce_ex(self: Tensor, protocol: int) -> Any:
     state = dict(self.__dict__)
     return (
         rebuild,
-        (type(self), concrete(self), self._m.dtype.name, self._m.strides if self._m.dense else None,
+        (None if type(self) is Tensor else type(self), concrete(self), self._m.dtype.name, self._m.strides if self._m.dense else None,
          str(self._m.device), requires_grad_of(self), state),
     )  # fmt: skip
 
 
-def rebuild(cls: type, array: np.ndarray, dtype: str, strides: Any, device: str, requires_grad: bool, state: Any) -> Any:
+def rebuild(cls: type | None, array: np.ndarray, dtype: str, strides: Any, device: str, requires_grad: bool, state: Any) -> Any:
     """Inverse of `reduce_ex`."""
     from .tensor import make_of
 
     dev = devices.resolve(device)
     m = meta(array.shape, dtypes.BY_NAME[dtype], dev, strides)
     m = meta(array.shape, m.dtype, dev) if m.contiguous else m
-    out = make_of(cls, jax.device_put(array, devices.to_jax(dev)), m)
+    out = make_of(cls or Tensor, jax.device_put(array, devices.to_jax(dev)), m)
     out._rg = requires_grad
     if state:
         out.__dict__.update(state)
@@ -492,7 +497,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Bytes of the storage."""
-        return self._storage.meta.numel * self._storage.meta.dtype.itemsize
+        return elements(self._storage.meta) * self._storage.meta.dtype.itemsize
 
     def size(self) -> int:
         """Bytes of the storage."""

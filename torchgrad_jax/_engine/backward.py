@@ -401,14 +401,14 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
     """Add a gradient to the leaf: in place unless the pass is recorded."""
     leaf = node.variable
     ex = node.extras
-    if ex is not None and ex.pre and slot is not None:
-        (g,) = _pre_hooks(node, [slot.tensor])
+    if ex is not None and ex.pre:
+        (g,) = _pre_hooks(node, [None if slot is None else slot.tensor])
         slot = None if g is None else Buffer(g, False)
     if slot is not None:
         with _accumulate_lock:
             store_grad(leaf, slot, create)
     x = leaf._x
-    if x is not None and x.post_acc and slot is not None:
+    if x is not None and x.post_acc:  # also when no gradient came
         for hook in list(x.post_acc.values()):
             hook(leaf)
     if ex is not None and ex.post:

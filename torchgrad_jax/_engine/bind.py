@@ -255,7 +255,7 @@ class Binding:
         call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
-            check_result=row.check_result, result=self.result, edges=_edges(promoted, row.wraps),
+            check_result=row.check_result, result=self.result, edges=_edges(promoted, _wrapped(row, recipe)),
             statics=static, geometry=geometry, grad_view=row.grad_view,
         )  # fmt: skip
         call.grad_facts = (row.grad_follows, row.grad_version)
@@ -321,14 +321,23 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(out)
 
 
-def _edges(promoted: frozenset[int], wraps: bool) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+    """Leaves where a number counts as a tensor for next_functions."""
+    if not row.wraps:
+        return frozenset()
+    scalars = {p.name for p in row.params if p.scalar}
+    return frozenset(at for name, at, _, _ in recipe if name in scalars)
+
+
+def _edges(promoted: frozenset[int], wrapped: frozenset[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
     numbers only where torch turns them into tensors."""
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
         return tuple(
             i for i, k in enumerate(keys)
-            if (i in promoted and k is not None and (wraps or isinstance(k, Meta)))
+            if (i in wrapped and k is not None)
+            or (i in promoted and isinstance(k, Meta))
             or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
         )  # fmt: skip
 
@@ -531,7 +540,8 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
         lines.append(f"    return {fallback}")
     else:
         lines += _unrolled(b, space, fallback)
-    exec("\n".join(lines), space)
+    # Named after this file, so that tracebacks can tell generated code from a user's.
+    exec(compile("\n".join(lines), f"{__file__}:{name}", "exec"), space)
     fn = space[name]
     space["_me"] = fn
     fn.__qualname__ = name

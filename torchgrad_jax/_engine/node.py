@@ -6,7 +6,7 @@ import functools
 import weakref
 from typing import Any
 
-from .._core.state import next_sequence_nr
+from .._core.state import MODES, next_sequence_nr
 from .hooks import Hooks, RemovableHandle
 
 Edge = "tuple[Node, int] | None"
@@ -186,4 +186,6 @@ def accumulator(tensor: Any) -> AccumulateGrad:
             return node
     node = AccumulateGrad(tensor)
     tensor._acc = weakref.ref(node)
+    if MODES.anomaly is not None:
+        MODES.anomaly.node_recorded(node)
     return node

@@ -57,7 +57,9 @@ def pack(value: Any, is_output: bool) -> Any:
 def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> RuntimeError:
     prefix = "torch." if m.device.type == "cpu" else f"torch.{m.device.type}."
     return RuntimeError(
-        errors.modified_in_place(prefix + m.dtype.type_name, m.shape, producer, nr, now, then)
+        errors.modified_in_place(
+            prefix + m.dtype.type_name, m.shape, producer, nr, now, then, watched=MODES.anomaly is not None
+        )
     )
 
 

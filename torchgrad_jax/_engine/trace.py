@@ -450,7 +450,8 @@ class GradPlan:
         follows, version = call.grad_facts
         if follows and key.dense:
             return key, FRESH, version
-        if ct is None or len(cts) != 1 or version:
+        kept_order = call.layout is Layout.PRESERVE and call.geometry is None
+        if ct is None or len(cts) != 1 or (version and not kept_order):
             return plain, FRESH, version
         if call.grad_view is not None:
             strides = call.grad_view(ct, key, **call.statics)
@@ -469,8 +470,8 @@ class GradPlan:
             strides = shapes.elementwise_strides(key.shape, operands)
             return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
         if call.layout is Layout.PRESERVE and ct.shape == key.shape:
-            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, 0
-        return plain, FRESH, 0
+            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, version
+        return plain, FRESH, version
 
     def _passes(self, p: int) -> bool:
         ref = self.grad_refs[p]

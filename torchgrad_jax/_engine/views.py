@@ -290,6 +290,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     outer.vers = (0, *node.vers)
     outer.seq = next_sequence_nr()
     outer.extras = None
+    if MODES.bits & OBSERVED and MODES.anomaly is not None:
+        MODES.anomaly.node_recorded(outer)
     old, nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
     _move_retained(base, old, nr)

@@ -115,10 +115,7 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
         raise wrong(fn, name, "tuple of ints", value, position)
     out = []
     for i, v in enumerate(value):
-        if v.__class__ is int:
-            out.append(v)
-            continue
-        n = bind.as_int(v)
+        n = v if v.__class__ is int else bind.as_int(v)
         if n is None and isinstance(v, bool | np.bool_) and i:  # torch looks closely at the first only
             n = int(v)
         if n is None:
@@ -131,6 +128,11 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
             raise TypeError(
                 f"{fn}(): argument '{name}'{where} must be tuple of ints, but found element of type "
                 f"{type_name(v)} at pos 0"
+            )
+        if not -_MAX_BYTES <= n < _MAX_BYTES:
+            raise TypeError(
+                f"{fn}(): argument '{name}' failed to unpack the object at pos {i + 1} with error \"Overflow when "
+                'unpacking long long"'
             )
         out.append(n)
     return tuple(out)

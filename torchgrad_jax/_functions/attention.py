@@ -134,7 +134,9 @@ def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor
 # --- many heads ---------------------------------------------------------------------------------
 
 
-def _check_ranks(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int) -> bool:
+def _check_ranks(
+    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
+) -> bool:
     """Whether the inputs have a batch dimension, after torch's checks on ranks."""
     n = query._m.ndim
     if n not in (2, 3):

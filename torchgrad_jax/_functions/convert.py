@@ -76,9 +76,6 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
         return cast(self, args[0])
     dev, dt, copy, kind = _target(args, kwargs)
-    # torch hands out a shallow copy where the device is named as None, and the tensor itself otherwise.
-    if args[:1] == (None,) and len(args) == 1 and not copy and kind is None:
-        return ops.alias(self)
     return move(self, dev, dt, copy, kind)
 
 

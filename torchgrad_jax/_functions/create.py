@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, shapes
+from .._core import devices, dtypes, shapes, warn
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES
@@ -409,7 +409,7 @@ def _from_numpy_copy(array: np.ndarray, dt: dtypes.dtype | None, dev: devices.de
     found = data_.numpy_dtype(array)
     strides = shapes.preserve_strides(array.shape, data_.numpy_strides(array))
     if array.dtype.kind == "c" and dt is not None and not dt.is_complex:
-        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=6)
+        warn.once("Casting complex values to real discards the imaginary part", 6)
     host = data_.convert(np.ascontiguousarray(array).reshape(array.shape), dt or found)
     return from_host(host, dev, requires_grad, strides)
 

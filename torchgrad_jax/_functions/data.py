@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._core.rounding import cast
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -77,13 +76,18 @@ def _plain_array(leaves: Sequence[Any], kinds: set[Any], dt: dtypes.dtype) -> np
         return None
     try:
         if dt in _ROUNDED_TWICE:
-            return cast(np.array(leaves, np.float64).astype(np.float32), dt.np)
+            return _rounded(np.array(leaves, np.float64), dt)
         if dt in (dtypes.float32, dtypes.complex64):
             with np.errstate(all="ignore"):
                 return np.array(leaves, np.float64 if dt is dtypes.float32 else np.complex128).astype(dt.np)
         return np.array(leaves, dt.np)
     except OverflowError:
         return None
+
+
+def _rounded(values: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return cast(values.astype(np.float32), dt.np)
 
 
 # --- element by element ---------------------------------------------------------------------------
@@ -95,23 +99,25 @@ def _walked(data: Any, dt: dtypes.dtype | None) -> tuple[np.ndarray, dtypes.dtyp
     shape = _shape(data)
     dt = dt or _inferred(data)
     if isinstance(data, list | tuple) and data and isinstance(data[0], np.ndarray) and all(isinstance(d, np.ndarray) for d in data):
-        warnings.warn(
+        warn.once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
             "a single numpy.ndarray with numpy.array() before converting to a tensor.",
-            stacklevel=4,
+            5,
         )
     stored: list[Any] = []
-    _store(data, shape, 0, functools.partial(_element, dt), stored)
-    out = np.array(stored, dt.np if dt not in _ROUNDED_TWICE else np.float64)
+    if 0 not in shape:
+        _store(data, shape, 0, functools.partial(_element, dt), stored)
     if dt in _ROUNDED_TWICE:
-        out = cast(out.astype(np.float32), dt.np)
-    return out.reshape(shape), dt
+        return _rounded(np.array(stored, np.float64), dt).reshape(shape), dt
+    return np.array(stored, dt.np).reshape(shape), dt
 
 
 def _is_sequence(value: Any) -> bool:
     if isinstance(value, Tensor | dict | set | frozenset):
         return False
-    return hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__") and not isinstance(value, np.generic)
+    return not isinstance(value, np.generic) and all(
+        any(name in c.__dict__ for c in type(value).__mro__) for name in ("__getitem__", "__len__")
+    )
 
 
 def _shape(data: Any) -> tuple[int, ...]:
@@ -127,8 +133,6 @@ def _shape(data: Any) -> tuple[int, ...]:
             first = data[0]
         except Exception:  # noqa: BLE001 - whatever it is, torch says this
             raise ValueError(f"could not determine the shape of object type '{type_name(data)}'") from None
-        if first is data:
-            break
         data = first
     return tuple(shape)
 
@@ -194,10 +198,10 @@ def _tensor_element(value: Tensor, dt: dtypes.dtype) -> Any:
     if value._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     if requires_grad_of(value):
-        warnings.warn(
+        warn.once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
             "Consider using tensor.detach() first.",
-            stacklevel=6,
+            6,
         )
     out = concrete(value).reshape(()).item()
     if isinstance(out, complex) and not dt.is_complex:
@@ -244,7 +248,7 @@ def _index_name(value: Any) -> str:
 
 def _from_float(dt: dtypes.dtype, value: float) -> int:
     info = np.iinfo(dt.np)
-    if not math.isfinite(value) or not info.min <= value <= info.max:
+    if not math.isfinite(value) or not float(info.min) <= value <= float(info.max):  # 2**63 fits, in doubles
         raise overflow(dt.name)
     return int(wrap(int(value), dt))
 

@@ -107,7 +107,9 @@ def _check_kind(t: Tensor) -> None:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type_name(d)}")
 
 
-def _dropout(input: Tensor, p: float, train: bool, inplace: bool, *, features: bool = False, alpha: bool = False) -> Tensor:
+def _dropout(
+    input: Tensor, p: float, train: bool, inplace: bool, *, features: bool = False, alpha: bool = False
+) -> Tensor:
     """Every member of the family: a random factor, and for the alpha ones an offset."""
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")

@@ -65,7 +65,9 @@ def _max_pool1d(
     return ops.squeeze_dim(y, -2), ops.squeeze_dim(at, -2)
 
 
-def _max_pool(k: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _max_pool(
+    k: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
     if k == 1:
         return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
     row = ops.max_pool2d_with_indices if k == 2 else ops.max_pool3d_with_indices

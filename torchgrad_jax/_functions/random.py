@@ -58,7 +58,6 @@ class Generator(HostGenerator):
         return self
 
 
-Generator.__module__ = "torch._C"
 default_generator: Any = rng.default_generator
 # Draws below this layer use the same object: it is turned into the public kind, not replaced.
 default_generator.__class__ = Generator

@@ -116,13 +116,12 @@ def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> t
 
 
 def _count(first: Any, last: Any, by: Any, dt: dtypes.dtype) -> int:
-    if dt is dtypes.int64:
-        if all(math.isfinite(v) for v in (first, last, by)):
-            first, last, by = int(first), int(last), int(by)
-            if by == 0:
-                raise (ValueError if dt is dtypes.int64 and by != 0 else RuntimeError)("step must be nonzero")
     if by == 0:
         raise RuntimeError("step must be nonzero")
+    if dt is dtypes.int64 and all(math.isfinite(v) for v in (first, last, by)):
+        first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise ValueError("step must be nonzero")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"unsupported range: {first:g} -> {last:g}")
     if (by > 0 and last < first) or (by < 0 and first < last):
@@ -332,7 +331,7 @@ triu_indices = _triangle("triu_indices", "Row and column numbers of the upper tr
 # --- windows --------------------------------------------------------------------------------------
 
 
-def _window(fn: str, length: Any, periodic: Any, opts: tuple[Any, ...], shape_: Callable[[np.ndarray, int], np.ndarray]) -> Tensor:
+def _window(fn: str, length: Any, periodic: Any, opts: tuple[Any, ...], shape_: Shaped) -> Tensor:
     n = integer(fn, "window_length", length, 1)
     flag(fn, "periodic", periodic, 2)
     dt, dev = options(fn, *opts)
@@ -347,9 +346,8 @@ def _window(fn: str, length: Any, periodic: Any, opts: tuple[Any, ...], shape_: 
         return from_host(np.ones(n, dt.np), dev, opts[-1])
     full = n + 1 if periodic else n
     _refuse("arange_cpu", dt)
-    work = np.float64 if dt is dtypes.float64 else np.float32
-    values = shape_(np.arange(full, dtype=work), full)[:n]
-    return from_host(data_.convert(np.ascontiguousarray(values), dt), dev, opts[-1])
+    values = shape_(_Rounded(dt, np.arange(full)), full).values[:n]
+    return from_host(np.ascontiguousarray(values), dev, opts[-1])
 
 
 def _type_options(dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> str:
@@ -360,16 +358,35 @@ def _type_options(dt: dtypes.dtype, dev: devices.device, requires_grad: bool) ->
     )
 
 
-def _cosine(x: np.ndarray) -> np.ndarray:
-    return np.cos(x.astype(np.float64)).astype(x.dtype)
+class _Rounded:
+    """Values of one dtype whose every operation rounds to it, as a chain of torch's functions does."""
+
+    def __init__(self, dt: dtypes.dtype, values: np.ndarray) -> None:
+        self.dt = dt
+        self.wide = np.float64 if dt is dtypes.float64 else np.float32
+        self.values = data_.convert(values, dt)
+
+    def _with(self, wide: np.ndarray) -> _Rounded:
+        return _Rounded(self.dt, wide)
+
+    def __mul__(self, number: float) -> _Rounded:
+        return self._with(self.values.astype(self.wide) * self.wide(number))
+
+    def __add__(self, number: float) -> _Rounded:
+        return self._with(self.values.astype(self.wide) + self.wide(number))
+
+    def __sub__(self, other: _Rounded) -> _Rounded:
+        return self._with(self.values.astype(self.wide) - other.values.astype(self.wide))
+
+    def cos(self) -> _Rounded:
+        return self._with(np.cos(self.values.astype(np.float64)))
 
 
-def _raised(alpha: float, beta: float) -> Callable[[np.ndarray, int], np.ndarray]:
-    def shaped(i: np.ndarray, n: int) -> np.ndarray:
-        wide = i.dtype.type
-        return _cosine(i * wide(2 * math.pi / (n - 1))) * wide(-beta) + wide(alpha)
+Shaped = Callable[[_Rounded, int], _Rounded]
 
-    return shaped
+
+def _raised(alpha: float, beta: float) -> Shaped:
+    return lambda i, n: (i * (2 * math.pi / (n - 1))).cos() * -beta + alpha
 
 
 @factory
@@ -393,10 +410,9 @@ def hamming_window(
     return _window("hamming_window", window_length, periodic, opts, _raised(a, b))
 
 
-def _blackman(i: np.ndarray, n: int) -> np.ndarray:
-    wide = i.dtype.type
-    x = i * wide(math.pi / (n - 1))
-    return _cosine(x * wide(4)) * wide(0.08) - _cosine(x * wide(2)) * wide(0.5) + wide(0.42)
+def _blackman(i: _Rounded, n: int) -> _Rounded:
+    x = i * (math.pi / (n - 1))
+    return (x * 4).cos() * 0.08 - (x * 2).cos() * 0.5 + 0.42
 
 
 @factory
@@ -409,10 +425,11 @@ def blackman_window(
     return _window("blackman_window", window_length, periodic, opts, _blackman)
 
 
-def _bartlett(i: np.ndarray, n: int) -> np.ndarray:
-    wide = i.dtype.type
-    rising = i * wide(2 / (n - 1))
-    return np.where(i > (n - 1) >> 1, wide(2) - rising, rising)
+def _bartlett(i: _Rounded, n: int) -> _Rounded:
+    rising = i * (2 / (n - 1))
+    falling = rising * -1 + 2
+    rising.values[(n - 1) // 2 + 1 :] = falling.values[(n - 1) // 2 + 1 :]
+    return rising
 
 
 @factory
@@ -444,8 +461,8 @@ def _kaiser_window(
     length: Any, periodic: Any, beta: float, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
-    def shaped(i: np.ndarray, n: int) -> np.ndarray:
-        x = i.astype(np.float64) * (2 / (n - 1)) - 1
-        return (np.i0(beta * np.sqrt(np.maximum(0, 1 - x * x))) / np.i0(beta)).astype(i.dtype)
+    def shaped(i: _Rounded, n: int) -> _Rounded:
+        x = i.values.astype(np.float64) * (2 / (n - 1)) - 1
+        return _Rounded(i.dt, np.i0(beta * np.sqrt(np.maximum(0, 1 - x * x))) / np.i0(beta))
 
     return _window("kaiser_window", length, periodic, (dtype, layout, device, pin_memory, requires_grad), shaped)

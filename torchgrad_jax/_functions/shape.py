@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, shapes
+from .._core.formats import is_contiguous_in, preserve_format
 from .._core.meta import Meta, View
 from .._engine.bind import as_int, as_ints, composite, ops
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view, requires_grad_of
+from .convert import clone_in
 
 
 def _sizes(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
@@ -597,14 +599,17 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
         return ops.clone(input)
     if kind == "contiguous":
         return ops.clone_contiguous(input)
-    raise NotImplementedError(f"clone: memory_format {memory_format} is not supported")
+    return clone_in(input, memory_format)
 
 
 @composite(function=False)
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself when it is row-major, else a copy that is."""
-    if memory_format is not None and _format(memory_format) not in ("contiguous",):
-        raise NotImplementedError(f"contiguous: memory_format {memory_format} is not supported")
+    if memory_format is not None and _format(memory_format) != "contiguous":
+        m = input._m
+        if memory_format is preserve_format:
+            raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        return input if is_contiguous_in(memory_format, m.shape, m.strides) else clone_in(input, memory_format)
     return input if input._m.contiguous else ops.clone_contiguous(input)
 
 

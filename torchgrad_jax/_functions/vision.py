@@ -115,7 +115,7 @@ def _given_size(size: Any, spatial: list[int]) -> list[int]:
             "Input and output must have the same number of spatial dimensions, but got input with spatial "
             f"dimensions of {spatial} and output size of {size}. " + _FORMAT.format("output size", "o")
         )
-    if not all(isinstance(n, int | np.integer) or (isinstance(n, Tensor) and n._m.dtype.category < FLOATING) for n in size):
+    if not all(isinstance(n, int | np.integer) or as_int(n) is not None for n in size):
         raise TypeError(
             "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but "
             f"got size with types {[type(n) for n in size]}"

@@ -66,7 +66,9 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
         hit = hit | (jnp.isnan(x) & jnp.isnan(full))
     mask = hit.astype(t.dtype)
     count = lax.reduce_sum(mask, axes=dims)
-    share = mask / (lax.expand_dims(count, dims) if dims else count)  # 0/0 where nothing is equal
+    count = lax.expand_dims(count, dims) if dims else count
+    none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), jnp.zeros_like(count))
+    share = jnp.where(hit, 1 / count, none)
     return lax.reduce_sum(share * t, axes=dims)
 
 
@@ -445,7 +447,9 @@ def quantile_along(
     if rounded is None:
         weight = rank - lax.stop_gradient(jnp.floor(rank))
         weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else weight
-        y = y + weight * (at(jnp.ceil(rank)) - y)
+        above = at(jnp.ceil(rank))
+        gap = above - y  # as torch's lerp, which counts from the nearer end
+        y = jnp.where(weight < 0.5, y + weight * gap, above - (1 - weight) * gap)
     y = jnp.moveaxis(y, -1, 0)
     if keepdim and dim is None:
         y = y.reshape((q.size, *(1,) * input.ndim))

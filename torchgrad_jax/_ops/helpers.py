@@ -64,7 +64,24 @@ def convert(x: Array, dtype: Any) -> Array:
         x = jnp.real(x)
     if dtype == jnp.bool_:
         return x != 0
+    if is_float(x) and is_integral(dtype):
+        return _truncate(x, jnp.dtype(dtype))
     return jax.lax.convert_element_type(x, dtype)
+
+
+def _truncate(x: Array, dtype: Any) -> Array:
+    """Floats to integers as x86 does it, which torch leaves it to.
+
+    Small signed types go by way of int32, all others by way of int64; what does not fit there (NaN too)
+    becomes the least number. XLA would saturate instead.
+    """
+    wide = jnp.dtype(jnp.int32 if dtype.kind == "i" and dtype.itemsize < 8 else jnp.int64)
+    limit = 2.0 ** (8 * wide.itemsize - 1)
+    if x.dtype.itemsize < 4:
+        x = x.astype(jnp.float32)
+    fits = (x >= -limit) & (x < limit)
+    least = jnp.array(jnp.iinfo(wide).min, wide)
+    return jax.lax.convert_element_type(jnp.where(fits, x.astype(wide), least), dtype)
 
 
 def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:

@@ -74,7 +74,7 @@ def _expandable(input: Array, shape: tuple[int, ...]) -> None:
             )
 
 
-@op
+@op(grad_follows=True)
 def mm(input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
     if input.ndim != 2:
@@ -168,7 +168,7 @@ def vdot(input: Array, other: Array) -> Array:
     return _dot(jnp.conj(input) if is_complex(input) else input, other, (0, 0))
 
 
-@op(inplace=True)
+@op(inplace=True, grad_follows=True)
 def addmm(
     input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:

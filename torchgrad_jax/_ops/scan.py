@@ -126,9 +126,7 @@ def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     return _extremum_scan(input, dim, largest=False)
 
 
-def _running_logsumexp(x: Array, axis: int) -> Array:
-    if not x.size:
-        return x
+def _logsumexp_scan(x: Array, axis: int) -> Array:
     if not is_complex(x):
         return lax.cumlogsumexp(x, axis)
 
@@ -142,6 +140,35 @@ def _running_logsumexp(x: Array, axis: int) -> Array:
     rows = jnp.moveaxis(x, axis, 0)
     rest = lax.scan(step, rows[0], rows[1:])[1]
     return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, axis)
+
+
+def _running_logsumexp(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+
+    @jax.custom_jvp
+    def f(x: Array) -> Array:
+        return _logsumexp_scan(x, axis)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        y = f(x)
+        # Each tangent is exp(y_before - y) of the one before plus exp(x - y) of its own. Infinite
+        # totals count as unchanged, so that only what is infinite itself gets NaN, as in torch.
+        n = y.shape[axis]
+        ends = lax.slice_in_dim(y, 0, 1, axis=axis), lax.slice_in_dim(y, 0, n - 1, axis=axis)
+        before = jnp.concatenate(ends, axis=axis)
+        stuck = jnp.isinf(y) & (before == y)
+        none = jnp.zeros_like(y)
+        carry = jnp.exp(jnp.where(stuck, none, before) - jnp.where(stuck, none, y))
+
+        def join(a: Any, b: Any) -> Any:
+            return a[0] * b[0], b[0] * a[1] + b[1]
+
+        return y, lax.associative_scan(join, (carry, jnp.exp(x - y) * t), axis=axis)[1]
+
+    return f(x)
 
 
 @op

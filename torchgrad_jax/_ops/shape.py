@@ -446,12 +446,13 @@ def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False)
+@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False,
+    grad_version=1)  # fmt: skip
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False)
+@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False, grad_version=1)
 def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 

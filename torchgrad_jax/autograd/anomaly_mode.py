@@ -59,7 +59,7 @@ def _user_stack() -> list[str]:
 
 
 def _check_gradients(node: Node, out: Any) -> None:
-    for i, g in enumerate(out):
+    for i, g in enumerate(out or ()):
         t = getattr(g, "tensor", g)
         if t is None:
             continue
@@ -86,17 +86,14 @@ def _report(node: Node) -> None:
     while parent is not None and parent not in seen:
         seen.add(parent)
         stack = _stack_of(parent)
+        head = f"\n\nPrevious calculation was induced by {parent.name()}. "
         if stack is None:
             _warn(
-                f"\n\nPrevious calculation that induced {name}. No forward pass information available. Enable detect "
-                "anomaly during forward pass for more information."
+                head + "No forward pass information available. Enable detect anomaly during forward pass for more "
+                "information."
             )
         else:
-            _warn(
-                f"\n\nPrevious calculation that induced {name}. Traceback of forward call that induced the previous "
-                f"calculation:\n{''.join(stack)}"
-            )
-        name = parent.name()
+            _warn(f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}")
         parent = _parent_of(parent)
 
 

@@ -1,0 +1,40 @@
+"""Remakes `recorded/` from live torch: `python -m compat_suite record`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import surface
+from .cases import CASES, FAMILIES
+from .jobs import all_jobs
+from .libs import live_torch
+from .oracles.torch_live import LiveTorch
+from .oracles.torch_recorded import HOME, encode
+
+
+def main(args: Any) -> int:
+    """Run every job on torch and write the results down."""
+    import torch
+
+    torch.set_num_threads(1)
+    HOME.mkdir(exist_ok=True)
+    oracle = LiveTorch()
+    rows: dict[str, dict[str, Any]] = {family: {} for family in FAMILIES}
+    for job in all_jobs(CASES):
+        rows[job.case.family][job.id] = encode(oracle.result(job))
+    for family, jobs in rows.items():
+        lines = ",\n".join(f"{json.dumps(k)}: {_compact(v)}" for k, v in sorted(jobs.items()))
+        (HOME / f"{family}.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    about = {"torch": live_torch().module.__version__.partition("+")[0]}
+    (HOME / "about.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
+    names = surface.names_of(live_torch())
+    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in names.items())
+    surface.FILE.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    size = sum(f.stat().st_size for f in HOME.glob("*.json"))
+    print(f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _compact(row: dict[str, Any]) -> str:
+    return json.dumps(row, separators=(",", ":"))

@@ -1,0 +1,155 @@
+"""Runs the suite outside of pytest and reports per operator and check."""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .cases import CASES
+from .core_ops import CORE_OPS
+from .jobs import CHECK_TITLES, CHECKS, Job, all_jobs
+from .judge import Oracle, Verdict, judge
+from .libs import torch_installed
+
+GOALS = {"value": 100.0, "grad": 100.0, "second": 98.0, "jvp": 98.0}
+"""The share of operators, in percent, that has to agree entirely."""
+
+
+def main(args: Any) -> int:
+    """`python -m compat_suite run`."""
+    oracle = choose(args.oracle)
+    jobs = [job for job in all_jobs(CASES) if _wanted(job, args)]
+    if not jobs:
+        sys.exit("no case of that family, operator or check")
+    print(f"oracle: {oracle.name}; {len(jobs)} jobs")
+    began = time.time()
+    verdicts = [v for v in progress(jobs, oracle)]
+    for verdict in verdicts:
+        if verdict.bad:
+            print(verdict.report() + "\n")
+    table = tabulate(verdicts)
+    print(as_text(table))
+    print(f"{time.time() - began:.0f} s")
+    if args.json:
+        write_json(Path(args.json), verdicts, oracle)
+    if args.html:
+        Path(args.html).write_text(as_html(table, verdicts, oracle), encoding="utf-8")
+    return 1 if any(v.bad for v in verdicts) else 0
+
+
+def choose(name: str) -> Oracle:
+    """The oracle of a name: auto, live or recorded."""
+    if name == "live" or (name == "auto" and torch_installed()):
+        import torch
+
+        from .oracles.torch_live import LiveTorch
+
+        torch.set_num_threads(1)
+        return LiveTorch()
+    from .oracles.torch_recorded import RecordedTorch
+
+    return RecordedTorch()
+
+
+def _wanted(job: Job, args: Any) -> bool:
+    if args.family and job.case.family not in args.family:
+        return False
+    if args.op and not {job.case.op, job.case.core, job.case.op.removeprefix("torch.")} & set(args.op):
+        return False
+    return not args.checks or job.check in args.checks
+
+
+def progress(jobs: list[Job], oracle: Oracle) -> Iterable[Verdict]:
+    """Judge each job, with a bar on a terminal."""
+    shown = sys.stderr.isatty()
+    bad = 0
+    for n, job in enumerate(jobs):
+        verdict = judge(job, oracle)
+        bad += verdict.bad
+        yield verdict
+        if shown and (n % 10 == 9 or n == len(jobs) - 1):
+            done = (n + 1) / len(jobs)
+            tail = f" {n + 1}/{len(jobs)}, {bad} differ  {job.case.core}"
+            width = max(10, min(40, shutil.get_terminal_size().columns - len(tail) - 3))
+            print("\r\033[K[" + "#" * int(done * width) + "." * (width - int(done * width)) + "]" + tail, end="", file=sys.stderr)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+Table = dict[str, dict[str, Counter[str]]]
+
+
+def tabulate(verdicts: Iterable[Verdict]) -> Table:
+    """Counts of each status, by core operator and check."""
+    table: Table = {}
+    for v in verdicts:
+        row = table.setdefault(v.job.case.core, {})
+        row.setdefault(v.job.check, Counter())[v.status] += 1
+    return {core: table[core] for core in CORE_OPS if core in table}
+
+
+def agreed(cell: Counter[str]) -> bool:
+    """Whether every job of a cell agrees; a known difference is still one."""
+    return not (cell["failed"] or cell["xfailed"] or cell["stale"] or cell["skipped"])
+
+
+def as_text(table: Table) -> str:
+    """Operators that do not agree everywhere, then the totals per check."""
+    lines = []
+    for core, row in table.items():
+        worse = [f"{CHECK_TITLES[c]} {n['passed']}/{n.total()}" for c, n in row.items() if not agreed(n)]
+        if worse:
+            lines.append(f"{core:45} {', '.join(worse)}")
+    lines += ["", f"{'check':18} {'jobs':>14} {'operators that agree':>24} {'goal':>8}"]
+    for check in CHECKS:
+        cells = [row[check] for row in table.values() if check in row]
+        if not cells:
+            continue
+        jobs, passed = sum(c.total() for c in cells), sum(c["passed"] for c in cells)
+        whole = sum(map(agreed, cells))
+        share = f"{whole}/{len(cells)} = {100 * whole / len(cells):.1f}%"
+        goal = f"{GOALS[check]:.0f}%" if check in GOALS else ""
+        lines.append(f"{CHECK_TITLES[check]:18} {f'{passed}/{jobs}':>14} {share:>24} {goal:>8}")
+    return "\n".join(lines)
+
+
+def write_json(path: Path, verdicts: list[Verdict], oracle: Oracle) -> None:
+    """Every verdict, for other programs."""
+    rows = [{"id": v.job.id, "op": v.job.case.core, "check": v.job.check, "status": v.status, "texts": list(v.texts)} for v in verdicts]
+    path.write_text(json.dumps({"oracle": oracle.name, "jobs": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+STYLE = """body{font:15px/1.4 system-ui;margin:2em auto;max-width:70em;padding:0 1em;color:#222;background:#fff}
+table{border-collapse:collapse}td,th{padding:.15em .7em;border-bottom:1px solid #8884;text-align:left}
+td.good{color:#176f2c}td.bad{color:#b00020;font-weight:600}td.known{color:#8a5a00}pre{overflow-x:auto;background:#8881;padding:.7em}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td.good{color:#7fd694}td.bad{color:#ff8a8a}td.known{color:#e0b060}}"""
+
+
+def as_html(table: Table, verdicts: list[Verdict], oracle: Oracle) -> str:
+    """One page: the table of operators, then what differs."""
+    head = "".join(f"<th>{CHECK_TITLES[c]}</th>" for c in CHECKS)
+    rows = []
+    for core, row in table.items():
+        cells = "".join(_cell(row.get(c)) for c in CHECKS)
+        rows.append(f"<tr><td><code>{html.escape(core)}</code></td>{cells}</tr>")
+    bad = "".join(f"<pre>{html.escape(v.report())}</pre>" for v in verdicts if v.bad)
+    totals = html.escape(as_text(table)[as_text(table).rindex("check ") :])
+    return (
+        f"<!doctype html><meta charset=utf-8><title>compat_suite</title><style>{STYLE}</style><h1>compat_suite</h1>"
+        f"<p>Judged by {html.escape(oracle.name)}.</p><pre>{totals}</pre>{'<h2>Differences</h2>' + bad if bad else ''}"
+        f"<h2>Operators</h2><table><tr><th></th>{head}</tr>{''.join(rows)}</table>\n"
+    )
+
+
+def _cell(cell: Counter[str] | None) -> str:
+    if cell is None:
+        return "<td></td>"
+    kind = "bad" if cell["failed"] or cell["stale"] else "good" if agreed(cell) else "known"
+    return f"<td class={kind}>{cell['passed']}/{cell.total()}</td>"

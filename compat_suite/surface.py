@@ -1,0 +1,40 @@
+"""Which names torch has for the core operators: functions, methods, in-place forms, Python operators."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .core_ops import CORE_OPS
+from .libs import Lib
+
+FILE = Path(__file__).parent / "recorded" / "surface.json"
+OPERATORS = tuple(
+    f"Tensor.__{name}__"
+    for name in (
+        "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod "
+        "pow rpow ipow matmul rmatmul neg pos abs invert and rand iand or ror ior xor rxor ixor lshift rshift eq ne lt "
+        "le gt ge getitem setitem len iter contains bool int float complex index array reversed deepcopy format"
+    ).split()
+)
+
+
+def candidates(core: str) -> list[str]:
+    """The names under which an operator may stand."""
+    name = core.rpartition(".")[2]
+    if core.startswith("__"):
+        return [f"Tensor.{core}"]
+    found = [core, f"Tensor.{name}", f"Tensor.{name}_", f"{name}_", f"nn.functional.{name}_"]
+    return list(dict.fromkeys(found))
+
+
+def names_of(lib: Lib) -> dict[str, list[str]]:
+    """Per core operator, the names that a library has."""
+    out = {core: [n for n in candidates(core) if lib.has(n)] for core in CORE_OPS}
+    out["Python operators"] = [n for n in OPERATORS if lib.has(n)]
+    return out
+
+
+def recorded() -> dict[str, list[str]]:
+    """What torch had when it was recorded."""
+    return json.loads(FILE.read_text(encoding="utf-8"))

@@ -1,0 +1,10 @@
+"""Gradients of gradients, with respect to inputs and cotangents."""
+
+from compat_suite.jobs import Job
+from compat_suite.judge import Oracle
+from compat_suite.suite import expect_agreement, per_case
+
+
+@per_case("second")
+def test_as_torch(jobs: list[Job], torch_oracle: Oracle) -> None:
+    expect_agreement(jobs, torch_oracle)

@@ -126,6 +126,9 @@ class Case:
     process: Callable[[Any], Any] | None = None
     """Applied to results before values and derivatives are compared, for results that are not
     unique; takes the library's own tensors."""
+    prepare: Callable[[Any], Any] | None = None
+    """Applied to the first argument, inside of the graph: what makes a matrix symmetric stays so
+    when its elements move."""
     jax: str | None = None
     """Path of a JAX function that computes the same."""
     strides: bool = True

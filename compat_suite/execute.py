@@ -116,6 +116,8 @@ def direction(lib: Lib, like: Any, text: str) -> Any:
 
 def invoke(lib: Lib, case: Case, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call an operator by its path; a path of `Tensor` is a method or an attribute."""
+    if case.prepare is not None:
+        args = [case.prepare(args[0]), *args[1:]]
     head, _, name = case.op.rpartition(".")
     if head == "Tensor":
         found = getattr(args[0], name)

@@ -29,7 +29,8 @@ class Job:
     @functools.cached_property
     def call(self) -> str:
         """The call, as text; numbers are seeded by it."""
-        return f"{self.case.op}({self.sample})"
+        name = f"{self.case.prepare.__name__} " if self.case.prepare else ""
+        return f"{self.case.op}({name}{self.sample})"
 
     @functools.cached_property
     def id(self) -> str:

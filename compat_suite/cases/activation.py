@@ -28,7 +28,7 @@ CASES: tuple[Case, ...] = (
     activation("mish", jax="jax.nn.mish"),
     activation("hardtanh", s(t(4, special=(-0.5, 0.5, 0.0, 1.0)), -0.5, 0.5)),
     activation("hardswish"),
-    activation("hardsigmoid"),
+    activation("hardsigmoid", tolerance=1e3, cause="torch's backward multiplies by 1/6 rounded to float32"),
     activation("softplus", s(t(3), 2.0), s(t(3, special=(1.0, 0.5, 3.0)), 2.0, 1.0), jax="jax.nn.softplus"),
     activation("logsigmoid", jax="jax.nn.log_sigmoid"),
     case(f"{F}.prelu", s(t(2, 3), t(1)), s(t(2, 3), t(3)), s(t(3, special=(0.0, -1.0, 1.0)), t(1)), s(t(2, 3, 2), t(3), second=False), s(t(), t(1), second=False), dtypes=FLOATS, errors=(e(t(2, 3), t(2)), e(t(2, 3), t(1, dtype="float32")))),

@@ -39,7 +39,7 @@ class dtype:  # noqa: N801 - torch's name
         self.itemsize = self.np.itemsize
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
-        self.is_signed = not (category == BOOL or name.startswith("uint"))
+        self.is_signed = not (category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu")
         self.type_name = type_name
 
     def __repr__(self) -> str:
@@ -53,6 +53,14 @@ class dtype:  # noqa: N801 - torch's name
 
     def __deepcopy__(self, memo: Any) -> dtype:
         return self
+
+    @property
+    def abbr(self) -> str:
+        """A short name: ``f32``, ``i64``, ``bf16``."""
+        if self.category == BOOL:
+            return "b8"
+        short = self.name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
+        return short.replace("_", "")
 
     def to_real(self) -> dtype:
         """The real dtype of a complex one; others are their own."""
@@ -113,7 +121,11 @@ def get_default_dtype() -> dtype:
 
 def to_complex(d: dtype) -> dtype:
     """The complex dtype that a floating dtype widens to."""
-    return d if d.is_complex else _COMPLEX.get(d, complex64)
+    if d.is_complex:
+        return d
+    if d not in _COMPLEX:
+        raise RuntimeError(f"Unknown Complex ScalarType for {_scalar_type(d)}")
+    return _COMPLEX[d]
 
 
 def from_np(np_dtype: Any) -> dtype:
@@ -164,35 +176,29 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both, by torch's table."""
     if a is b:
         return a
-    if a.category > b.category:
-        a, b = b, a
+    low, high = (b, a) if a.category > b.category else (a, b)
     if a in FLOAT8 or b in FLOAT8:
-        if a.category < FLOATING:
-            return b
-        raise RuntimeError(
-            "Promotion for Float8 Types is not supported, attempted to promote "
-            f"{_scalar_type(a)} and {_scalar_type(b)}"
-        )
-    if b.category == COMPLEX:
-        return complex128 if complex128 in (a, b) or a is float64 else complex64
-    if b.category == FLOATING:
-        if a.category < FLOATING:
-            return b
+        raise _unpromotable("Float8 Types is", a, b)
+    if (a in _SHELL or b in _SHELL) and high.category != FLOATING:
+        raise _unpromotable("uint16, uint32, uint64 types is", a, b)
+    if high.category == COMPLEX:
+        return complex128 if complex128 in (a, b) or low is float64 else complex64
+    if low.category < high.category:
+        return high
+    if high.category == FLOATING:
         if {a, b} == {float16, bfloat16}:
             return float32
-        rank = [_FLOAT_RANK.index(float16 if d is bfloat16 else d) for d in (a, b)]
-        return (a, b)[rank[1] > rank[0]]
-    if a.category == BOOL:
-        return b
-    if a in _SHELL or b in _SHELL:
-        raise RuntimeError(
-            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{_scalar_type(a)} and {_scalar_type(b)}"
-        )
+        return max(a, b, key=lambda d: _FLOAT_RANK.index(float16 if d is bfloat16 else d))
     if uint8 in (a, b):
         other = b if a is uint8 else a
         return int16 if other is int8 else other
     return max(a, b, key=_SIGNED_RANK.index)
+
+
+def _unpromotable(what: str, a: dtype, b: dtype) -> RuntimeError:
+    return RuntimeError(
+        f"Promotion for {what} not supported, attempted to promote {_scalar_type(a)} and {_scalar_type(b)}"
+    )
 
 
 def _scalar_type(d: dtype) -> str:
@@ -213,6 +219,8 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
         return higher
     if higher.is_floating_point:
         return to_complex(higher) if lower.is_complex else higher
+    if lower.is_complex and higher in _SHELL:
+        return lower
     if higher.category == BOOL or lower.category >= FLOATING:
         return promote_types(higher, lower)
     return higher
@@ -236,24 +244,52 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return not (from_.category != BOOL and to.category == BOOL)
 
 
-class finfo:  # noqa: N801 - torch's name
-    """Numerical limits of a floating or complex dtype."""
+_DIGITS = {"float16": 3, "bfloat16": 2, "float32": 6, "float64": 15}
+"""Decimal digits that a dtype always keeps; the float8 types keep none."""
+_REPORTED_EPS = {"float8_e5m2fnuz": 0.125}
+"""Where torch reports another eps than the dtype has."""
 
-    def __init__(self, type: dtype | None = None) -> None:
-        type = type or SETTINGS.default_dtype
-        if not isinstance(type, dtype):
-            raise TypeError(f"finfo(): argument 'type' (position 1) must be torch.dtype, not {type.__class__.__name__}")
+
+def _info_dtype(what: str, given: Any) -> dtype:
+    if isinstance(given, dtype):
+        return given
+    if given in (float, int, bool, complex):
+        return to_dtype(given)
+    raise TypeError(f"{what}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}")
+
+
+class _Info:
+    """Limits of one dtype; equal to those of the same dtype."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class finfo(_Info):  # noqa: N801 - torch's name
+    """Numerical limits of a floating or complex dtype.
+
+    Example:
+        >>> finfo(float32).max
+        3.4028234663852886e+38
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        (given,) = args or tuple(kwargs.values()) or (SETTINGS.default_dtype,)
+        type = _info_dtype("finfo", given)
         if type.category < FLOATING:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type!r}'"[:-1] .replace("'torch.", "'torch.") + "'")
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
         real = type.to_real()
         info = jnp.finfo(real.np)
         self.bits = int(info.bits)
-        self.eps = float(info.eps)
+        self.eps = _REPORTED_EPS.get(real.name, float(info.eps))
         self.max = float(info.max)
         self.min = float(info.min)
-        self.tiny = float(info.tiny)
-        self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.tiny = self.smallest_normal = float(info.tiny)
+        self.resolution = 10.0 ** -_DIGITS.get(real.name, 0)
         self.dtype = real.name
 
     def __repr__(self) -> str:
@@ -264,16 +300,22 @@ class finfo:  # noqa: N801 - torch's name
         )
 
 
-class iinfo:  # noqa: N801 - torch's name
-    """Numerical limits of an integer dtype."""
+class iinfo(_Info):  # noqa: N801 - torch's name
+    """Numerical limits of an integer dtype.
 
-    def __init__(self, type: dtype) -> None:
-        if not isinstance(type, dtype):
-            raise TypeError(f"iinfo(): argument 'type' (position 1) must be torch.dtype, not {type.__class__.__name__}")
+    Example:
+        >>> iinfo(int8).max
+        127
+    """
+
+    def __init__(self, type: Any) -> None:
+        type = _info_dtype("iinfo", type)
+        if type.category == BOOL:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
         if type.category != INTEGRAL:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         info = np.iinfo(type.np)
         self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -14,6 +14,7 @@ from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._core import dtypes
@@ -22,7 +23,7 @@ from .._core.state import FUNCTION_MODE, MODES, next_sequence_nr
 from .._ops import TABLE
 from .._ops import registry as reg
 from . import record
-from .record import NUMBERS, PLAIN, apply, apply_inplace, edge_of
+from .record import NUMBERS, PLAIN, apply, apply_inplace, edge_of, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
 from .trace import Call
@@ -302,7 +303,9 @@ def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
     def value(v: Any) -> Any:
         if isinstance(v, tuple):
             return tuple(value(x) for x in v)
-        return np.asarray(v) if hasattr(v, "aval") else v
+        if not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
+            return v  # data stays where it is; a check that reads it asks for it
+        return np.asarray(v)
 
     return {k: value(v) for k, v in bound.items()}
 
@@ -464,6 +467,18 @@ _RUN = """
         _t._rg = False
     return _t
 """
+_WRITE = """
+    if {me}._al is not None or (_mode and ({anyr})): return {fallback}
+    _write = _call.inplace or _inplace_call(_call)
+    _plan = _write.plans.get({keys})
+    if _plan is None:
+        _plan = _write.plan({keys})
+    _s = {me}._st
+    _s.array = _plan.fwd({xs})
+    _s.stamp += 1
+    {me}._vc.version += 1
+    return {me}
+"""
 _EDGE = """
         if _r{i}:
             _e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else _edge_of({p})
@@ -536,10 +551,10 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
             f"        if _known is not None: return _fast_view(_known, {first}, _mode)",
             f"    return {fallback}",
         ]
-    elif inplace or row.view or not _fast(b):
+    elif row.view or not _fast(b):
         lines.append(f"    return {fallback}")
     else:
-        lines += _unrolled(b, space, fallback)
+        lines += _unrolled(b, space, fallback, inplace)
     # Named after this file, so that tracebacks can tell generated code from a user's.
     exec(compile("\n".join(lines), f"{__file__}:{name}", "exec"), space)
     fn = space[name]
@@ -551,7 +566,8 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
     return fn
 
 
-def _unrolled(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
+def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
+    """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
     lines = ["    _mode = _MODES.bits", f"    if _mode > 1: return {fallback}"]
     hot, optional = [], []
     for p in b.dynamic:
@@ -583,6 +599,11 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
         mask = " + ".join(f"({1 << position[p.name]} if _r{i} else 0)" for i, p in enumerate(hot))
     edges = "".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(hot))
     edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    if inplace:
+        space["_inplace_call"] = inplace_call
+        xs = ", ".join(f"_x{i}" for i in range(len(hot)))
+        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=" or ".join(rs), fallback=fallback))
+        return lines
     lines.append(
         _RUN.format(
             keys=keys, xs=", ".join(f"_x{i}" for i in range(len(hot))), leaves=_tuple(leaves),

@@ -364,6 +364,28 @@ class DelayedError:
         return tuple(out) if len(out) != 1 else out[0]
 
 
+class _Undefined(Error):
+    """A node that passes no gradient on."""
+
+    __slots__ = ()
+
+    def name(self) -> str:
+        return "UndefinedGradBackward"
+
+    def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Nothing, for every edge."""
+        return [None] * len(self.edges)
+
+
+class UndefinedGrad:
+    """The identity, through which gradients come out undefined."""
+
+    def __call__(self, t: Tensor) -> Tensor:
+        out = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
+        out._fn, out._onr, out._rg = _Undefined("", (t,)), 0, True
+        return out
+
+
 # --- running the forward of a Function ------------------------------------------------------------
 
 
@@ -609,4 +631,4 @@ def _set_tangent(t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequ
     dual.set_tangent(t, g)
 
 
-__all__ = ["CopySlices", "DelayedError", "Error", "PyNode", "apply_function", "fitted", "rebase", "validated"]
+__all__ = ["CopySlices", "DelayedError", "Error", "PyNode", "UndefinedGrad", "apply_function", "fitted", "rebase", "validated"]

@@ -190,15 +190,11 @@ def finish(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]
         MODES.anomaly.op_ran(call, leaves, outs)
 
 
-_INPLACE: dict[Call, Call] = {}
-
-
 def inplace_call(call: Call) -> Call:
     """The call whose result has the first leaf's shape and dtype, or an error."""
-    found = _INPLACE.get(call)
-    if found is None:
-        found = _INPLACE[call] = InplaceCall(call)
-    return found
+    if call.inplace is None:
+        call.inplace = InplaceCall(call)
+    return call.inplace
 
 
 class InplaceCall(Call):
@@ -301,5 +297,5 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 
         push_inplace(call, plan, before, me)
     if mode & OBSERVED and MODES.anomaly is not None:
-        MODES.anomaly.op_ran(call, leaves, (me,))
+        MODES.anomaly.op_ran(call, (make(xs[0], me._m), *leaves[1:]), (me,))
     return me

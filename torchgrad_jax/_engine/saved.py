@@ -208,13 +208,17 @@ def saved_names(node: Any) -> list[str]:
     return [*names, *[f"_raw{n}" for n in names]]
 
 
-def saved_map(gp: Any) -> dict[str, int]:
-    """Names of saved values and their positions in `node.saved`."""
+def saved_map(gp: Any) -> dict[str, Any]:
+    """Names of saved values and their positions in `node.saved`: a tuple of them for a list."""
     call = gp.plan.call
-    out: dict[str, int] = {}
+    out: dict[str, Any] = {}
     for pos, leaf in enumerate(gp.saved_in):
         label = call.argnames[leaf] if leaf < len(call.argnames) else f"arg{leaf}"
-        out[_name_of(label)] = pos
+        stem, _, number = label.rpartition("_")
+        if stem and number.isdigit():  # one entry of a list: torch shows the list under one name
+            out[_name_of(stem)] = (*out.get(_name_of(stem), ()), pos)
+        else:
+            out[_name_of(label)] = pos
     n_in = len(gp.saved_in)
     for pos, k in enumerate(gp.saved_out):
         fields = getattr(call.result, "_fields", None)
@@ -286,11 +290,13 @@ def saved_attribute(node: Any, name: str) -> Any:
     label = name.partition("saved_")[2]
     names = saved_map(gp) if gp is not None else {}
     if label in names:
+        at = names[label]
         if raw:
-            return SavedTensor(node, names[label])
+            return tuple(SavedTensor(node, i) for i in at) if isinstance(at, tuple) else SavedTensor(node, at)
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        return unpack_tensors(node)[names[label]]
+        values = unpack_tensors(node)
+        return tuple(values[i] for i in at) if isinstance(at, tuple) else values[at]
     if gp is not None and not raw and label in gp.plan.call.statics:
         return gp.plan.call.statics[label]
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")

@@ -39,7 +39,7 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "argnames", "check", "check_result", "edges", "geometry", "grad", "grad_facts", "grad_view", "layout",
+        "__weakref__", "argnames", "check", "check_result", "edges", "geometry", "grad", "grad_facts", "grad_view", "inplace", "layout",
         "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
     )  # fmt: skip
 
@@ -53,6 +53,7 @@ class Call:
     ) -> None:  # fmt: skip
         self.grad_view = grad_view
         self.grad_facts = (False, 0)
+        self.inplace: Any = None
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
         self.layout, self.check, self.check_result = layout, check, check_result
@@ -506,10 +507,6 @@ class MissingGradPlan(GradPlan):
     __slots__ = ()
 
     def _derive(self) -> None:
-        self.name = "NotImplemented"
-        from .node import node_class
-
-        self.node_class = node_class("NotImplemented")
         self.saved_in = self.saved_out = ()
 
     def _passes(self, p: int) -> bool:

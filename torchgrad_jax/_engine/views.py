@@ -156,7 +156,7 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
 
 def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
     src = leaves[0]
-    if mode & INFERENCE or (src._x is not None and src._x.inference):
+    if src._x is not None and src._x.inference:  # a view of a normal tensor stays one
         for t in outs:
             extras(t).inference = True
     if mode & DUAL:
@@ -449,7 +449,7 @@ def as_strided_view(
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
         record(plan.grad_plan(1), (src, relative), (out,), mode)
-    if mode & INFERENCE:
+    if src._x is not None and src._x.inference:
         extras(out).inference = True
     if mode & DUAL:
         from .dual import set_tangent, tangent_of

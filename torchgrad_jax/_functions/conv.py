@@ -7,6 +7,7 @@ from typing import Any
 
 from .._engine.bind import NAMESPACES, as_ints, composite, ops
 from .._engine.tensor import Tensor
+from .arguments import no_match
 
 _Ints = int | Sequence[int]
 
@@ -23,7 +24,23 @@ def _expanded(value: Any, k: int) -> tuple[int, ...] | None:
     return ints * k if ints is not None and len(ints) == 1 else ints
 
 
-def _batched(name: str, input: Tensor, k: int) -> tuple[Tensor, bool]:
+def _each(value: Any, k: int) -> Any:
+    return (value,) * k if value.__class__ is int else value
+
+
+def _check_tensors(name: str, k: int, input: Any, weight: Any) -> None:
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
+        head = "(Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
+        tails = (
+            ["tuple of ints padding = 0, tuple of ints output_padding = 0, int groups = 1, tuple of ints dilation = 1)"]
+            if "transpose" in name else
+            [f"{padding}, tuple of ints dilation = 1, int groups = 1)" for padding in ("tuple of ints padding = 0", 'str padding = "valid"')]
+        )  # fmt: skip
+        raise no_match(name, (input, weight), {}, *((head + tail)[1:-1] for tail in tails))
+
+
+def _batched(name: str, input: Tensor, weight: Tensor, k: int) -> tuple[Tensor, bool]:
+    _check_tensors(name, k, input, weight)
     ndim = input._m.ndim
     if ndim not in (k + 1, k + 2):
         raise RuntimeError(
@@ -47,7 +64,7 @@ def _conv(
     name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints | str,
     dilation: _Ints, groups: int,
 ) -> Tensor:  # fmt: skip
-    x, batched = _batched(name, input, k)
+    x, batched = _batched(name, input, weight, k)
     if isinstance(padding, str):
         if padding == "same":
             x, padding = _same(x, weight, stride, dilation, k)
@@ -55,7 +72,8 @@ def _conv(
             padding = 0
         else:
             raise RuntimeError(f"Invalid padding string: '{padding}'")
-    y = ops.convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
+    stride, padding, dilation = (_each(v, k) for v in (stride, padding, dilation))
+    y = ops.convolution(x, weight, bias, stride, padding, dilation, False, _each(0, k), groups)
     return y if batched else ops.squeeze_dim(y, 0)
 
 
@@ -65,7 +83,8 @@ def _conv_transpose(
 ) -> Tensor:  # fmt: skip
     if isinstance(padding, str):
         raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
-    x, batched = _batched(name, input, k)
+    x, batched = _batched(name, input, weight, k)
+    stride, padding, output_padding, dilation = (_each(v, k) for v in (stride, padding, output_padding, dilation))
     y = ops.convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
     return y if batched else ops.squeeze_dim(y, 0)
 

@@ -88,23 +88,34 @@ def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 # --- one value ------------------------------------------------------------------------------------
 
-_FILLED: dict[Any, Any] = {}
+_CONSTANTS: dict[Any, Any] = {}
 _CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
 
 
 def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
     """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
     key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
-    found = _FILLED.get(key)
+    found = _CONSTANTS.get(key)
     if found is None:
         check_shape(shape, dt.itemsize)
         host = np.zeros(shape, dt.np) if value.__class__ is int and not value else np.full(shape, value, dt.np)
-        found = put(host, dev)
-        if host.nbytes <= _CACHED_BYTES:
-            if len(_FILLED) >= _CACHED_ARRAYS:
-                del _FILLED[next(iter(_FILLED))]
-            _FILLED[key] = found
+        found = remember(key, host, dev)
     return found
+
+
+def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
+    """Put a host array on a device, and keep a small one to be used again under its key."""
+    found = put(host, dev)
+    if host.nbytes <= _CACHED_BYTES:
+        if len(_CONSTANTS) >= _CACHED_ARRAYS:
+            del _CONSTANTS[next(iter(_CONSTANTS))]
+        _CONSTANTS[key] = found
+    return found
+
+
+def known(key: Any) -> Any:
+    """The array kept under a key, or None."""
+    return _CONSTANTS.get(key)
 
 
 def into(fn: str, out: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, values: Any) -> Tensor:
@@ -175,11 +186,6 @@ def empty(
     return fresh(filled(0, shape, dt, dev), meta(shape, dt, dev, strides), requires_grad)
 
 
-def value_dtype(value: Any) -> dtypes.dtype:
-    """The dtype of a tensor made of one Python number."""
-    return dtypes.of_python(type(value))
-
-
 @factory
 def full(
     size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -193,9 +199,13 @@ def full(
         return into(
             "full", out, shape, dt, device, requires_grad, lambda d, v: filled(data_.number_as(value, d), shape, d, v)
         )
-    dt = dt or value_dtype(value)
-    check_shape(shape, dt.itemsize)
-    return fresh(filled(data_.number_as(value, dt), shape, dt, dev), meta(shape, dt, dev), requires_grad)
+    dt = dt or dtypes.of_python(value.__class__)
+    key = ("full", value.__class__, value, shape, dt, dev)
+    found = known(key) if value else None  # 0.0 and -0.0 are equal keys
+    if found is None:
+        check_shape(shape, dt.itemsize)
+        found = remember(key, np.full(shape, data_.number_as(value, dt), dt.np), dev)
+    return fresh(found, meta(shape, dt, dev), requires_grad)
 
 
 @factory
@@ -376,8 +386,14 @@ _COPY_CONSTRUCT = (
 )
 
 
+_PYTHON = frozenset({list, tuple, float, int, bool, complex})
+
+
 def from_data(data: Any, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
     """A copy of any data as a fresh leaf; `dev` None keeps a tensor where it is."""
+    if data.__class__ in _PYTHON:
+        host, _ = data_.array_of(data, dt)
+        return from_host(host, devices.default_device() if dev is None else dev, requires_grad)
     if isinstance(data, Tensor):
         warnings.warn(_COPY_CONSTRUCT, stacklevel=5)
         return _copied(data, dt, dev, requires_grad)

@@ -221,8 +221,10 @@ def _declare_top(name: str, **kind: bool) -> None:
     def inplace(input: Tensor, p: float, train: bool) -> Tensor:
         return _dropout(input, p, train, True, **kind)
 
-    _top(plain, name=name)
-    _top(inplace, name=name + "_")
+    for fn, label in ((plain, name), (inplace, name + "_")):
+        fn.__name__ = fn.__qualname__ = label
+        fn.__doc__ = f"`nn.functional.{name}`, with torch's order of arguments at the top level."
+        _top(fn)
 
 
 _declare_top("dropout")

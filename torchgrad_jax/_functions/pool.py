@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, scalar_type_name
@@ -14,6 +14,13 @@ from .._engine.views import requires_grad_of
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
 _Ints = int | Sequence[int]
+
+
+def _publish(fn: Callable[..., Any], name: str, doc: str = "", *, top: bool = False) -> None:
+    """Register one of several functions that a loop makes."""
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc or f"`{name.removesuffix('_with_indices')}` with the places of the maxima."
+    (_top if top else _functional)(fn)
 
 
 def _ints(value: Any) -> tuple[int, ...] | None:
@@ -104,12 +111,12 @@ def _declare_max(k: int) -> None:
         return _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
 
     name = f"max_pool{k}d"
-    max_pool.__doc__ = f"Maximum over {k}-D windows, optionally with the places of the maxima."
-    _functional(max_pool, name=name)
-    _functional(with_indices, name=name + "_with_indices")
-    _top(top, name=name)
+    doc = f"Maximum over {k}-D windows, optionally with the places of the maxima."
+    _publish(max_pool, name, doc)
+    _publish(with_indices, name + "_with_indices")
+    _publish(top, name, f"Maximum over {k}-D windows.", top=True)
     if k == 1:
-        _top(top_with_indices, name=name + "_with_indices")
+        _publish(top_with_indices, name + "_with_indices", top=True)
 
 
 for _k in (1, 2, 3):
@@ -217,9 +224,9 @@ def _declare_adaptive_max(k: int) -> None:
     def with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return _adaptive_max(k, input, output_size)
 
-    adaptive.__doc__ = f"Maximum over as many {k}-D windows as results are asked for."
-    _functional(adaptive, name=f"adaptive_max_pool{k}d")
-    _functional(with_indices, name=f"adaptive_max_pool{k}d_with_indices")
+    name = f"adaptive_max_pool{k}d"
+    _publish(adaptive, name, f"Maximum over as many {k}-D windows as results are asked for.")
+    _publish(with_indices, name + "_with_indices")
 
 
 for _k in (1, 2, 3):
@@ -257,8 +264,7 @@ def _declare_lp(k: int) -> None:
     ) -> Tensor:
         return _lp_pool(k, input, norm_type, kernel_size, stride, ceil_mode)
 
-    lp_pool.__doc__ = f"The root of the sum of powers over {k}-D windows."
-    _functional(lp_pool, name=f"lp_pool{k}d")
+    _publish(lp_pool, f"lp_pool{k}d", f"The root of the sum of powers over {k}-D windows.")
 
 
 for _k in (1, 2, 3):
@@ -324,8 +330,8 @@ def _declare_unpool(k: int) -> None:
     ) -> Tensor:  # fmt: skip
         return _unpool(k, input, indices, kernel_size, stride, padding, output_size)
 
-    max_unpool.__doc__ = "Zeros with the maxima written back to the places that they came from."
-    _functional(max_unpool, name=f"max_unpool{k}d")
+    doc = "Zeros with the maxima written back to the places that they came from."
+    _publish(max_unpool, f"max_unpool{k}d", doc)
 
 
 for _k in (1, 2, 3):
@@ -373,9 +379,9 @@ def _declare_fractional(k: int) -> None:
     ) -> Any:  # fmt: skip
         return _fractional(k, input, kernel_size, output_size, output_ratio, _random_samples)
 
-    fractional.__doc__ = "Maximum over windows placed at random, for an output of any size."
-    _functional(fractional, name=f"fractional_max_pool{k}d")
-    _functional(with_indices, name=f"fractional_max_pool{k}d_with_indices")
+    name = f"fractional_max_pool{k}d"
+    _publish(fractional, name, "Maximum over windows placed at random, for an output of any size.")
+    _publish(with_indices, name + "_with_indices")
 
 
 for _k in (2, 3):

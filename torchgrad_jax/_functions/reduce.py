@@ -77,7 +77,11 @@ def _moment(
     dims = shapes.wrap_dims(dim, len(shape))
     count = math.prod(shape[d] for d in dims)
     results = math.prod(n for d, n in enumerate(shape) if d not in dims)
-    if results and count <= (1 if correction is None else correction) and input._m.dtype.category >= dtypes.FLOATING:
+    if (
+        results
+        and count <= (1 if correction is None else correction)
+        and input._m.dtype.category >= dtypes.FLOATING
+    ):
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
             "factor (input numel divided by output numel).",

@@ -15,12 +15,14 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.kernels import cpp_name
+from .._core.meta import meta
 from .._core.rounding import fma32, fma64
+from .._engine.bind import as_int
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from . import data as data_
 from .arguments import factory, flag, integer, is_number, no_match, number, options, real, wrong
-from .create import from_host, into
+from .create import fresh, from_host, into, known, put, remember
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
 _COMMON = (
@@ -34,8 +36,6 @@ def _deliver(fn: str, values: Values, n: int, out: Any, dt: Any, dev: devices.de
     """A tensor of computed values, or the same written into ``out``."""
     if out is None:
         return from_host(values(dt), dev, requires_grad)
-    from .create import put
-
     return into(fn, out, (n,), dt, device, requires_grad, lambda d, v: put(values(d), v))
 
 
@@ -69,10 +69,13 @@ def arange(
         >>> arange(1, 4)
         tensor([1, 2, 3])
     """
-    given = {"start": start, "end": end, "step": step}
-    named = {k: v for k, v in given.items() if v is not None}
-    bounds = _range_arguments("arange", args, named)
-    first, last, by = (_bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds))
+    if len(args) == 1 and args[0].__class__ is int and start is None and end is None and step is None:
+        first, last, by = 0, args[0], 1
+    else:
+        given = {"start": start, "end": end, "step": step}
+        named = {k: v for k, v in given.items() if v is not None}
+        bounds = _range_arguments("arange", args, named)
+        first, last, by = (_bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds))
     dt, dev = options("arange", dtype, layout, device, pin_memory, requires_grad)
     if out is None and dt is None:
         floating = any(isinstance(v, float) for v in (first, last, by))
@@ -92,10 +95,20 @@ def arange(
     shape = out._m.shape if keep else (n,)
     values: Values = lambda d: _steps(first, by, n, d).reshape(shape)  # noqa: E731
     if out is None:
-        return from_host(_steps(first, by, n, target), dev, requires_grad)
-    from .create import put
+        return _whole_numbers(first, by, n, target, dev, requires_grad)
 
     return into("arange", out, shape, dt, device, requires_grad, lambda d, v: put(values(d), v))
+
+
+def _whole_numbers(first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> Tensor:
+    """The numbers of a range; one of integers is kept for the next time."""
+    if first.__class__ is not int or by.__class__ is not int:
+        return from_host(_steps(first, by, n, dt), dev, requires_grad)
+    key = ("arange", first, by, n, dt, dev)
+    array = known(key)
+    if array is None:
+        array = remember(key, _steps(first, by, n, dt), dev)
+    return fresh(array, meta((n,), dt, dev), requires_grad)
 
 
 def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -189,8 +202,6 @@ def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> 
 
 
 def _int_or_none(value: Any) -> int | None:
-    from .._engine.bind import as_int
-
     return as_int(value)
 
 
@@ -296,8 +307,6 @@ def eye(
     dt, dev = options("eye", dtype, layout, device, pin_memory, requires_grad)
     if out is None:
         return from_host(np.eye(rows, columns, dtype=(dt or dtypes.get_default_dtype()).np), dev, requires_grad)
-    from .create import put
-
     return into(
         "eye", out, (rows, columns), dt, device, requires_grad, lambda d, v: put(np.eye(rows, columns, dtype=d.np), v)
     )

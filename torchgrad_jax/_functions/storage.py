@@ -80,7 +80,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = 
     whole = m is st.meta and not offset
     self._al = None if whole else Alias(offset, None, 0, 0)
     if not whole:
-        resize(self, m.shape, m.strides)
         _check_window(self)
     return self
 

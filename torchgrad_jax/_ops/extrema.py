@@ -329,7 +329,7 @@ def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array,
     return _median_dim(input, dim, keepdim, ignore_nan=True)
 
 
-@op(returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -364,7 +364,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
 
 
-@op(returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -67,7 +67,7 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     return Slices.of(shape, dims, full)
 
 
-@op(function=False, method=False, out=False, check=_check_advanced)
+@op(grad_version=1, function=False, method=False, out=False, check=_check_advanced)
 def index(input: Array, indices: OptArrays) -> Array:
     """Advanced indexing by integer tensors; None takes the whole dimension."""
     places = _selection(input.shape, indices)
@@ -99,7 +99,7 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 # --- whole slices along one dimension ---
 
 
-@op(check=check_dim(IndexError, "index out of range in self"))
+@op(grad_version=1, check=check_dim(IndexError, "index out of range in self"))
 def index_select(input: Array, dim: int, index: Array) -> Array:
     """The slices along `dim` at the entries of a vector `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -266,7 +266,7 @@ def baddbmm(
     return _affine(input, _dot(batch1, batch2, (2, 1), 1), beta, alpha)
 
 
-@op(out=False)
+@op(grad_version=2, out=False)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:

@@ -103,7 +103,9 @@ def native_batch_norm(
     if input.ndim < 2:
         raise IndexError(errors.dim_out_of_range(1, input.ndim))
     _check_batch_norm(input, weight, bias, running_mean, running_var, training)
-    stat = _check_dtypes("batch_norm", input, running_mean, running_var, weight, bias)
+    stat = _check_dtypes("batch_norm", input, weight, bias, running_mean, running_var)
+    if stat == input.dtype and running_mean is not None and running_mean.dtype != input.dtype:
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
     if not training:
         wide = widen(input)

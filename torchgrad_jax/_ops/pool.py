@@ -285,8 +285,9 @@ def max_pool3d_with_indices(
 def _adaptive_sizes(name: str, x: Array, k: int, size: Shape, colon: str) -> Shape:
     if x.ndim not in (k + 1, k + 2):
         raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}")
-    if len(size) not in (1, k):
-        raise RuntimeError(f"{name}: output_size must be {k}")
+    if len(size) != k:
+        inner = "(): internal error: output_size.size()" if "max" in name else ": output_size"
+        raise RuntimeError(f"{name}{inner} must be {k}")
     for axis in range(1 if x.ndim == k + 2 else 0, x.ndim):
         if x.shape[axis] == 0:
             raise RuntimeError(

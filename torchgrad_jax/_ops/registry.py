@@ -216,7 +216,8 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
     unknown = [o for o in options if o not in known]
     if unknown:
         raise ValueError(f"op {label!r}: unknown options {unknown}")
-    options.setdefault("node", camel(label) + "Backward0")
+    missing = options.get("grad") is Grad.MISSING
+    options.setdefault("node", "NotImplemented" if missing else camel(label) + "Backward0")
     options.setdefault("doc", inspect.getdoc(fn) or "")
     TABLE.add(OpDef(name=label, impl=fn, params=_params(fn), **options))
     return fn

@@ -38,7 +38,7 @@ def _check_rank(x: Array, index: Array, what: str) -> None:
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
 
 
-@op(check=check_dim(RuntimeError))
+@op(grad_version=1, check=check_dim(RuntimeError))
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Elements of `input` whose coordinate along `dim` is given by `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -58,7 +58,7 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     return cells(input.shape, axis, index).take(input)
 
 
-@op(node="GatherBackward0")
+@op(grad_version=1, node="GatherBackward0")
 def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Array:
     """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
     if indices.dtype != jnp.int64:
@@ -199,7 +199,7 @@ def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
 # --- flat positions ---
 
 
-@op(check=_check_flat)
+@op(grad_version=1, check=_check_flat)
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:
@@ -260,7 +260,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     return jnp.where(mask, taken.reshape(x.shape), x)
 
 
-@op(function=False, method=False, out=False, node="MaskedSelectBackward0")
+@op(grad_version=1, function=False, method=False, out=False, node="MaskedSelectBackward0")
 def masked_select_at(input: Array, positions: Array, shape: Static) -> Array:
     """Elements of `input`, broadcast to `shape`, at the flat positions where a mask is true."""
     return Cells(positions).take(jnp.broadcast_to(input, shape))

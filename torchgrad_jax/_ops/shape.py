@@ -611,7 +611,7 @@ def repeat(input: Array, repeats: Size) -> Array:
     return jnp.tile(x, repeats)
 
 
-@op
+@op(grad_version=1)
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     ndim = input.ndim + 1
     a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)

@@ -99,7 +99,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     return _along(x, index, axis), index
 
 
-@op(returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
 def topk(
     input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:

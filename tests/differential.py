@@ -44,7 +44,10 @@ def describe(value: Any) -> Any:
     if hasattr(value, "requires_grad") and hasattr(value, "grad_fn"):
         return _describe_tensor(value)
     if hasattr(value, "next_functions") and callable(getattr(value, "name", None)):
-        return {"node": value.name(), "next": [[n and n.name(), nr] for n, nr in value.next_functions]}
+        return {
+            "node": value.name(),
+            "next": [[n and n.name(), nr] for n, nr in value.next_functions],
+        }
     return _anonymous(re.sub(r"\btorch(grad_jax)?\.", "", repr(value)))
 
 
@@ -67,7 +70,12 @@ def _describe_tensor(t: Any) -> dict[str, Any]:
     }
     if t.requires_grad:
         fn = t.grad_fn
-        seen |= {"strides": list(t.stride()), "leaf": t.is_leaf, "version": t._version, "view": t._is_view()}
+        seen |= {
+            "strides": list(t.stride()),
+            "leaf": t.is_leaf,
+            "version": t._version,
+            "view": t._is_view(),
+        }
         seen |= {"grad_fn": fn and fn.name()}
     if grad is not None:
         seen["grad"] = _describe_tensor(grad)
@@ -86,7 +94,7 @@ def outcome(program: Program, module: Any) -> Any:
         warnings.simplefilter("always")
         try:
             result = describe(program(module))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+        except Exception as error:
             result = describe(error)
     seen = [[w.category.__name__, _anonymous(str(w.message))] for w in caught]
     return {"result": result, "warnings": [w for w in seen if w[0] != "DeprecationWarning"]}
@@ -136,7 +144,9 @@ class Recording:
         """torch's answer: live, or as recorded."""
         torch = live_torch() if live else None
         if torch is None:
-            assert name in self.facts, f"no recorded answer for {name!r}; run with torch and TORCHGRAD_RECORD=1"
+            assert name in self.facts, (
+                f"no recorded answer for {name!r}; run with torch and TORCHGRAD_RECORD=1"
+            )
             return self.facts[name]
         want = json.loads(json.dumps(outcome(program, torch)))
         if _RECORD:

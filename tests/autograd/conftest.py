@@ -16,5 +16,8 @@ def same(request: pytest.FixtureRequest) -> Callable[[Callable[[Any], Any]], Non
     """Check that a program does the same under torch and under torchgrad_jax."""
     file = str(request.path)
     recording = _RECORDINGS.setdefault(file, Recording(file))
-    live = request.config.getoption("--oracle") != "recorded" and importlib.util.find_spec("torch") is not None
+    live = (
+        request.config.getoption("--oracle") != "recorded"
+        and importlib.util.find_spec("torch") is not None
+    )
     return lambda program: recording.check(program.__name__, program, live)

@@ -3,10 +3,13 @@
 import re
 import threading
 import warnings
+from typing import Any
 
 import pytest
 
 import torchgrad_jax
+
+tg: Any = torchgrad_jax
 
 PROGRAMS = []
 
@@ -31,7 +34,7 @@ def told(run):
         warnings.simplefilter("always")
         try:
             result = run()
-        except Exception as error:  # noqa: BLE001 - it is compared
+        except Exception as error:
             result = error
     return [result, [_shown(str(w.message)) for w in caught]]
 
@@ -221,7 +224,11 @@ def metadata(m):
         x = leaf(m, 1.0)
         y = x.exp()
         (g,) = m.autograd.grad(y, x, create_graph=True)
-    return list(y.grad_fn.metadata), sorted(g.grad_fn.metadata), g.grad_fn.metadata["parent_"] is y.grad_fn
+    return (
+        list(y.grad_fn.metadata),
+        sorted(g.grad_fn.metadata),
+        g.grad_fn.metadata["parent_"] is y.grad_fn,
+    )
 
 
 @program
@@ -229,7 +236,11 @@ def metadata_is_a_traceback(m):
     with m.autograd.set_detect_anomaly(True):
         y = leaf(m, 1.0).exp()
     stack = y.grad_fn.metadata["traceback_"]
-    return type(stack).__name__, "metadata_is_a_traceback" in stack[-1], stack[-1].splitlines()[-1].strip()
+    return (
+        type(stack).__name__,
+        "metadata_is_a_traceback" in stack[-1],
+        stack[-1].splitlines()[-1].strip(),
+    )
 
 
 @program
@@ -287,52 +298,54 @@ def write_to_a_view(m):
 
 
 def watching():
-    return torchgrad_jax.autograd.set_detect_anomaly(True, check_forward=True)
+    return tg.autograd.set_detect_anomaly(True, check_forward=True)
 
 
 def test_forward_check_names_op_place_and_line():
-    x = torchgrad_jax.tensor([[1.0, 0.0], [2.0, 0.0]])
+    x = tg.tensor([[1.0, 0.0], [2.0, 0.0]])
     with watching(), pytest.raises(RuntimeError) as caught:
         x.log()
     text = str(caught.value)
-    assert text.startswith("'log' made NaN or infinity out of finite inputs: output 0 of shape [2, 2] has 2 such")
+    assert text.startswith(
+        "'log' made NaN or infinity out of finite inputs: output 0 of shape [2, 2] has 2 such"
+    )
     assert "(0, 1), (1, 1): [-inf, -inf]" in text
     assert "test_anomaly.py" in text
     assert "x.log()" in text
 
 
 def test_forward_check_blames_the_first_op():
-    x = torchgrad_jax.tensor([1.0, 0.0], requires_grad=True)
-    with watching(), pytest.raises(RuntimeError, match="^'log' made"):
+    x = tg.tensor([1.0, 0.0], requires_grad=True)
+    with watching(), pytest.raises(RuntimeError, match=r"^'log' made"):
         (x.log() * 2).exp().sum()
 
 
 def test_forward_check_leaves_old_nan_alone():
-    x = torchgrad_jax.tensor([float("nan"), float("inf")])
+    x = tg.tensor([float("nan"), float("inf")])
     with watching():
         assert (x * 2).isnan().tolist() == [True, False]
 
 
 def test_forward_check_of_in_place_writes():
-    x = torchgrad_jax.tensor([1.0, 0.0])
-    with watching(), pytest.raises(RuntimeError, match="^'log' made"):
+    x = tg.tensor([1.0, 0.0])
+    with watching(), pytest.raises(RuntimeError, match=r"^'log' made"):
         x.log_()
 
 
 def test_forward_check_is_off_by_default():
-    with torchgrad_jax.autograd.set_detect_anomaly(True):
-        assert torchgrad_jax.tensor([0.0]).log().tolist() == [float("-inf")]
+    with tg.autograd.set_detect_anomaly(True):
+        assert tg.tensor([0.0]).log().tolist() == [float("-inf")]
 
 
 def test_costs_nothing_when_off():
-    y = leaf(torchgrad_jax, 1.0).exp()
+    y = leaf(tg, 1.0).exp()
     assert y.grad_fn.extras is None
 
 
 def test_other_threads_are_not_watched():
     seen = []
-    with torchgrad_jax.autograd.set_detect_anomaly(True):
-        thread = threading.Thread(target=lambda: seen.append(leaf(torchgrad_jax, 1.0).exp().grad_fn.metadata))
+    with tg.autograd.set_detect_anomaly(True):
+        thread = threading.Thread(target=lambda: seen.append(leaf(tg, 1.0).exp().grad_fn.metadata))
         thread.start()
         thread.join()
     assert seen == [{}]

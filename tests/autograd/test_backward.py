@@ -1,8 +1,12 @@
 """torch.autograd.backward and grad, compared with torch."""
 
+from typing import Any
+
 import pytest
 
 import torchgrad_jax
+
+tg: Any = torchgrad_jax
 
 PROGRAMS = []
 
@@ -54,11 +58,11 @@ def wrong_gradient_shape(m):
 
 def test_wrong_shape_of_a_later_gradient():
     """torch compares tensors while it looks for the index, and stumbles; here the message is right."""
-    x = torchgrad_jax.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"grad_output\[1\] has a shape of torch.Size\(\[1, 2\]\)"):
-        torchgrad_jax.autograd.backward(
-            [x * 1, x * 2], [torchgrad_jax.ones(2), torchgrad_jax.ones(1, 2)]
-        )
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(
+        RuntimeError, match=r"grad_output\[1\] has a shape of torch.Size\(\[1, 2\]\)"
+    ):
+        tg.autograd.backward([x * 1, x * 2], [tg.ones(2), tg.ones(1, 2)])
 
 
 @program
@@ -341,7 +345,7 @@ def grad_create_graph(m):
 def create_graph_not_retained(m):
     x = leaf(m, 3.0)
     y = x.exp()
-    (g,) = m.autograd.grad(y, x, create_graph=True, retain_graph=False)
+    m.autograd.grad(y, x, create_graph=True, retain_graph=False)
     m.autograd.grad(y, x)
 
 
@@ -506,7 +510,7 @@ def edge_of_edge(m):
 @program
 def edge_second_output(m):
     x = leaf(m, 2.0, 3.0)
-    a, b = x.unbind(0)
+    b = x.unbind(0)[1]
     return edge(m, b).output_nr, m.autograd.grad(edge(m, b), x)
 
 
@@ -528,7 +532,9 @@ def batched_several(m):
 @program
 def batched_with_none(m):
     x, w = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
-    return m.autograd.grad([x * w, x.sum()], [x, w], [m.eye(2), None], is_grads_batched=True, allow_unused=True)
+    return m.autograd.grad(
+        [x * w, x.sum()], [x, w], [m.eye(2), None], is_grads_batched=True, allow_unused=True
+    )
 
 
 @program
@@ -626,7 +632,8 @@ def run_backward(m):
 def queue_callback(m):
     seen = []
     x = leaf(m, 2.0)
-    x.register_hook(lambda g: m.autograd.Variable._execution_engine.queue_callback(lambda: seen.append(x.grad.tolist())))
+    engine = m.autograd.Variable._execution_engine
+    x.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.tolist())))
     (x * x).backward()
     return seen
 

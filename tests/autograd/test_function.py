@@ -385,8 +385,7 @@ def split_style(m):
 
         @staticmethod
         def setup_context(ctx, inputs, output):
-            x, k = inputs
-            ctx.k = k
+            ctx.k = inputs[1]
             ctx.shape = tuple(output.shape)
             ctx.inputs_len = len(inputs)
 
@@ -439,8 +438,7 @@ def setup_context_returns_something(m):
 def under_no_grad(m):
     x = leaf(m, 1.0, 2.0)
     with m.no_grad():
-        y = cube(m).apply(x)
-    return y
+        return cube(m).apply(x)
 
 
 @program
@@ -453,7 +451,9 @@ def grad_mode_inside(m):
     seen = []
 
     def forward(ctx, x, y):
-        seen.append((m.is_grad_enabled(), (x * 2).requires_grad, x.requires_grad, ctx.needs_input_grad))
+        seen.append(
+            (m.is_grad_enabled(), (x * 2).requires_grad, x.requires_grad, ctx.needs_input_grad)
+        )
         return x * y
 
     def backward(ctx, g):
@@ -513,7 +513,13 @@ def several_outputs(m):
     x = leaf(m, 1.0, 2.0)
     out = F.apply(x)
     out[1].sum().backward()
-    return out, x, out[0].grad_fn.seen, [o.output_nr for o in out[:2]], out[0].grad_fn is out[1].grad_fn
+    return (
+        out,
+        x,
+        out[0].grad_fn.seen,
+        [o.output_nr for o in out[:2]],
+        out[0].grad_fn is out[1].grad_fn,
+    )
 
 
 @program
@@ -544,7 +550,9 @@ def single_tuple_output(m):
 
 @program
 def list_output(m):
-    return _fn(m, lambda ctx, g: (g, g), lambda ctx, x, y: [x * y]).apply(leaf(m, 1.0), leaf(m, 1.0))
+    return _fn(m, lambda ctx, g: (g, g), lambda ctx, x, y: [x * y]).apply(
+        leaf(m, 1.0), leaf(m, 1.0)
+    )
 
 
 @program
@@ -757,7 +765,7 @@ def return_view_of_temporary_and_write(m):
 @program
 def two_views(m):
     x = leaf(m, 1.0, 2.0) * 1
-    a, b = _fn(m, lambda ctx, g, h: g, lambda ctx, x: (x[:1], x[1:])).apply(x)
+    a, _ = _fn(m, lambda ctx, g, h: g, lambda ctx, x: (x[:1], x[1:])).apply(x)
     a.add_(1)
 
 
@@ -829,8 +837,7 @@ def dirty_not_an_input(m):
         ctx.mark_dirty(y)
         return y
 
-    y = _fn(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
-    return y
+    return _fn(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
 
 
 @program
@@ -1119,7 +1126,12 @@ def double_input(m):
 @program
 def sum_reduced(m):
     x, y = leaf(m, 1.0), m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    out = _fn(m, lambda ctx, g: (g * ctx.y, g * ctx.x), lambda ctx, x, y: (setattr(ctx, "x", x), setattr(ctx, "y", y), x * y)[2]).apply(x, y)
+
+    def forward(ctx, x, y):
+        ctx.x, ctx.y = x, y
+        return x * y
+
+    out = _fn(m, lambda ctx, g: (g * ctx.y, g * ctx.x), forward).apply(x, y)
     out.sum().backward()
     return x, y
 
@@ -1391,8 +1403,7 @@ def returns_leaf_created_inside(m):
     def forward(ctx, x):
         return m.ones(1, requires_grad=True)
 
-    y = _fn(m, lambda ctx, g: g * 2, forward).apply(leaf(m, 1.0))
-    return y
+    return _fn(m, lambda ctx, g: g * 2, forward).apply(leaf(m, 1.0))
 
 
 @program
@@ -1401,8 +1412,7 @@ def returns_graph_tensor_made_inside(m):
 
     def forward(ctx, x):
         with m.enable_grad():
-            y = x * 3
-        return y
+            return x * 3
 
     y = _fn(m, lambda ctx, g: g * 2, forward).apply(x)
     y.backward()

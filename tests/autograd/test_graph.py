@@ -1,8 +1,12 @@
 """torch.autograd.graph: nodes, saved tensors and their hooks, hooks on several tensors."""
 
+from typing import Any
+
 import pytest
 
 import torchgrad_jax
+
+tg: Any = torchgrad_jax
 
 PROGRAMS = []
 
@@ -55,7 +59,8 @@ def node_attributes(m):
     y = leaf(m, 1.0) * leaf(m, 2.0)
     f = y.grad_fn
     f.metadata["note"] = 3
-    return f.name(), f.next_functions, f.metadata, f._sequence_nr() >= 0, f.requires_grad, len(f._input_metadata), f._saved_self, f._saved_other
+    return [f.name(), f.next_functions, f.metadata, f._sequence_nr() >= 0, f.requires_grad, len(f._input_metadata),
+            f._saved_self, f._saved_other]  # fmt: skip
 
 
 @program
@@ -66,7 +71,11 @@ def node_unknown_attribute(m):
 @program
 def node_identity(m):
     y = leaf(m, 1.0) * 2
-    return y.grad_fn is y.grad_fn, y.exp().grad_fn.next_functions[0][0] is y.grad_fn, len({y.grad_fn, y.grad_fn})
+    return (
+        y.grad_fn is y.grad_fn,
+        y.exp().grad_fn.next_functions[0][0] is y.grad_fn,
+        len({y.grad_fn, y.grad_fn}),
+    )
 
 
 @program
@@ -119,7 +128,13 @@ def saved_hooks(m):
     with hooks(m, log):
         y = (x * w).exp()
     y.backward()
-    return sorted(log[:2]), log[2], sorted(log[3:]), x, w  # which factor comes first is up to the op
+    return (
+        sorted(log[:2]),
+        log[2],
+        sorted(log[3:]),
+        x,
+        w,
+    )  # which factor comes first is up to the op
 
 
 @program
@@ -136,7 +151,9 @@ def saved_hooks_change_values(m):
 def saved_hooks_any_object(m):
     x = leaf(m, 2.0)
     store = []
-    with m.autograd.graph.saved_tensors_hooks(lambda t: (store.append(t), len(store) - 1)[1], lambda i: store[i]):
+    with m.autograd.graph.saved_tensors_hooks(
+        lambda t: (store.append(t), len(store) - 1)[1], lambda i: store[i]
+    ):
         y = x.sin() * x
     y.backward()
     return x, len(store)
@@ -240,7 +257,9 @@ def raw_saved(m):
     x = leaf(m, 2.0)
     y = x.sin()
     raw = y.grad_fn._raw_saved_self
-    raw.register_hooks(lambda t: (log.append((t.tolist(), t.requires_grad)), t.detach() * 0)[1], lambda t: t)
+    raw.register_hooks(
+        lambda t: (log.append((t.tolist(), t.requires_grad)), t.detach() * 0)[1], lambda t: t
+    )
     y.backward()
     return x, log
 
@@ -258,7 +277,12 @@ def raw_saved_result(m):
     log = []
     x = leaf(m, 0.0)
     y = x.exp()
-    y.grad_fn._raw_saved_result.register_hooks(lambda t: (log.append((t.tolist(), t.requires_grad)), t * 7)[1], lambda t: t)
+
+    def pack(t):
+        log.append((t.tolist(), t.requires_grad))
+        return t * 7
+
+    y.grad_fn._raw_saved_result.register_hooks(pack, lambda t: t)
     s = y.grad_fn._saved_result
     seen = s.tolist(), s.grad_fn is y.grad_fn
     y.backward()
@@ -347,8 +371,8 @@ def mutation_allowed(m):
 
 def test_mutation_behind_two_views():
     """torch 2.13 gives 0 for the first element: it clones a base once per view. Here nothing is cloned."""
-    with torchgrad_jax.autograd.graph.allow_mutation_on_saved_tensors():
-        a = leaf(torchgrad_jax, 2.0, 3.0)
+    with tg.autograd.graph.allow_mutation_on_saved_tensors():
+        a = leaf(tg, 2.0, 3.0)
         b = a.clone()
         out = (b[:1] * b[1:]).sum()
         b.mul_(0)
@@ -466,7 +490,9 @@ def multi_all(m):
 def multi_documented(m):
     log = []
     a, b, c, d = (m.rand(2, 3, requires_grad=True) for _ in range(4))
-    m.autograd.graph.register_multi_grad_hook((a, b, c, d), lambda gs: log.append([g is not None for g in gs]))
+    m.autograd.graph.register_multi_grad_hook(
+        (a, b, c, d), lambda gs: log.append([g is not None for g in gs])
+    )
     (a * b * c * d).sum().backward(inputs=(a, b))
     (a * b * c).sum().backward()
     return log

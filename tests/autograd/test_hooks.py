@@ -504,7 +504,7 @@ def grad_with_hooks_on_inputs(m):
     y.register_hook(lambda g: g * 10)
     x.register_hook(lambda g: g * 100)
     z = y * y
-    return m.autograd.grad(z, [y, x], retain_graph=True), m.autograd.grad(z, y, retain_graph=True), m.autograd.grad(z, x)
+    return [m.autograd.grad(z, wanted, retain_graph=True) for wanted in ([y, x], y, x)]
 
 
 @program
@@ -773,7 +773,8 @@ def utils_hooks(m):
     hooks = __import__(m.__name__ + ".utils.hooks", fromlist=["x"])
     x = leaf(m, 1.0)
     h = x.register_hook(lambda g: g)
-    return isinstance(h, hooks.RemovableHandle), [hasattr(hooks, n) for n in ("unserializable_hook", "warn_if_has_hooks")]
+    names = ("unserializable_hook", "warn_if_has_hooks")
+    return isinstance(h, hooks.RemovableHandle), [hasattr(hooks, n) for n in names]
 
 
 @program

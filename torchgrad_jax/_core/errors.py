@@ -30,6 +30,10 @@ UNUSED = (
     "The differentiated Tensor at index {index} appears to not have been used in the graph. "
     "Set allow_unused=True if this is the desired behavior."
 )
+PARTIAL_OVERLAP = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+    "single memory location. Please clone() the tensor before performing the operation."
+)
 OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single "
     "memory location. Please clone() the tensor before performing the operation."
@@ -41,6 +45,9 @@ def modified_in_place(
     watched: bool = False,
 ) -> str:
     """The backward-time complaint about a saved tensor that was overwritten."""
+    type_name = type_name.replace("torch.Complex", "CPUComplex")
+    if type_name.startswith("CPUComplex"):  # not among torch's legacy tensor types
+        type_name = type_name.removesuffix("Tensor") + "Type"
     origin = f", which is output {output_nr} of {operation_name(producer)}," if producer else ""
     hint = (
         "the backtrace further above shows the operation that failed to compute its gradient. The variable in "

@@ -300,7 +300,7 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
         )
     if dtype.kind in "biu":
         least = 0 if dtype.kind == "b" else int(np.iinfo(dtype).min)
-        if low < least:
+        if not least <= low <= _largest(dtype):
             raise RuntimeError(f"from is out of bounds for {cpp_name(dtype)}")
         if last > _largest(dtype):
             raise RuntimeError(f"to - 1 is out of bounds for {cpp_name(dtype)}")
@@ -312,7 +312,8 @@ def _bounds(low: int, high: int | None, dtype: np.dtype) -> tuple[int, int]:
         if abs(value) > 2**digits:
             warnings.warn(
                 f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                f"{cpp_name(dtype)} can support discrete uniform distribution only within this range.",
+                f"{cpp_name(dtype)} can support discrete uniform distribution only within this range. "
+                "This warning will become an error in version 1.7 release, please fix the code in advance",
                 stacklevel=3,
             )
     # Keep clear of integers that the dtype would round out of the range.

@@ -170,7 +170,7 @@ def is_view(self: Tensor) -> bool:
 
 def retains_grad(self: Tensor) -> bool:
     """Whether a non-leaf keeps its gradient."""
-    return grad_fn_of(self) is not None and self._x is not None and self._x.retains
+    return self._fn is not None and self._x is not None and self._x.retains
 
 
 # --- detaching ------------------------------------------------------------------------------------
@@ -549,7 +549,7 @@ PROPERTIES: dict[str, property] = {
     "_grad_fn": property(grad_fn_of),
     "is_leaf": property(is_leaf),
     "data": property(get_data, set_data),
-    "output_nr": property(lambda self: (grad_fn_of(self), self._onr)[1]),
+    "output_nr": property(lambda self: self._onr),
     "_version": property(get_version),
     "_base": property(get_base),
     "retains_grad": property(retains_grad),

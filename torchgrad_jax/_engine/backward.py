@@ -149,6 +149,8 @@ def _walk(
             captures.setdefault(node, []).append(i)
         task.needed = run_set
         executed = _executed(run_set, accumulate)
+        if accumulate:  # torch runs the nodes of non-leaf inputs too, freed or not
+            executed.update(n for n, _ in targets)
     captured: list[Any] = [None] * (len(targets) if targets is not None else 0)
     buffers: dict[Node, list[Any]] = {}
     for (node, nr), g in zip(roots, grads):

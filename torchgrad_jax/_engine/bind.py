@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
@@ -259,6 +260,8 @@ class Binding:
             check_result=row.check_result, result=self.result, edges=_edges(promoted, _wrapped(row, recipe)),
             statics=static, geometry=geometry, grad_view=row.grad_view,
         )  # fmt: skip
+        if "reads_apart" in row.tags:
+            call.elementwise = True
         call.grad_facts = (row.grad_follows, row.grad_version)
         return call
 
@@ -514,7 +517,39 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = False) -> Callable[..., Any]:
-    """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method."""
+    """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
+
+    Its code is written when it is first called: writing all of them would double the time of an import.
+    """
+    space: dict[str, Any] = {"_first_call": functools.partial(_first_call, b, inplace, operator)}
+    fn = types.FunctionType(_unwritten.__code__, space, name)
+    space["_me"] = fn
+    fn.__qualname__ = name
+    fn.__module__ = "torchgrad_jax"
+    fn.__doc__ = b.row.doc
+    fn.binding = b  # type: ignore[attr-defined]
+    return fn
+
+
+def _unwritten(*args: Any, **kwargs: Any) -> Any:
+    return _first_call(_me, args, kwargs)  # type: ignore[name-defined]  # noqa: F821 - in the function's own globals
+
+
+def _first_call(b: Binding, inplace: bool, operator: bool, fn: Any, args: Any, kwargs: Any) -> Any:
+    """Give a function its code, in place, so that whoever holds it already has the fast one."""
+    name = fn.__name__
+    source, space = _source(b, name, inplace, operator)
+    fn.__globals__.update(space)
+    # Named after this file, so that tracebacks can tell generated code from a user's.
+    exec(compile(source, f"{__file__}:{name}", "exec"), fn.__globals__)
+    made = fn.__globals__.pop(name)
+    fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    fn.__code__ = made.__code__
+    return fn(*args, **kwargs)
+
+
+def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, dict[str, Any]]:
+    """The text of a function and what it refers to."""
     row = b.row
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
@@ -555,15 +590,7 @@ def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = F
         lines.append(f"    return {fallback}")
     else:
         lines += _unrolled(b, space, fallback, inplace)
-    # Named after this file, so that tracebacks can tell generated code from a user's.
-    exec(compile("\n".join(lines), f"{__file__}:{name}", "exec"), space)
-    fn = space[name]
-    space["_me"] = fn
-    fn.__qualname__ = name
-    fn.__module__ = "torchgrad_jax"
-    fn.__doc__ = row.doc
-    fn.binding = b
-    return fn
+    return "\n".join(lines), space
 
 
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
@@ -785,13 +812,17 @@ def _enter(space: dict[str, Any], name: str, fn: Any) -> None:
 _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
 
 
+def _parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
+    """Names of the parameters, and whether there is a ``**kwargs``; `inspect.signature` takes ten times as long."""
+    code = inspect.unwrap(fn).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
 def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition."""
-    signature = inspect.signature(fn)
-    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    names, wild = _parameter_names(fn)
     takes_out = "out" in names
     alias = {k: v for k, v in _ALIASES.items() if v in names and k not in names}
-    wild = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -815,6 +846,7 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
+    public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
     return public
 
 

@@ -22,7 +22,16 @@ from .record import apply, edge_of, save_general
 from .saved import Packed, SavedTensor, check_version, unpack_hooked
 from .tensor import CREATED_CUSTOM, CREATED_MULTI, CREATED_NO_GRAD, Alias, Tensor, Version, alias_of
 from .trace import Call
-from .views import _move_retained, _regenerate, _relative, check_inplace, grad_fn_of, make_view, requires_grad_of, storage_offset
+from .views import (
+    _move_retained,
+    _regenerate,
+    _relative,
+    check_inplace,
+    grad_fn_of,
+    make_view,
+    requires_grad_of,
+    storage_offset,
+)
 
 # --- gradients as their inputs need them ----------------------------------------------------------
 
@@ -40,14 +49,19 @@ def _sum_to_call(shape: tuple[int, ...]) -> Call:
     def run(leaves: Sequence[Any]) -> Any:
         x = leaves[0]
         lead = x.ndim - len(shape)
-        dims = (*range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1])
+        dims = (
+            *range(lead),
+            *[lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1],
+        )
         return jax.numpy.sum(x, dims, dtype=x.dtype).reshape(shape)
 
     return Call("sum_to_size", run, node_name="SumBackward1", argnames=("self",))
 
 
 def _expands_to(shape: Sequence[int], wider: Sequence[int]) -> bool:
-    return len(shape) <= len(wider) and all(n in (1, w) for n, w in zip(reversed(shape), reversed(wider)))
+    return len(shape) <= len(wider) and all(
+        n in (1, w) for n, w in zip(reversed(shape), reversed(wider))
+    )
 
 
 def _returned(name: str) -> str:
@@ -65,7 +79,9 @@ def fitted(name: str, index: int, g: Tensor, m: Meta) -> Tensor:
         g = apply(_sum_to_call(m.shape), (g,))
     if g._m.dtype is not m.dtype:
         given = g._m.dtype.category
-        if given != dtypes.FLOATING and (given == dtypes.COMPLEX) != (m.dtype.category == dtypes.COMPLEX):
+        if given != dtypes.FLOATING and (given == dtypes.COMPLEX) != (
+            m.dtype.category == dtypes.COMPLEX
+        ):
             raise RuntimeError(
                 "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, "
                 "but got false.  (Could this error message be improved?  If so, please report an enhancement request "
@@ -148,18 +164,26 @@ class PyNode(Node):
         mode = MODES.bits
         saved, versions, is_output = [], [], []
         for i, t in enumerate(tensors):
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}")
-            mine = t is not None and grad_fn_of(t) is self
+            if t is None:
+                saved.append(None)
+                versions.append(0)
+                is_output.append(False)
+                continue
+            if not isinstance(t, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
+                )
+            mine = grad_fn_of(t) is self
             is_output.append(mine)
-            versions.append(0 if t is None else t._vc.version)
-            if mine:
-                entry: Any = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
+            versions.append(t._vc.version)
+            entry: Any = t
+            if mode & (PACKING | INFERENCE) or t._x is not None:
+                entry = save_general(t, mine)
+            if isinstance(entry, Packed):
+                entry.output_nr = t._onr
+            elif mine:  # an output that held its node would be a cycle
+                entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
-            else:
-                entry = t
-            if t is not None and (mode & (PACKING | INFERENCE) or t._x is not None):
-                entry = save_general(entry, mine)
             saved.append(entry)
         self.saved, self.vers, self._is_output = tuple(saved), tuple(versions), tuple(is_output)
 
@@ -179,10 +203,20 @@ class PyNode(Node):
             return None
         if isinstance(entry, Packed):
             value = unpack_hooked(entry)
-            return self._as_mine(alias_of(value, value._m, value._al), entry.output_nr) if self._is_output[i] else value
+            return (
+                self._as_mine(alias_of(value, value._m, value._al), entry.output_nr)
+                if self._is_output[i]
+                else value
+            )
         nr = entry._onr if self._is_output[i] else 0
-        check_version(self, i, entry, self.vers[i], type(self).__name__ if self._is_output[i] else None, nr)
-        return self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr) if self._is_output[i] else entry
+        check_version(
+            self, i, entry, self.vers[i], type(self).__name__ if self._is_output[i] else None, nr
+        )
+        return (
+            self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr)
+            if self._is_output[i]
+            else entry
+        )
 
     def _as_mine(self, t: Tensor, nr: int) -> Tensor:
         t._fn, t._onr, t._rg = self, nr, True
@@ -197,7 +231,9 @@ class PyNode(Node):
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The old name of `saved_tensors`."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
         return self.saved_tensors
 
     def maybe_clear_saved_tensors(self) -> None:
@@ -264,7 +300,9 @@ class CopySlices(Node):
     __slots__ = ("base", "fn", "offset", "view")
 
     def __init__(self, base: Tensor, view: Tensor, fn: PyNode) -> None:
-        if view._al is not None and (view._al.conj or view._al.neg or view._m.dtype is not base._m.dtype):
+        if view._al is not None and (
+            view._al.conj or view._al.neg or view._m.dtype is not base._m.dtype
+        ):
             raise NotImplementedError(
                 "a custom Function that modifies a conjugated, negated or reinterpreted view in place has no "
                 "gradient here; give it a clone"
@@ -389,7 +427,7 @@ class UndefinedGrad:
 # --- running the forward of a Function ------------------------------------------------------------
 
 
-class _forward_mode:  # noqa: N801 - reads like a context manager
+class _forward_mode:
     """What a Function's forward runs under: nothing is recorded, tangents do not flow."""
 
     def __enter__(self) -> None:
@@ -431,8 +469,12 @@ def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:
         return ()
     if not isinstance(value, tuple):
         if name == "to_save":
-            raise TypeError(f"save_for_backward attribute is expected to be a tuple but is {type(value).__name__}")
-        raise RuntimeError(f"autograd internal error: {name} attribute is expected to be a tuple but is ")
+            raise TypeError(
+                f"save_for_backward attribute is expected to be a tuple but is {type(value).__name__}"
+            )
+        raise RuntimeError(
+            f"autograd internal error: {name} attribute is expected to be a tuple but is "
+        )
     return value
 
 
@@ -445,7 +487,9 @@ def _marked(ctx: PyNode, name: str, complaint: str) -> dict[int, Tensor]:
     return found
 
 
-def _wrap_outputs(ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any], recording: bool) -> list[Any]:
+def _wrap_outputs(
+    ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any], recording: bool
+) -> list[Any]:
     """The outputs as the caller gets them: attached to `ctx`, detached, or views of inputs."""
     dirty = _marked(ctx, "dirty_tensors", "mark_dirty can only accept variables, but argument ")
     for t in dirty.values():
@@ -472,7 +516,11 @@ def _wrap_outputs(ctx: PyNode, tensors: Sequence[Tensor], outputs: Sequence[Any]
                     stacklevel=4,
                 )
         diff = recording and id(out) not in frozen and out._m.dtype.category >= dtypes.FLOATING
-        t = _attached(ctx, nr, out, is_input, is_dirty, len(outputs)) if diff else _unattached(out, is_input, is_dirty)
+        t = (
+            _attached(ctx, nr, out, is_input, is_dirty, len(outputs))
+            if diff
+            else _unattached(out, is_input, is_dirty)
+        )
         if t._al is not None and t._al.base is not None and not (is_input and is_dirty):
             t._al.creation = CREATED_CUSTOM
         n_diff += diff
@@ -514,13 +562,15 @@ def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool,
                     "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
                     "return more than one Tensor. This is not supported by the current autograd engine. You should "
                     "either make sure the input is not a view (using .clone() for example) or make your Function only "
-                    "return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns "
-                    "a single Tensor and a second one that does the other operations). You can ask on the forum "
-                    "https://discuss.pytorch.org/ if you need help to do this change."
+                    "return one Tensor (potentially splitting it into two Functions: one doing the inplace that "
+                    "returns a single Tensor and a second one that does the other operations). You can ask on the "
+                    "forum https://discuss.pytorch.org/ if you need help to do this change."
                 )
             check_inplace(out)
         elif out._rg and out._fn is None:
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+            raise RuntimeError(
+                "a leaf Variable that requires grad has been used in an in-place operation."
+            )
         out._g = out._acc = None
         if out._x is not None:
             out._x.hooks = None
@@ -553,7 +603,12 @@ def rebase(t: Tensor, node: PyNode, nr: int) -> None:
 
 
 def _push_tangents(
-    ctx: PyNode, args: Sequence[Any], given: dict[int, Any], outputs: Sequence[Any], wrapped: Sequence[Any], jvp: Any
+    ctx: PyNode,
+    args: Sequence[Any],
+    given: dict[int, Any],
+    outputs: Sequence[Any],
+    wrapped: Sequence[Any],
+    jvp: Any,
 ) -> None:
     """Give the outputs the tangents that the user's jvp says."""
     from .backward import zeros_for
@@ -561,7 +616,12 @@ def _push_tangents(
     tangents = []
     for a in args:
         t = given.get(id(a)) if isinstance(a, Tensor) else None
-        if t is None and isinstance(a, Tensor) and ctx.materialize_grads and a._m.dtype.category >= dtypes.FLOATING:
+        if (
+            t is None
+            and isinstance(a, Tensor)
+            and ctx.materialize_grads
+            and a._m.dtype.category >= dtypes.FLOATING
+        ):
             t = zeros_for(a._m)
         tangents.append(t)
     bits = MODES.bits
@@ -578,11 +638,17 @@ def _push_tangents(
         )
     for i, g in enumerate(found):
         if g is not None and not isinstance(g, Tensor):
-            raise RuntimeError(f"expected Variable or None (got {type(g).__name__}) for grad output {i}.")
+            raise RuntimeError(
+                f"expected Variable or None (got {type(g).__name__}) for grad output {i}."
+            )
     frozen = {id(t) for t in ctx.non_differentiable or ()}
     dirty = {id(t) for t in ctx.dirty_tensors or ()}
     for i, (out, t, g) in enumerate(zip(outputs, wrapped, found)):
-        if not isinstance(out, Tensor) or id(out) in frozen or out._m.dtype.category < dtypes.FLOATING:
+        if (
+            not isinstance(out, Tensor)
+            or id(out) in frozen
+            or out._m.dtype.category < dtypes.FLOATING
+        ):
             if g is not None:
                 raise RuntimeError(
                     f"Function's jvp returned a gradient at position {i}, but the corresponding forward output is not "
@@ -594,11 +660,17 @@ def _push_tangents(
                 f"Function's jvp returned None at position {i}, where the forward output is a differentiable Tensor; "
                 "return zeros"
             )
-        viewed = [given[id(a)] for a in args if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None]
+        viewed = [
+            given[id(a)]
+            for a in args
+            if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None
+        ]
         _set_tangent(t, g, given.get(id(out)), id(out) in dirty, viewed)
 
 
-def _set_tangent(t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequence[Tensor]) -> None:
+def _set_tangent(
+    t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequence[Tensor]
+) -> None:
     if is_dirty and before is not None:
         if g is not before:
             raise RuntimeError(
@@ -631,4 +703,14 @@ def _set_tangent(t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequ
     dual.set_tangent(t, g)
 
 
-__all__ = ["CopySlices", "DelayedError", "Error", "PyNode", "UndefinedGrad", "apply_function", "fitted", "rebase", "validated"]
+__all__ = [
+    "CopySlices",
+    "DelayedError",
+    "Error",
+    "PyNode",
+    "UndefinedGrad",
+    "apply_function",
+    "fitted",
+    "rebase",
+    "validated",
+]

@@ -15,7 +15,7 @@ import numpy as np
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import saved as saving
 from .node import Node, accumulator
-from .strided import check_writable, read, write
+from .strided import check_disjoint, check_writable, read, write
 from .tensor import Tensor, alias_of, extras, make
 from .trace import Call, GradPlan, Plan
 from .views import check_inplace, grad_fn_of, rebase_history, requires_grad_of
@@ -149,6 +149,11 @@ def save_general(value: Any, is_output: bool) -> Any:
     return saving.pack(value, is_output)
 
 
+def _only_inference(leaves: Sequence[Any]) -> bool:
+    """Ops on nothing but inference tensors are never recorded, whatever their flags say."""
+    return all(v._x is not None and v._x.inference for v in leaves if isinstance(v, Tensor))
+
+
 def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tuple[Any, ...]:
     """Run the forward with the call's checks on concrete values around it."""
     if call.check is not None and not any(isinstance(x, jax.core.Tracer) for x in xs):
@@ -164,6 +169,8 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
 def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
     keys, xs, mask = keys_of(leaves)
+    if mask and _only_inference(leaves):
+        mask = 0
     plan = call.plans.get(keys) or call.plan(keys)
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
@@ -211,6 +218,7 @@ class InplaceCall(Call):
         )  # fmt: skip
         self.inner = inner
         self.grad_facts = inner.grad_facts
+        self.elementwise = inner.elementwise
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)
@@ -269,6 +277,8 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if mode & GRAD and (mask or me._al is not None):
         check_inplace(me, bool(mask))
     check_writable(me)
+    if call.elementwise:
+        check_disjoint(me, leaves[1:])
     if me._x is not None and me._x.inference and not mode & INFERENCE:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed."

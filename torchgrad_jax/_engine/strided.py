@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -262,6 +262,26 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
 def elements(m: Meta) -> int:
     """How many elements of storage a meta spans."""
     return math.prod(m.shape) if m.dense else shapes.storage_extent(m.shape, m.strides)
+
+
+def check_disjoint(me: Tensor, others: Sequence[Any]) -> None:
+    """Refuse to write where an operand reads some, but not all, of the same elements."""
+    m = me._m
+    if m.numel == 0 or not m.dense:
+        return
+    begin = (0 if me._al is None else me._al.offset) * m.dtype.itemsize
+    end = begin + m.numel * m.dtype.itemsize
+    for t in others:
+        if not isinstance(t, Tensor) or t._st is not me._st or t is me:
+            continue
+        n = t._m
+        if n.numel == 0 or not n.dense:
+            continue
+        start = (0 if t._al is None else t._al.offset) * n.dtype.itemsize
+        stop = start + n.numel * n.dtype.itemsize
+        same = (start, stop) == (begin, end) and n.strides == m.strides
+        if not same and start < end and begin < stop:
+            raise RuntimeError(errors.PARTIAL_OVERLAP)
 
 
 def check_writable(t: Tensor) -> None:

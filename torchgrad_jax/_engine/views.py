@@ -76,6 +76,7 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     src = leaves[0]
     m = src._m
     mode = MODES.bits
+    inference = src._x is not None and src._x.inference
     found = call.geometry(m, leaves)
     multi = isinstance(found, list)
     offset = storage_offset(src)
@@ -85,9 +86,12 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
         scaled = offset * m.dtype.itemsize // dt.itemsize if dt is not m.dtype else offset
         out_meta = meta(g.shape, dt, m.device, g.strides)
         outs.append(
-            make_view(src, out_meta, scaled + g.offset, creation=view_creation(mode, multi), conj=g.conj, neg=g.neg)
-        )
-    requires = src._rg if src._al is None else requires_grad_of(src)
+            make_view(
+                src, out_meta, scaled + g.offset, creation=view_creation(mode, multi), conj=g.conj, neg=g.neg,
+                tracked=not inference,
+            )
+        )  # fmt: skip
+    requires = not inference and src._rg if src._al is None else requires_grad_of(src)
     if mode & GRAD and requires and outs and outs[0]._m.dtype.category >= 2:
         keys = (m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.plans.get(keys)
@@ -98,7 +102,7 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
         record(plan.grad_plan(1), leaves, outs, mode)
         for t in outs:
             t._al.replay = plan.grad_plan(1).name
-    if mode > GRAD:
+    if mode > GRAD or inference:
         _finish(call, leaves, outs, mode)
     return tuple(outs) if multi else outs[0]
 
@@ -231,6 +235,22 @@ def _as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) -
     return call
 
 
+@functools.cache
+def _outreaching_call(src: Meta, view: Meta, relative: int) -> Call:
+    """`as_strided` to elements that the source does not have; they get and give no gradient."""
+    low = min(relative, 0)
+    ends = (shapes.storage_extent(src.shape, src.strides), relative + shapes.storage_extent(view.shape, view.strides))
+
+    def run(leaves: Sequence[Any]) -> Any:
+        flat = jnp.zeros(max(ends) - low, src.dtype.np)
+        flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
+        return strided.gather(flat, view.shape, view.strides, relative - low)
+
+    call = Call("as_strided", run, node_name="AsStridedBackward0", argnames=("self", "storage_offset"))
+    call.grad_facts = (False, 1)
+    return call
+
+
 def _relative(base: Tensor, t: Tensor) -> int:
     mine, theirs = t._m.dtype.itemsize, base._m.dtype.itemsize
     return storage_offset(t) - storage_offset(base) * theirs // mine
@@ -256,15 +276,10 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
     """Refuse writes that autograd cannot follow: to leaves, to views of leaves, to some views."""
     al = t._al
     if al is not None and al.base is not None:
-        requires = requires_grad_of(t)
-        if requires or recording:
-            base = al.base
-            if requires and base._rg and base._fn is None and (base._al is None or grad_fn_of(base) is None):
-                if al.creation != CREATED_DEFAULT:
-                    raise RuntimeError(_forbidden(t, indirect=False))
-                raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
-            if al.creation != CREATED_DEFAULT:
-                raise RuntimeError(_forbidden(t, indirect=False))
+        if al.creation != CREATED_DEFAULT and (recording or requires_grad_of(t)):
+            raise RuntimeError(_forbidden(t, indirect=False))
+        if requires_grad_of(t) and grad_fn_of(al.base) is None:
+            raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
     elif t._rg and t._fn is None:
         raise RuntimeError(errors.LEAF_IN_PLACE)
 
@@ -434,16 +449,15 @@ def as_strided_view(
         )
     mode = MODES.bits
     m = meta(size, src._m.dtype, src._m.device, stride)
-    out = make_view(src, m, at, creation=view_creation(mode, False))
-    if mode & GRAD and requires_grad_of(src) and m.dtype.category >= 2:
+    inference = src._x is not None and src._x.inference
+    out = make_view(src, m, at, creation=view_creation(mode, False), tracked=not inference)
+    if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
         relative = at - storage_offset(src)
         span = shapes.storage_extent(src._m.shape, src._m.strides)
         if relative < 0 or relative + shapes.storage_extent(size, stride) > span:
-            raise NotImplementedError(
-                "as_strided beyond the elements of a view that requires grad has no gradient here; "
-                "apply it to the base tensor"
-            )
-        call = _as_strided_call(src._m, m, False, False, "AsStridedBackward0")
+            call = _outreaching_call(src._m, m, relative)
+        else:
+            call = _as_strided_call(src._m, m, False, False, "AsStridedBackward0")
         keys = (src._m, int)
         plan = call.plans.get(keys)
         if plan is None:

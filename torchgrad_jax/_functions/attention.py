@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, errors
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .._engine.bind import composite, ops
@@ -39,6 +39,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
             f"{q.ndim} key.dim: {k.ndim} and value.dim: {v.ndim} instead."
         )
     if mask is not None:
+        if mask._m.ndim < 2 and min(q.ndim, k.ndim, v.ndim) == 4:
+            raise IndexError(errors.dim_out_of_range(-2, mask._m.ndim))
         d = mask._m.dtype
         if d not in (dtypes.bool_, dtypes.float32, q.dtype):
             raise RuntimeError(
@@ -48,7 +50,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
     if not 0.0 <= dropout_p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if not q.dtype.is_floating_point and not q.dtype.is_complex:
-        raise RuntimeError(f"expected scalar type Float but found {dtypes.scalar_type_name(q.dtype)}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}")
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
@@ -82,7 +84,7 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` over (..., heads, length, features)."""
     _check(query, key, value, attn_mask, dropout_p)
     if _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
-        return ops._scaled_dot_product_flash_attention_for_cpu(
+        return ops._flash_attention_rows(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
     dtype = query._m.dtype
@@ -92,6 +94,18 @@ def scaled_dot_product_attention(
             attn_mask = attn_mask.to(dtypes.float32)
         return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).to(dtype)
     return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+@functools.partial(composite, method=False)
+def _scaled_dot_product_flash_attention_for_cpu(
+    query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *,
+    attn_mask: Tensor | None = None, scale: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention over (batch, heads, length, features), and its log-sum-exp."""
+    out, lse = ops._flash_attention_rows(
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+    )
+    return out, lse.detach()
 
 
 def _plain(

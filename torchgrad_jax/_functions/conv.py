@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._engine.bind import NAMESPACES, as_ints, composite, ops
+from .._engine.bind import NAMESPACES, as_int, as_ints, composite, ops
 from .._engine.tensor import Tensor
 from .arguments import no_match
 
@@ -19,28 +19,38 @@ def _shared(fn: Callable[..., Any]) -> Callable[..., Any]:
     return public
 
 
-def _expanded(value: Any, k: int) -> tuple[int, ...] | None:
-    ints = (value,) if value.__class__ is int else as_ints(value)
-    return ints * k if ints is not None and len(ints) == 1 else ints
+_SIGNATURE = (
+    "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, {}, "
+    "tuple of ints dilation = 1, int groups = 1"
+)
+_TRANSPOSED = (
+    "Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, tuple of ints padding = 0, "
+    "tuple of ints output_padding = 0, int groups = 1, tuple of ints dilation = 1"
+)
 
 
-def _each(value: Any, k: int) -> Any:
-    return (value,) * k if value.__class__ is int else value
+def _refuse(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    forms = [_SIGNATURE.format(p) for p in ("tuple of ints padding = 0", 'str padding = "valid"')]
+    raise no_match(name, args, kwargs, *([_TRANSPOSED] if "transpose" in name else forms))
 
 
-def _check_tensors(name: str, k: int, input: Any, weight: Any) -> None:
+def _sizes(name: str, k: int, input: Any, weight: Any, **given: Any) -> list[tuple[int, ...]]:
+    """Sizes with one entry per axis where a single int was given; refuses what is no tensor or size."""
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
-        head = "(Tensor input, Tensor weight, Tensor bias = None, tuple of ints stride = 1, "
-        tails = (
-            ["tuple of ints padding = 0, tuple of ints output_padding = 0, int groups = 1, tuple of ints dilation = 1)"]
-            if "transpose" in name else
-            [f"{padding}, tuple of ints dilation = 1, int groups = 1)" for padding in ("tuple of ints padding = 0", 'str padding = "valid"')]
-        )  # fmt: skip
-        raise no_match(name, (input, weight), {}, *((head + tail)[1:-1] for tail in tails))
+        _refuse(name, (input, weight), {})
+    out = []
+    for label, value in given.items():
+        ints = (value,) * k if value.__class__ is int else as_ints(value)
+        if ints is None:
+            single = as_int(value)
+            if single is None:
+                _refuse(name, (input, weight), {label: value})
+            ints = (single,) * k
+        out.append(ints)
+    return out
 
 
-def _batched(name: str, input: Tensor, weight: Tensor, k: int) -> tuple[Tensor, bool]:
-    _check_tensors(name, k, input, weight)
+def _batched(name: str, input: Tensor, k: int) -> tuple[Tensor, bool]:
     ndim = input._m.ndim
     if ndim not in (k + 1, k + 2):
         raise RuntimeError(
@@ -50,11 +60,11 @@ def _batched(name: str, input: Tensor, weight: Tensor, k: int) -> tuple[Tensor, 
     return (input, True) if ndim == k + 2 else (ops.unsqueeze(input, 0), False)
 
 
-def _same(x: Tensor, weight: Tensor, stride: Any, dilation: Any, k: int) -> tuple[Tensor, tuple[int, ...]]:
+def _same(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
     """The padding that keeps the size; the odd element that is left over goes to the right."""
-    if any(s != 1 for s in _expanded(stride, k) or ()):
+    if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
-    total = [d * (n - 1) for d, n in zip(_expanded(dilation, k) or (), weight._m.shape[2:])]
+    total = [d * (n - 1) for d, n in zip(dilation, weight._m.shape[2:])]
     if any(t % 2 for t in total):
         x = ops.constant_pad_nd(x, tuple(p for t in reversed(total) for p in (0, t % 2)), 0)
     return x, tuple(t // 2 for t in total)
@@ -64,16 +74,14 @@ def _conv(
     name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints | str,
     dilation: _Ints, groups: int,
 ) -> Tensor:  # fmt: skip
-    x, batched = _batched(name, input, weight, k)
-    if isinstance(padding, str):
-        if padding == "same":
-            x, padding = _same(x, weight, stride, dilation, k)
-        elif padding == "valid":
-            padding = 0
-        else:
-            raise RuntimeError(f"Invalid padding string: '{padding}'")
-    stride, padding, dilation = (_each(v, k) for v in (stride, padding, dilation))
-    y = ops.convolution(x, weight, bias, stride, padding, dilation, False, _each(0, k), groups)
+    word = padding if isinstance(padding, str) else None
+    s, p, d = _sizes(name, k, input, weight, stride=stride, padding=0 if word else padding, dilation=dilation)
+    x, batched = _batched(name, input, k)
+    if word == "same":
+        x, p = _same(x, weight, s, d * k if len(d) == 1 else d)
+    elif word not in (None, "valid"):
+        raise RuntimeError(f"Invalid padding string: '{word}'")
+    y = ops.convolution(x, weight, bias, s, p, d, False, (0,) * k, groups)
     return y if batched else ops.squeeze_dim(y, 0)
 
 
@@ -83,9 +91,11 @@ def _conv_transpose(
 ) -> Tensor:  # fmt: skip
     if isinstance(padding, str):
         raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
-    x, batched = _batched(name, input, weight, k)
-    stride, padding, output_padding, dilation = (_each(v, k) for v in (stride, padding, output_padding, dilation))
-    y = ops.convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+    s, p, o, d = _sizes(
+        name, k, input, weight, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation
+    )
+    x, batched = _batched(name, input, k)
+    y = ops.convolution(x, weight, bias, s, p, d, True, o, groups)
     return y if batched else ops.squeeze_dim(y, 0)
 
 

@@ -375,27 +375,30 @@ def new_tensor(
 ) -> Tensor:  # fmt: skip
     """`tensor` with this tensor's dtype and device."""
     dt, dev = _chosen("new_tensor", self, dtype, layout, device, pin_memory, requires_grad)
-    return from_data(data, dt, dev, requires_grad)
+    return from_data(data, dt, dev, requires_grad, "tensor.new_tensor(sourceTensor)")
 
 
 # --- data -----------------------------------------------------------------------------------------
 
 _COPY_CONSTRUCT = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+    "sourceTensor.detach().clone().requires_grad_(True), rather than {call}."
 )
 
 
 _PYTHON = frozenset({list, tuple, float, int, bool, complex})
 
 
-def from_data(data: Any, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
+def from_data(
+    data: Any, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool,
+    call: str = "torch.tensor(sourceTensor)",
+) -> Tensor:  # fmt: skip
     """A copy of any data as a fresh leaf; `dev` None keeps a tensor where it is."""
     if data.__class__ in _PYTHON:
         host, _ = data_.array_of(data, dt)
         return from_host(host, devices.default_device() if dev is None else dev, requires_grad)
     if isinstance(data, Tensor):
-        warnings.warn(_COPY_CONSTRUCT, stacklevel=5)
+        warnings.warn(_COPY_CONSTRUCT.format(call=call), stacklevel=5)
         return _copied(data, dt, dev, requires_grad)
     if isinstance(data, jax.Array):
         return _copied(wrap_array(data), dt, dev, requires_grad)

@@ -98,12 +98,6 @@ def _walked(data: Any, dt: dtypes.dtype | None) -> tuple[np.ndarray, dtypes.dtyp
         raise TypeError(f"new(): invalid data type '{type_name(data)}'")
     shape = _shape(data)
     dt = dt or _inferred(data)
-    if isinstance(data, list | tuple) and data and isinstance(data[0], np.ndarray) and all(isinstance(d, np.ndarray) for d in data):
-        warn.once(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
-            "a single numpy.ndarray with numpy.array() before converting to a tensor.",
-            5,
-        )
     stored: list[Any] = []
     if 0 not in shape:
         _store(data, shape, 0, functools.partial(_element, dt), stored)
@@ -167,6 +161,12 @@ def _store(data: Any, shape: tuple[int, ...], dim: int, element: Any, out: list[
     if dim == len(shape):
         out.append(element(data))
         return
+    if isinstance(data, np.ndarray):
+        warn.once(
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
+            "a single numpy.ndarray with numpy.array() before converting to a tensor.",
+            7 + dim,
+        )
     try:
         items = data if isinstance(data, list | tuple) else list(data)
     except TypeError:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes
-from .._core.state import GRAD, MODES
+from .._core import devices, dtypes, warn
+from .._core.state import MODES
 from .._engine.attributes import detach
-from .._engine.bind import METHODS
+from .._engine.bind import METHODS, ops
 from .._engine.tensor import Tensor, wrap_array
-from .._engine.views import grad_fn_of, requires_grad_of
+from .._engine.views import requires_grad_of
 from . import data as data_
 from .arguments import device_of, dtype_of, factory, flag, integer, type_name, wrong
 from .create import from_data, from_host, with_strides
@@ -93,7 +92,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 _REQUIRES_GRAD_KEPT = (
     "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
-    "requires_grad=False explicitly to get the old behavior."
+    "requires_grad=False explicitly to get the old behavior and silence this warning."
 )
 
 
@@ -148,16 +147,16 @@ def _check_alias(found: Tensor, dt: dtypes.dtype | None, dev: devices.device | N
 
 
 def _moved(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, copy: bool) -> Tensor:
-    if copy or (dt is not None and dt is not t._m.dtype) or (dev is not None and dev is not t._m.device):
-        return METHODS["to"](t, device=dev, dtype=dt or t._m.dtype, copy=copy)
-    return t
+    if (dt is not None and dt is not t._m.dtype) or (dev is not None and dev is not t._m.device):
+        return METHODS["to"](t, device=dev, dtype=dt or t._m.dtype)
+    return ops.clone(t) if copy else t
 
 
 def _with_flag(obj: Tensor, out: Tensor, requires_grad: bool | None) -> Tensor:
     """`requires_grad` of a tensor made from a tensor: off detaches, on turns it on where possible."""
     if requires_grad is None:
-        if requires_grad_of(obj) and grad_fn_of(obj) is None and MODES.bits & GRAD:
-            warnings.warn(_REQUIRES_GRAD_KEPT, stacklevel=4)
+        if requires_grad_of(obj):
+            warn.once(_REQUIRES_GRAD_KEPT, 5)
         return out
     if requires_grad_of(out) and not requires_grad:
         return detach(out)

@@ -241,18 +241,24 @@ def _trim(value: Tensor) -> Tensor:
     """torch drops leading dimensions of size 1 from an assigned value."""
     shape = value._m.shape
     lead = 0
-    while lead < len(shape) and shape[lead] == 1 and len(shape) > 1:
+    while lead < len(shape) and shape[lead] == 1:
         lead += 1
     return ops.view(value, shape[lead:]) if lead else value
 
 
 def copy_to(out: Tensor, value: Tensor) -> None:
-    """Assign `value` to a view, dropping leading dimensions of size 1 that the view lacks."""
+    """Assign `value` to a view: leading dimensions of size 1 are dropped, the rest is broadcast."""
     shape = value._m.shape
-    extra = len(shape) - out._m.ndim
-    if extra > 0 and all(n == 1 for n in shape[:extra]):
-        value = ops.view(value, shape[extra:])
-    if value._m.ndim == 0:
+    if shape == out._m.shape:
+        ops.copy_(out, value)
+        return
+    if not shape:
         ops.fill_tensor_(out, value)
         return
+    lead = 0
+    while lead < len(shape) and shape[lead] == 1:
+        lead += 1
+    value = ops.view(value, shape[lead:])
+    if value._m.shape != out._m.shape:
+        value = ops.expand(value, out._m.shape)
     ops.copy_(out, value)

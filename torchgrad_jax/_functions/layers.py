@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core import rng, shapes
 from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.kernels import cpp_name
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .create import from_host
@@ -39,10 +40,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """``input1 @ weight[k] @ input2`` for each output feature k."""
     a, b, w = input1._m, input2._m, weight._m
     if a.dtype is not b.dtype or a.dtype is not w.dtype:
-        raise RuntimeError(
-            "All tensors must have the same dtype, got input1: "
-            f"{scalar_type_name(a.dtype)}, input2: {scalar_type_name(b.dtype)}, weight: {scalar_type_name(w.dtype)}"
-        )
+        given = {"input1": a, "input2": b, "weight": w, **({} if bias is None else {"bias": bias._m})}
+        shown = ", ".join(f"{name}: {cpp_name(np.empty(0, m.dtype.np))}" for name, m in given.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
     if a.ndim != b.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {a.ndim} and {b.ndim}")
     for i in range(a.ndim - 1):

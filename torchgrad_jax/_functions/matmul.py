@@ -83,7 +83,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if n == 2 and k == 1:
         return ops.mv(input, other)
     if n == 1 and k == 2:
-        return ops.squeeze_matmul(ops.mm(ops.unsqueeze(input, 0), other), 0)
+        out = ops.squeeze_matmul(ops.mm(ops.unsqueeze(input, 0), other), 0)
+        out._vc.version += 1  # torch squeezes the product in place
+        return out
     if _folds(input, other, False) if n >= k else _folds(other, input, True):
         return _fold(input, other)
     return _batched(input, other)

@@ -38,13 +38,28 @@ def _batch_norm(
     return out[:3]
 
 
+def _batch_norm_or_empty(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
+) -> Tensor:  # fmt: skip
+    if input._m.numel:
+        return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    if not training and running_mean is None:
+        raise RuntimeError("running_mean must be defined in evaluation mode")
+    out = input.clone()  # torch: nothing to normalise, but the parameters stay connected
+    if weight is not None:
+        out = out * weight[0]
+    return out if bias is None else out + bias[0]
+
+
 @_top
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     """Normalised input, batch mean and 1 / std."""
-    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    out, mean, invstd = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return out, mean.detach(), invstd.detach()
 
 
 @_top(name="batch_norm")
@@ -53,7 +68,7 @@ def _top_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """Batch normalisation, with torch's order of arguments at the top level."""
-    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 def _check_batch(shape: Sequence[int], shown: str) -> None:
@@ -74,7 +89,7 @@ def batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0.0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 # --- instance -----------------------------------------------------------------------------------
@@ -135,13 +150,23 @@ def _normalized_shape(fn: str, value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
+@_top
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
+    """Normalised input, mean and 1 / std over the last dimensions."""
+    shape = _normalized_shape("native_layer_norm", normalized_shape)
+    out, mean, invstd = ops._native_layer_norm(input, shape, weight, bias, eps)
+    return out, mean.detach(), invstd.detach()
+
+
 @_top(name="layer_norm")
 def _top_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
     """Normalise over the last dimensions."""
-    return ops.native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
+    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
 
 
 @_functional
@@ -150,7 +175,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalise over the last dimensions."""
-    return ops.native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
+    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
 
 
 def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

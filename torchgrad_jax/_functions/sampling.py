@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -29,27 +30,22 @@ def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
     return value
 
 
-def _result(fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES) -> Tensor:
+def _result(
+    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES, first_edge: int = 0
+) -> Tensor:  # fmt: skip
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
     dev = inputs[0]._m.device
     if out is not None:
         warn_resized(_tensor(fn, "out", out, 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
     drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))
-    return apply(_op(fn, node, len(inputs), grad), (*inputs, drawn))
+    return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, drawn))
 
 
-_OPS: dict[Any, Call] = {}
-
-
-def _op(fn: str, node: str, n: int, grad: Grad) -> Call:
-    found = _OPS.get((fn, node))
-    if found is None:
-        edges = tuple(range(n))
-        found = _OPS[fn, node] = Call(
-            fn, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges, grad=grad
-        )
-    return found
+@functools.cache
+def _op(fn: str, node: str, edges: tuple[int, ...], grad: Grad) -> Call:
+    """An op whose result is its last leaf; the gradients of the others are zeros."""
+    return Call(fn, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges, grad=grad)
 
 
 # --- bernoulli ------------------------------------------------------------------------------------
@@ -227,4 +223,4 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     shapes.broadcast_shapes(n._m.shape, p._m.shape)
     gen = chosen("binomial", generator, n._m.device)
     drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
-    return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING)
+    return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING, first_edge=1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .._core.dtypes import FLOATING
 from .._engine.bind import NAMESPACES, as_int, composite, ops, type_name
 from .._engine.tensor import Tensor
 

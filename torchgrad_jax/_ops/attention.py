@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.kernels import widen
+from .._core.kernels import scalar_name, widen
 from .helpers import is_bool, is_float
 from .registry import Array, Dtype, Grad, Layout, op
 
@@ -41,7 +41,7 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
     """Softmax, but zeros instead of NaN where everything is -inf."""
     x = input if dtype is None else input.astype(dtype)
     if not is_float(x):
-        raise NotImplementedError(f'"softmax_lastdim_kernel_impl" not implemented for \'{x.dtype}\'')
+        raise NotImplementedError(f'"softmax_lastdim_kernel_impl" not implemented for \'{scalar_name(x)}\'')
     return _softmax(widen(x), dim).astype(x.dtype)
 
 
@@ -114,12 +114,16 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     return (out, lse), (t_out.astype(out.dtype), t_lse)
 
 
-@op(node="ScaledDotProductFlashAttentionForCpuBackward0", nondiff=(1,), out=False, method=False)
+@op(name="_flash_attention_rows", node="ScaledDotProductFlashAttentionForCpuBackward0", out=False,
+    method=False, function=False)  # fmt: skip
 def _scaled_dot_product_flash_attention_for_cpu(
     query: Array, key: Array, value: Array, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Array | None = None, scale: float | None = None,
 ):  # fmt: skip
-    """Output and log-sum-exp of attention over (batch, heads, length, features)."""
+    """Output and log-sum-exp of attention over (batch, heads, length, features).
+
+    The latter is differentiable, because the backward is written in terms of it.
+    """
     if dropout_p > 0.0:
         raise RuntimeError(
             "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"

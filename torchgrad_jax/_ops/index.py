@@ -150,7 +150,7 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
     return axis
 
 
-@op(inplace=True, check=check_dim(RuntimeError))
+@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)

@@ -1,4 +1,9 @@
-"""Normalisation over batches, layers and groups."""
+"""Normalisation over batches, layers and groups.
+
+The statistics that a row returns are differentiable: its backward is written in terms of them, so
+second derivatives have to flow through them. What torch hands out is detached from the graph, which
+is up to the functions above these rows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from .._core import errors
-from .._core.kernels import scalar_name, widen
+from .._core.kernels import is_half, scalar_name, widen
 from .helpers import is_float
 from .registry import Array, Dims, Scalar, op
 
@@ -79,21 +84,23 @@ def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
         kind = scalar_name(input)
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
     given = [p for p in params if p is not None]
-    if all(p.dtype == input.dtype for p in given):
+    if not given or given[0].dtype == input.dtype:
+        for p in given:
+            if p.dtype != input.dtype:
+                raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(p)}")
         return input.dtype
-    if input.dtype.itemsize < 4:
-        if all(p.dtype == jnp.float32 for p in given):
-            return np.dtype(np.float32)
+    if any(p.dtype != jnp.float32 for p in given):
+        raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+    if not is_half(input):
         raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
-    kind = scalar_name(input)
-    raise RuntimeError(f"mixed dtype (CPU): expect parameter to have scalar type of {kind}")
+    return np.dtype(np.float32)
 
 
 def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), out=False,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), out=False,
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
@@ -104,8 +111,6 @@ def native_batch_norm(
         raise IndexError(errors.dim_out_of_range(1, input.ndim))
     _check_batch_norm(input, weight, bias, running_mean, running_var, training)
     stat = _check_dtypes("batch_norm", input, weight, bias, running_mean, running_var)
-    if stat == input.dtype and running_mean is not None and running_mean.dtype != input.dtype:
-        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
     if not training:
         wide = widen(input)
@@ -144,7 +149,7 @@ def _check_batch_norm(
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 
 
-@op(node="NativeLayerNormBackward0", nondiff=(1, 2), out=False, method=False)
+@op(name="_native_layer_norm", node="NativeLayerNormBackward0", out=False, method=False, function=False)
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
 ):  # fmt: skip

@@ -31,14 +31,8 @@ def constant_pad_nd(input: Array, pad: Dims, value: Scalar = 0) -> Array:
             f"length is {len(pad)} while the input has {input.ndim} dimensions."
         )
     pairs = _pairs(input, pad)
-    for axis, (n, (lo, hi)) in enumerate(zip(input.shape, pairs)):
-        if n + lo + hi < 0:
-            raise RuntimeError(
-                f"The input size {n}, plus negative padding {lo} and {hi} resulted in a negative output "
-                f"size, which is invalid. Check dimension {axis} of your input."
-            )
-        if n + min(lo, 0) < 0 or n + min(lo, 0) + min(hi, 0) < 0:
-            raise RuntimeError("narrow(): length must be non-negative.")
+    if any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(input.shape, pairs)):
+        raise RuntimeError("narrow(): length must be non-negative.")
     fill = jnp.asarray(value)
     if jnp.issubdtype(fill.dtype, jnp.complexfloating) and not jnp.issubdtype(input.dtype, jnp.complexfloating):
         raise RuntimeError("value cannot be converted to type float without overflow")

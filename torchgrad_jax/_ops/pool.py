@@ -483,13 +483,19 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
     size = tuple(size) * k if len(size) == 1 else tuple(size)
     for word, n, m, out in zip(("time", "height", "width")[3 - k :], x.shape[-k:], kernel, size):
         if out + m - 1 > n:
-            raise RuntimeError(f"{name}(): pool {word} {m} too large relative to input {word} {n}")
+            label = f"{name}_out" if k == 3 else name
+            raise RuntimeError(f"{label}(): pool {word} {m} too large relative to input {word} {n}")
     batched = x.ndim == k + 2
     if samples.dtype != x.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     y = x if batched else x[None]
-    if samples.ndim != 3 or samples.shape[0] < y.shape[0] or samples.shape[1:] != (y.shape[1], k):
-        raise RuntimeError(f"Expect _random_samples to have shape (N, C, {k}), but got {list(samples.shape)}")
+    if samples.ndim != 3:
+        raise RuntimeError(f"Expect _random_samples to have 3 dimensions got {samples.ndim}")
+    if samples.shape[0] < y.shape[0]:
+        raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
+    for dim, want, what in ((1, y.shape[1], "input channel size"), (2, k, str(k))):
+        if samples.shape[dim] != want:
+            raise RuntimeError(f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}.")
 
     ruled = jax.custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 

@@ -27,7 +27,9 @@ raised by the implementation itself: it runs once per new combination, at trace 
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -152,7 +154,7 @@ class OpDef:
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     doc: str = ""
-    tags: frozenset[str] = field(default_factory=frozenset)
+    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart": see check_disjoint
 
     @property
     def view(self) -> bool:
@@ -179,8 +181,15 @@ class Table(dict[str, OpDef]):
 TABLE = Table()
 
 
+@functools.cache
+def _hint(text: str, module: str) -> Any:
+    """What an annotation says, evaluated once per module."""
+    return eval(text, vars(sys.modules[module]))
+
+
 def _params(fn: Callable[..., Any]) -> tuple[Param, ...]:
-    hints = typing.get_type_hints(fn)
+    home = getattr(inspect.unwrap(fn), "__globals__", {}).get("__name__", fn.__module__)
+    hints = {n: _hint(a, home) if isinstance(a, str) else a for n, a in fn.__annotations__.items()}
     out = []
     for p in inspect.signature(fn).parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

@@ -138,7 +138,7 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
     node=_scatter_node("ScatterBackward0"),
 )  # fmt: skip
 def scatter_src(
@@ -162,14 +162,14 @@ def scatter_value(
     return _scattered(input, places, src, reduce)
 
 
-@op(inplace=True, check=check_dim(RuntimeError))
+@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
     places, cut = _scatter_places(input, dim, index, src, "scatter_add")
     return input if places is None else add_at(input, cut, places)
 
 
-@op(inplace=True, check=check_dim(RuntimeError))
+@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
 def scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
 ) -> Array:

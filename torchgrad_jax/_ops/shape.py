@@ -457,7 +457,7 @@ def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="copy", node="CopyBackwards", function=False, method=False, out=False, inplace=True, layout=Layout.PRESERVE)
+@op(name="copy", node="CopyBackwards", function=False, method=False, out=False, inplace=True, layout=Layout.ELEMENTWISE)
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
     try:

@@ -8,24 +8,25 @@ from typing import Any
 
 from .._engine.backward import zeros_for
 from .._engine.tensor import Tensor
-from . import anomaly_mode as anomaly_mode
-from . import forward_ad as forward_ad
-from . import function as function
-from . import grad_mode as grad_mode
-from . import graph as graph
-from . import profiler as profiler
+from . import (
+    anomaly_mode as anomaly_mode,
+    forward_ad as forward_ad,
+    function as function,
+    grad_mode as grad_mode,
+    graph as graph,
+    profiler as profiler,
+)
 from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
-from .anomaly_mode import detect_anomaly as detect_anomaly
-from .anomaly_mode import set_detect_anomaly as set_detect_anomaly
-from .function import Function as Function
-from .function import NestedIOFunction as NestedIOFunction
-from .grad_mode import enable_grad as enable_grad
-from .grad_mode import inference_mode as inference_mode
-from .grad_mode import no_grad as no_grad
-from .grad_mode import set_grad_enabled as set_grad_enabled
-from .grad_mode import set_multithreading_enabled as set_multithreading_enabled
-from .gradcheck import gradcheck as gradcheck
-from .gradcheck import gradgradcheck as gradgradcheck
+from .anomaly_mode import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
+from .function import Function as Function, NestedIOFunction as NestedIOFunction
+from .grad_mode import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+    set_multithreading_enabled as set_multithreading_enabled,
+)
+from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from .graph import GradientEdge
 from .variable import Variable as Variable
 
@@ -63,7 +64,9 @@ def backward(
     """
     if grad_variables is not None:
         warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
         )
         if grad_tensors is not None:
             raise RuntimeError(
@@ -127,7 +130,7 @@ def grad(
             outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
             is_grads_batched, materialize_grads,
         )  # fmt: skip
-        return dict(zip(inputs, found))
+        return dict(zip(inputs, found))  # type: ignore[arg-type]
     starts, targets = _as_outputs(outputs), _as_outputs(inputs)
     if not only_inputs:
         warnings.warn(

@@ -41,7 +41,9 @@ def checked(inputs: Sequence[Any]) -> list[int]:
 
 def tensor_like(m: Meta, values: np.ndarray) -> Tensor:
     """A plain tensor of a given shape and dtype."""
-    return make(jnp.asarray(values.astype(m.dtype.np).reshape(m.shape)), meta(m.shape, m.dtype, m.device))
+    return make(
+        jnp.asarray(values.astype(m.dtype.np).reshape(m.shape)), meta(m.shape, m.dtype, m.device)
+    )
 
 
 def values_of(t: Tensor) -> np.ndarray:
@@ -54,7 +56,9 @@ def values_of(t: Tensor) -> np.ndarray:
 
 
 def _floats(outputs: Any) -> list[np.ndarray | None]:
-    return [values_of(o) if o._m.dtype.category >= dtypes.FLOATING else None for o in as_tuple(outputs)]
+    return [
+        values_of(o) if o._m.dtype.category >= dtypes.FLOATING else None for o in as_tuple(outputs)
+    ]
 
 
 class Nudged:
@@ -78,15 +82,24 @@ class Nudged:
         here = here if here.dtype.kind in "fc" else here.astype(np.float32)
         step = direction * self.eps
         low, high = self._at(here - step), self._at(here + step)
-        return [None if h is None else (h - l) / (2 * self.eps) for h, l in zip(high, low)]  # type: ignore[operator]
+        return [
+            None if a is None or b is None else (a - b) / (2 * self.eps) for a, b in zip(high, low)
+        ]
 
 
-def numerical(fn: Fn, inputs: Sequence[Any], eps: float, forward: bool = False, which: Any = None) -> list[list[Any]]:
+def numerical(
+    fn: Fn, inputs: Sequence[Any], eps: float, forward: bool = False, which: Any = None
+) -> list[list[Any]]:
     """``jacobians[input][output]``, each of shape (input numel, output numel)."""
-    return [_numerical_wrt(fn, inputs, i, eps, forward) for i in (checked(inputs) if which is None else which)]
+    return [
+        _numerical_wrt(fn, inputs, i, eps, forward)
+        for i in (checked(inputs) if which is None else which)
+    ]
 
 
-def _numerical_wrt(fn: Fn, inputs: Sequence[Any], which: int, eps: float, forward: bool) -> list[Any]:
+def _numerical_wrt(
+    fn: Fn, inputs: Sequence[Any], which: int, eps: float, forward: bool
+) -> list[Any]:
     t = inputs[which]
     nudged = Nudged(fn, inputs, which, eps)
     rows = []
@@ -99,13 +112,15 @@ def _numerical_wrt(fn: Fn, inputs: Sequence[Any], which: int, eps: float, forwar
     return [None if o is None else np.stack([r[j] for r in rows]) for j, o in enumerate(rows[0])]
 
 
-def column(nudged: Nudged, t: Tensor, real: np.ndarray, imag: np.ndarray, forward: bool) -> list[Any]:
+def column(
+    nudged: Nudged, t: Tensor, real: np.ndarray, imag: np.ndarray, forward: bool
+) -> list[Any]:
     """Derivatives of all outputs along a direction; of complex inputs, with respect to conj(w)."""
     shape = t._m.shape
     along = nudged.derivative(real.reshape(shape))
     if is_complex(t) and not forward:
         across = nudged.derivative(imag.reshape(shape) * 1j)
-        along = [None if a is None else a + 1j * b for a, b in zip(along, across)]
+        along = [None if a is None or b is None else a + 1j * b for a, b in zip(along, across)]
     return [None if a is None else a.reshape(-1) for a in along]
 
 
@@ -149,7 +164,11 @@ def push(fn: Fn, inputs: Sequence[Any], which: int, direction: np.ndarray) -> li
             if o._m.dtype.category < dtypes.FLOATING:
                 continue
             primal, tangent = forward_ad.unpack_dual(o)
-            out.append(np.zeros(primal._m.shape, primal._m.dtype.np) if tangent is None else values_of(tangent))
+            out.append(
+                np.zeros(primal._m.shape, primal._m.dtype.np)
+                if tangent is None
+                else values_of(tangent)
+            )
     return [o.reshape(-1) for o in out]
 
 

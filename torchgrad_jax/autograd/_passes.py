@@ -23,7 +23,9 @@ from .._engine.tensor import Tensor, make
 from .._engine.views import requires_grad_of
 
 
-class GradientEdge(namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))):  # noqa: PYI024
+class GradientEdge(
+    namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=(None,))
+):
     """Where gradients flow: an output of a node. Given to `backward` and `grad` in place of tensors.
 
     Example:
@@ -48,7 +50,9 @@ def run_backward(
     for i, (t, g) in enumerate(zip(tensors, grads)):
         root, m = _root(i, t)
         if g is None:
-            raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
+            raise RuntimeError(
+                f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad"
+            )
         roots.append(root)
         given.append(g if g._m is m else fitted("", i, g, m))
     targets = [_target(t, accumulate) for t in inputs] or None
@@ -77,7 +81,9 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
     if isinstance(t, GradientEdge):
         return t.node, t.output_nr
     if not isinstance(t, Tensor):
-        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}")
+        raise RuntimeError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
+        )
     if accumulate:
         t.retain_grad()
     edge = edge_of(t)
@@ -131,11 +137,14 @@ def run_batched(
 
     arrays = jax.vmap(one)([None if g is None else read(g) for g in grads])
     return tuple(
-        None if a is None else make(a, meta(tuple(a.shape), m.dtype, m.device)) for a, m in zip(arrays, told)
+        None if a is None else make(a, meta(tuple(a.shape), m.dtype, m.device))
+        for a, m in zip(arrays, told)
     )
 
 
-def _run_rows(tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any], allow_unreachable: bool) -> Any:
+def _run_rows(
+    tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any], allow_unreachable: bool
+) -> Any:
     """Row by row: every row becomes a part of the graph that is being recorded."""
     n = next(g._m.shape[0] for g in grads if g is not None)
     rows = [
@@ -143,7 +152,10 @@ def _run_rows(tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any
                      allow_unreachable, False)
         for i in range(n)
     ]  # fmt: skip
-    return tuple(None if any(g is None for g in column) else ops.stack(list(column), 0) for column in zip(*rows))
+    return tuple(
+        None if any(g is None for g in column) else ops.stack(list(column), 0)
+        for column in zip(*rows)
+    )
 
 
 # --- gradients of the outputs ---------------------------------------------------------------------
@@ -190,7 +202,9 @@ def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
     if m.numel != 1:
         raise RuntimeError(errors.SCALAR_ONLY)
     if m.dtype.category != dtypes.FLOATING:
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {m.dtype}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {m.dtype}"
+        )
     return ones_like(m)
 
 
@@ -201,7 +215,7 @@ def _check(i: int, m: Meta, g: Tensor, batched: bool) -> None:
             raise RuntimeError(
                 "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
                 "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
-                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {m.size[:0] + g._m.size[2:]} "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g._m.size[2:]!r} "
                 f"and output[{i}] has a shape of {m.size}. If you only want some tensors in `grad_output` to be "
                 "considered batched, consider using vmap."
             )

@@ -54,7 +54,9 @@ class _Watcher:
 
 def _user_stack() -> list[str]:
     """The stack as `traceback.format_stack` prints it, without the frames of this package."""
-    frames = [f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)]
+    frames = [
+        f for f in traceback.extract_stack(sys._getframe(1)) if not f.filename.startswith(_PACKAGE)
+    ]
     return traceback.format_list(frames)
 
 
@@ -80,7 +82,9 @@ def _report(node: Node) -> None:
             "pass for more information."
         )
     else:
-        _warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}")
+        _warn(
+            f"Error detected in {name}. Traceback of forward call that caused the error:\n{''.join(stack)}"
+        )
     seen = {node}
     parent = _parent_of(node)
     while parent is not None and parent not in seen:
@@ -89,18 +93,25 @@ def _report(node: Node) -> None:
         head = f"\n\nPrevious calculation was induced by {parent.name()}. "
         if stack is None:
             _warn(
-                head + "No forward pass information available. Enable detect anomaly during forward pass for more "
+                head
+                + "No forward pass information available. Enable detect anomaly during forward pass for more "
                 "information."
             )
         else:
-            _warn(f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}")
+            _warn(
+                f"{head}Traceback of forward call that induced the previous calculation:\n{''.join(stack)}"
+            )
         parent = _parent_of(parent)
 
 
 def _warn(text: str) -> None:
     level = 2
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+    while (
+        frame is not None
+        and frame.f_code.co_filename.startswith(_PACKAGE)
+        and frame.f_back is not None
+    ):
         frame = frame.f_back
         level += 1
     warnings.warn(text, UserWarning, stacklevel=level - 1)
@@ -144,7 +155,11 @@ def _check_outputs(name: str, leaves: Sequence[Any], outs: Sequence[Tensor]) -> 
         where = np.argwhere(bad)
         shown = ", ".join(str(tuple(int(i) for i in w)) for w in where[:5])
         values = np.asarray(read(out))[bad][:5].tolist()
-        shapes = ", ".join(str(list(v._m.shape)) if isinstance(v, Tensor) else repr(v) for v in leaves if v is not None)
+        shapes = ", ".join(
+            str(list(v._m.shape)) if isinstance(v, Tensor) else repr(v)
+            for v in leaves
+            if v is not None
+        )
         stack = _user_stack()
         raise RuntimeError(
             f"'{name}' made NaN or infinity out of finite inputs: output {k} of shape {list(out._m.shape)} has "
@@ -171,7 +186,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return MODES.anomaly is None or MODES.anomaly.check_nan
 
 
-class detect_anomaly:  # noqa: N801 - torch's name
+class detect_anomaly:
     """Within it, errors in backward name the forward call that made the failing node.
 
     Args:
@@ -182,11 +197,11 @@ class detect_anomaly:  # noqa: N801 - torch's name
     Example:
         >>> import torchgrad_jax as torch
         >>> x = torch.tensor([1.0, 0.0])
-        >>> with detect_anomaly(check_forward=True):
-        ...     y = 1 / x
+        >>> with set_detect_anomaly(True, check_forward=True):
+        ...     y = x.log()
         Traceback (most recent call last):
         ...
-        RuntimeError: 'reciprocal' made NaN or infinity out of finite inputs: ...
+        RuntimeError: 'log' made NaN or infinity out of finite inputs: ...
     """
 
     def __init__(self, check_nan: bool = True, *, check_forward: bool = False) -> None:
@@ -208,7 +223,7 @@ class detect_anomaly:  # noqa: N801 - torch's name
         _set(self.prev)
 
 
-class set_detect_anomaly:  # noqa: N801 - torch's name
+class set_detect_anomaly:
     """Turn anomaly detection on or off; as a context manager, until its end.
 
     Args:

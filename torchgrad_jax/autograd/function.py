@@ -144,7 +144,9 @@ class _SingleLevelFunction(PyNode, FunctionCtx, _HookMixin, metaclass=FunctionMe
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside `setup_context`."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -251,7 +253,9 @@ class Function(_SingleLevelFunction):
         return (ctx._autograd_function_id,)
 
 
-def _positional(forward: Any, first: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _positional(
+    forward: Any, first: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
     """Arguments given by name in their place; a node has one input per position."""
     params = [
         p for p in inspect.signature(forward).parameters.values()
@@ -300,7 +304,8 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
         outs = outputs if isinstance(outputs, tuple) else (outputs,)
         error = DelayedError(
-            "trying to differentiate twice a function that was marked with @once_differentiable", len(outs)
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+            len(outs),
         )
         return error(*[_as_if_required(o) for o in outs])
 
@@ -329,7 +334,9 @@ class InplaceFunction(Function):
 # --- nested arguments -----------------------------------------------------------------------------
 
 
-def _nested_map(condition: Callable[[Any], bool], fn: Callable[[Any], Any], condition_msg: str | None = None) -> Any:
+def _nested_map(
+    condition: Callable[[Any], bool], fn: Callable[[Any], Any], condition_msg: str | None = None
+) -> Any:
     def mapped(obj: Any) -> Any:
         if condition(obj):
             return fn(obj)
@@ -343,7 +350,11 @@ def _nested_map(condition: Callable[[Any], bool], fn: Callable[[Any], Any], cond
         kind = type(obj).__name__
         raise ValueError(
             f"Auto nesting doesn't know how to process an input object of type {kind}"
-            + (f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else "")
+            + (
+                f". Accepted types: {condition_msg}, or lists/tuples of them"
+                if condition_msg
+                else ""
+            )
         )
 
     return mapped

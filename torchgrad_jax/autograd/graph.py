@@ -14,14 +14,12 @@ import jax
 from .._core.devices import to_jax
 from .._core.state import MODES, PACKING
 from .._engine.hooks import RemovableHandle
-from .._engine.node import AccumulateGrad
-from .._engine.node import Node as _EngineNode
+from .._engine.node import AccumulateGrad, Node as _EngineNode
 from .._engine.record import edge_of
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from .._engine.views import requires_grad_of
-from ._passes import Engine
-from ._passes import GradientEdge as GradientEdge
+from ._passes import Engine, GradientEdge as GradientEdge
 
 GradientEdge.__module__ = "torch.autograd.graph"
 
@@ -80,8 +78,12 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         RuntimeError: for a tensor that does not require grad.
     """
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(*edge_of(tensor))
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
+    edge = edge_of(tensor)
+    assert edge is not None
+    return GradientEdge(*edge)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -95,7 +97,9 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor)
     for t in tensors:
         if not isinstance(t, Tensor):
-            raise RuntimeError("increment_version expects each element of the iterable to be a tensor")
+            raise RuntimeError(
+                "increment_version expects each element of the iterable to be a tensor"
+            )
     for t in tensors:
         if not t.is_inference():
             t._vc.version += 1
@@ -108,7 +112,9 @@ def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
     if MODES.hooks_disabled is not None:
         raise RuntimeError(MODES.hooks_disabled)
     if not callable(pack_hook) or not callable(unpack_hook):
-        raise TypeError("_push_saved_tensors_default_hooks(): incompatible function arguments: both hooks must be callable")
+        raise TypeError(
+            "_push_saved_tensors_default_hooks(): incompatible function arguments: both hooks must be callable"
+        )
     MODES.pack_hooks = (*MODES.pack_hooks, (pack_hook, unpack_hook))
     MODES.bits |= PACKING
 
@@ -119,7 +125,7 @@ def _pop_saved_tensors_default_hooks() -> None:
         MODES.bits &= ~PACKING
 
 
-class saved_tensors_hooks:  # noqa: N801 - torch's name
+class saved_tensors_hooks:
     """Within it, tensors saved for backward go through `pack_hook`, and back through `unpack_hook`.
 
     Example:
@@ -129,7 +135,9 @@ class saved_tensors_hooks:  # noqa: N801 - torch's name
         ...     y = x.exp()
     """
 
-    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -140,7 +148,7 @@ class saved_tensors_hooks:  # noqa: N801 - torch's name
         _pop_saved_tensors_default_hooks()
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - torch's name
+class save_on_cpu(saved_tensors_hooks):
     """Within it, tensors saved for backward wait in host memory.
 
     Differs from torch: host memory is not pinned, whatever `pin_memory` says; XLA pins what it
@@ -272,10 +280,14 @@ def _current_graph_task_id() -> int:
 def _will_engine_execute_node(node: Any) -> bool:
     """Whether the running pass will come to a node."""
     if not isinstance(node, _EngineNode):
-        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+        raise RuntimeError(
+            f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}"
+        )
     task = MODES.graph_task
     if task is None:
-        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+        raise RuntimeError(
+            "_get_should_execute_nodes should only be called during the backward pass"
+        )
     if task.needed is None:
         return node in task.nodes
     if isinstance(node, AccumulateGrad) and not task.accumulates:
@@ -351,7 +363,9 @@ def _forget_later(table: dict[int, Any], task: int) -> None:
     MODES.graph_task.callbacks.append(lambda: table.pop(task, None))
 
 
-def _engine_run_backward(t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+def _engine_run_backward(
+    t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any
+) -> tuple[Tensor, ...]:
     return Engine().run_backward(t_outputs, *args, **kwargs)
 
 
@@ -387,7 +401,9 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
         raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
     if not 0 <= budget <= 1:
         raise ValueError(f"{name}: must be in [0, 1], got {budget}")
-    raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
+    raise RuntimeError(
+        f"{name} can only be used inside a torch.compile region; it has no effect in eager mode."
+    )
 
 
 __all__ = [

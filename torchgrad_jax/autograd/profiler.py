@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 
-class record_function(contextlib.ContextDecorator):  # noqa: N801 - torch's name
+class record_function(contextlib.ContextDecorator):
     """A named stretch in the traces that `jax.profiler` collects; also a decorator.
 
     Args:

@@ -39,6 +39,8 @@ class Variable(metaclass=VariableMeta):
             out = data.detach()
         if requires_grad:
             if out._m.dtype.category < dtypes.FLOATING:
-                raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+                raise RuntimeError(
+                    "Only Tensors of floating point and complex dtype can require gradients"
+                )
             out.requires_grad_(True)
         return out

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine.hooks import RemovableHandle as RemovableHandle
-from .._engine.hooks import warn_if_has_hooks as warn_if_has_hooks
+from .._engine.hooks import (
+    RemovableHandle as RemovableHandle,
+    warn_if_has_hooks as warn_if_has_hooks,
+)
 
 
 def unserializable_hook(f: Any) -> Any:

@@ -1,0 +1,90 @@
+"""The fuzzer finds planted bugs and makes programs small."""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compat_suite.fuzz.programs import InvalidProgram, Program, compare
+from compat_suite.fuzz.search import Finding, judge, shrink
+from compat_suite.libs import Lib, ours
+
+LINES = (
+    "v0 = torch.tensor([1.25, -2.0], dtype=torch.float64, requires_grad=True)",
+    "v1 = torch.sin(v0)",
+    "v2 = torch.exp(v0)",
+    "v3 = v2 * v2",
+    "v3.sum().backward()",
+)
+
+
+def broken(**wrong: Callable[..., Any]) -> Lib:
+    """Our own package with some functions replaced."""
+    module = types.ModuleType("broken")
+    module.__dict__.update({k: getattr(ours().module, k) for k in dir(ours().module)})
+    module.__dict__.update(wrong)
+    return Lib("torchgrad_jax", module)
+
+
+def no_leaf(*args: Any, **kwargs: Any) -> Any:
+    return ours().module.tensor(*args, **kwargs).detach() * 1.0
+
+
+def fails(*args: Any) -> Any:
+    raise ValueError("planted")
+
+
+BUGS: dict[str, tuple[dict[str, Any], str]] = {
+    "value": ({"exp": lambda x: ours().module.exp(x) * 1.001}, "v2.grad_fn"),
+    "silent value": ({"exp": lambda x: ours().module.exp(x + 1e-6)}, "v2"),
+    "dtype": ({"exp": lambda x: ours().module.exp(x.float())}, "v2.dtype"),
+    "detached": ({"exp": lambda x: ours().module.exp(x.detach())}, "v2.requires_grad"),
+    "version": ({"exp": lambda x: ours().module.exp(x).mul_(1.0)}, "v2"),
+    "exception": ({"exp": fails}, "exception"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+@pytest.mark.parametrize("watched", [True, False])
+def test_planted_bugs_are_found(bug: str, watched: bool) -> None:
+    wrong, where = BUGS[bug]
+    found = compare(Program(LINES, watched=watched), broken(**wrong), ours())
+    assert found is not None
+    if watched:
+        assert found.attribute.startswith(where)
+        assert found.line == 2
+
+
+def test_equal_libraries_agree() -> None:
+    assert compare(Program(LINES), ours(), ours()) is None
+
+
+def test_shrinking_keeps_the_bug_and_drops_the_rest() -> None:
+    bad = broken(exp=BUGS["dtype"][0]["exp"])
+    found = judge(Program(LINES), bad, ours())
+    assert found is not None
+    small = shrink(Finding(0, Program(LINES), found), bad, ours())
+    assert len(small.program.lines) == 2
+    assert "torch.exp" in small.program.lines[1]
+    assert "import torchgrad_jax as torch" in small.report()
+
+
+def test_programs_with_unknown_variables_are_refused() -> None:
+    with pytest.raises(InvalidProgram):
+        compare(Program(("v1 = v0 + 1",)), ours(), ours())
+
+
+def test_different_exceptions_and_known_texts_differ() -> None:
+    lines = ("v0 = torch.tensor([1.0], requires_grad=True)", "torch.exp(v0)")
+
+    def says(text: str, kind: type = RuntimeError) -> Callable[..., Any]:
+        def call(x: Any) -> Any:
+            raise kind(text)
+
+        return call
+
+    known = "a leaf Variable that requires grad is being used in an in-place operation."
+    assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("x", TypeError))) is not None
+    assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("y"))) is None
+    assert compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None

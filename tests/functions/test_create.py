@@ -1,0 +1,7 @@
+"""Tensors from data and by rule, compared with torch."""
+
+from pathlib import Path
+
+from tests.expressions import Expressions
+
+test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("create.txt").read_text())

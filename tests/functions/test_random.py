@@ -1,0 +1,7 @@
+"""Random tensors, fills and generators, compared with torch."""
+
+from pathlib import Path
+
+from tests.expressions import Expressions
+
+test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("random.txt").read_text())

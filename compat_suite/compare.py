@@ -52,8 +52,8 @@ def _numbers(job: Job, got: Result, want: Result, tol: Tolerance | None) -> Iter
     for i, (g, w) in enumerate(pairs):
         if g.value is None or w.value is None:
             continue
-        if g.shape != w.value.shape:
-            yield f"{i}: shape: got {g.shape}, want {w.value.shape}"
+        if g.value.shape != w.value.shape:
+            yield f"{i}: shape: got {g.value.shape}, want {w.value.shape}"
         elif found := difference(g.value, w.value.astype(g.value.dtype), tol or tolerance(job, g)):
             yield f"{i}: value: {found}"
 
@@ -96,10 +96,10 @@ def tolerance(job: Job, want: Seen) -> Tolerance:
     name = want.dtype or (str(want.value.dtype) if want.value is not None else "")
     if default(name).rtol == 0:
         return default(name)
-    return max((default(n) for n in (name, *_inner_dtypes(job))), key=lambda x: x.rtol).scaled(job.case.tolerance)
+    return max((default(n) for n in (name, *inner_dtypes(job))), key=lambda x: x.rtol).scaled(job.case.tolerance)
 
 
-def _inner_dtypes(job: Job) -> list[str]:
+def inner_dtypes(job: Job) -> list[str]:
     """Dtypes that a call names: a double that went through single precision is no better than that."""
     found = [x.name for x in job.sample.args if isinstance(x, D)] + [x.name for _, x in job.sample.kwargs if isinstance(x, D)]
     return found + [x.dtype for x in tensors((job.sample.args, [v for _, v in job.sample.kwargs])) if x.dtype]

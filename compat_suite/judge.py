@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from . import ledger as ledgers
 from .compare import differences, snippet
@@ -25,6 +25,15 @@ class Oracle(Protocol):
 
     def result(self, job: Job) -> Result | None:
         """What a job should show; None where this oracle has nothing to say."""
+        ...
+
+
+@runtime_checkable
+class Projecting(Protocol):
+    """An oracle that knows a part of a result only."""
+
+    def shown(self, job: Job, got: Result) -> Result:
+        """That part of ours."""
         ...
 
 
@@ -60,7 +69,10 @@ def judge(job: Job, oracle: Oracle, ledger: ledgers.Ledger | None = None) -> Ver
     want = oracle.result(job)
     if want is None:
         return Verdict(job, "silent")
-    found = tuple(differences(job, run(ours(), job), want, oracle.attributes, getattr(oracle, "tolerance", None)))
+    got = run(ours(), job)
+    if isinstance(oracle, Projecting):
+        got = oracle.shown(job, got)
+    found = tuple(differences(job, got, want, oracle.attributes, getattr(oracle, "tolerance", None)))
     expected = book.expected_failure(job.id, oracle.kind)
     if expected is not None:
         return Verdict(job, "xfailed" if found else "stale", found, oracle.name)

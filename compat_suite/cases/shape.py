@@ -68,7 +68,7 @@ COPIES = (
 )  # fmt: skip
 
 CONVERSIONS = tuple(
-    case(f"Tensor.{name}", s(t(2, 3)), s(i(3, high=3)), s(b(2)), s(t(2, 3, layout="transposed"), second=False)) for name in ("float", "double", "long", "bool")
+    case(f"Tensor.{name}", s(t(2, 3), smooth=name == "double"), s(i(3, high=3)), s(b(2)), s(t(2, 3, layout="transposed"), smooth=False, second=False)) for name in ("float", "double", "long", "bool")
 ) + (case("Tensor.item", s(t()), s(t(1, 1)), s(i(high=3)), s(b()), s(t(dtype="complex128")), s(t(dtype="float32")), errors=(et(t(2)), et(t(0)))),)  # fmt: skip
 
 CASES: tuple[Case, ...] = (*VIEWS, *COPIES, *CONVERSIONS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..case import BASE, T, tensors
+from ..compare import inner_dtypes
 from ..execute import Builder, Result, Seen, direction, flat, invoke
 from ..jobs import Job, tracked
 from ..libs import Lib, ours
@@ -18,7 +20,7 @@ STEP = 1e-5
 
 
 class Numeric:
-    """Differences of the scalar <cotangent, f(x)> along every element of every input."""
+    """The slope of <cotangent, f(x)> along one direction per input, where every element moves."""
 
     kind = "numeric"
     attributes = False
@@ -26,46 +28,43 @@ class Numeric:
     tolerance = Tolerance(1e-6, 1e-7)
 
     def result(self, job: Job) -> Result | None:
-        """The gradients; None where there is no smooth float64 function of its arguments."""
+        """One slope per input; None where there is no smooth float64 function of the inputs."""
         if job.check != "grad" or job.dtype != BASE or not job.sample.smooth or job.case.family == "random":
             return None
-        name = job.case.op.rpartition(".")[2]
-        if name.endswith("_") or any(x.dtype and x.dtype != BASE for x in _leaves(job)):
+        if job.case.op.endswith("_") or inner_dtypes(job):
             return None
-        lib = ours()
-        found = [self._gradient(lib, job, n) for n in range(len(_leaves(job)))]
-        return None if any(g is None for g in found) else Result(gradients=tuple(Seen("", value=g) for g in found))
+        slopes = [self._slope(job, which) for which in range(len(leaves(job)))]
+        return Result(gradients=tuple(Seen("", value=np.asarray(x)) for x in slopes if x is not None))
 
-    def _gradient(self, lib: Lib, job: Job, which: int) -> np.ndarray | None:
-        out: np.ndarray | None = None
-        index = 0
-        while out is None or index < out.size:
-            up, down = (Nudged(lib, job, which, index, step) for step in (STEP, -STEP))
-            values = [_scalar(lib, job, b) for b in (up, down)]
-            if out is None:
-                out = np.zeros(up.shape)
-                if not out.size:
-                    break
-            if None in values:
-                return None
-            out.reshape(-1)[index] = (values[0] - values[1]) / (2 * STEP)  # type: ignore[operator]
-            index += 1
-        return out
+    def shown(self, job: Job, got: Result) -> Result:
+        """The slopes that gradients stand for."""
+        return replace(got, gradients=tuple(self._along(job, n, g) for n, g in enumerate(got.gradients)))
+
+    def _along(self, job: Job, which: int, gradient: Seen) -> Seen:
+        step = Moved(ours(), job, which, 0.0).way
+        value = 0.0 if gradient.value is None else float((gradient.value * step).sum())
+        return Seen("", value=np.asarray(value))
+
+    def _slope(self, job: Job, which: int) -> float | None:
+        up, down = (_scalar(job, Moved(ours(), job, which, step)) for step in (STEP, -STEP))
+        return None if up is None or down is None else (up - down) / (2 * STEP)
 
 
-def _leaves(job: Job) -> list[T]:
+def leaves(job: Job) -> list[T]:
+    """The inputs that are differentiated."""
     found = tensors((job.sample.args, [v for _, v in job.sample.kwargs]))
     return [x for x in found if tracked(x, job.dtype)]
 
 
-class Nudged(Builder):
-    """Builds a call one element of which is moved by a step."""
+class Moved(Builder):
+    """Builds a call one input of which is moved along a direction."""
 
-    def __init__(self, lib: Lib, job: Job, which: int, index: int, step: float) -> None:
+    def __init__(self, lib: Lib, job: Job, which: int, step: float) -> None:
         super().__init__(lib, job, track=False)
-        self.which, self.index, self.step = which, index, step
+        self.which, self.step = which, step
         self.met = 0
-        self.shape: tuple[int, ...] = ()
+        self.way = np.zeros(())
+        self.arguments = self.call()
 
     def tensor(self, spec: T) -> Any:
         """As `Builder`, moved."""
@@ -75,26 +74,22 @@ class Nudged(Builder):
         self.met += 1
         if self.met - 1 != self.which:
             return x
-        self.shape = tuple(x.shape)
-        values = self.lib.array(x)
-        if values.size:
-            values.reshape(-1)[self.index] += self.step
-        return self.lib.from_array(values)
+        self.way = self.lib.array(direction(self.lib, x, f"{self.job.call}#way{self.which}"))
+        return self.lib.from_array(self.lib.array(x) + self.step * self.way)
 
 
-def _scalar(lib: Lib, job: Job, builder: Nudged) -> float | None:
-    """<cotangent, results> as the gradient job pairs them."""
+def _scalar(job: Job, builder: Moved) -> float | None:
+    """<cotangent, results> as the gradient job pairs them; None where a result is complex or not finite."""
+    lib = builder.lib
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        args, kwargs = builder.call()
+        args, kwargs = builder.arguments
         out = invoke(lib, job.case, args, kwargs)
-        shown = job.case.process(out) if job.case.process else out
-    roots = [v for v in flat(shown) if isinstance(v, lib.tensor_type) and v.is_floating_point()]
-    if any(isinstance(v, lib.tensor_type) and v.is_complex() for v in flat(shown)):
+        shown = [v for v in flat(job.case.process(out) if job.case.process else out) if isinstance(v, lib.tensor_type)]
+    if any(v.is_complex() for v in shown):
         return None
     total = 0.0
-    for n, root in enumerate(roots):
+    for n, root in enumerate(v for v in shown if v.is_floating_point()):
         weights = lib.array(direction(lib, root, f"{job.call}#cotangent{n}"))
         total += float((weights * lib.array(root)).sum())
-    return total
-
+    return total if np.isfinite(total) else None

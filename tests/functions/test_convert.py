@@ -1,7 +1,212 @@
 """Conversions, sizes and storages, older constructors, dtype questions and settings, compared with torch."""
 
+import copy
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import torchgrad_jax as tg
 from tests.expressions import Expressions
+from torchgrad_jax._core import dtypes
 
 test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("convert.txt").read_text())
+
+VALUES = [
+    0.0, 1.0, -1.0, 0.5, 1.5, -1.5, 2.5, 126.9, 127.0, 128.0, -128.9, -129.0, 200.7, 255.0, 256.0, 300.5, -300.0, 448.0,
+    449.0, 464.0, 57344.0, 65504.0, 65520.0, 70000.0, 2147483000.0, 2147483648.0, -2147483649.0, 4294967296.0, 1e10, -1e10,
+    1e18, 9.3e18, 1.8e19, 1e20, 3e38,
+]  # fmt: skip
+TAME = [n for n in (d.name for d in dtypes.ALL) if not n.startswith("float8")]
+
+
+def values_of(m, t):
+    wide = m.complex128 if t.is_complex() else m.float64
+    return t.to(wide).tolist() if t.dtype.is_floating_point or t.is_complex() else t.tolist()
+
+
+@pytest.mark.parametrize("source", ["float64", "float32", "int64", "float16", "bfloat16", "complex64", "uint8", "bool"])
+def test_every_cast_of_awkward_values_is_torchs(oracle, source):
+    """Overflowing and fractional values included: integers wrap around as they do on x86."""
+    for target in [d.name for d in dtypes.ALL]:
+        got, want = [], []
+        for m, out in ((oracle, want), (tg, got)):
+            t = m.tensor(VALUES, dtype=m.float64).to(getattr(m, source))
+            out.extend(str(v) for v in values_of(m, t.to(getattr(m, target))))
+        assert got == want, target
+
+
+@pytest.mark.parametrize("target", TAME)
+def test_nan_and_infinities_cast_as_in_torch(oracle, target):
+    if target in ("uint32", "uint64"):
+        pytest.skip("torch's own answers differ with the length of the tensor")
+    got, want = (
+        [str(v) for v in values_of(m, m.tensor([np.nan, np.inf, -np.inf]).to(getattr(m, target)))] for m in (tg, oracle)
+    )
+    assert got == want
+
+
+def test_conversions_are_recorded_and_give_back_the_dtype():
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+    y = x.double().half().float()
+    assert y.grad_fn.name() == "ToCopyBackward0"
+    (y * tg.tensor([2.0, 3.0])).sum().backward()
+    assert (x.grad.tolist(), x.grad.dtype) == ([2.0, 3.0], tg.float32)
+    assert not x.long().requires_grad
+
+
+def test_what_does_not_change_is_the_same_object():
+    x = tg.ones(2, 3)
+    same = [x.to(tg.float32), x.to("cpu"), x.to(x), x.float(), x.cpu(), x.type(tg.float32), x.type_as(x), x.contiguous()]
+    assert all(y is x for y in same)
+    copied = x.to(tg.float32, copy=True)
+    copied.zero_()
+    assert x.sum().item() == 6.0
+
+
+ON_TWO_DEVICES = """
+import jax
+import torchgrad_jax as tg
+from torchgrad_jax._core import devices
+
+real = devices.to_jax
+devices.to_jax = lambda d: jax.devices()[1] if d.type == "cuda" else real(d)
+
+x = tg.tensor([1.0, 2.0], requires_grad=True)
+y = x.to("cuda")
+assert str(y.device) == "cuda:0" and y.grad_fn.name() == "ToCopyBackward0", y
+(y * y).sum().backward()
+assert x.grad.tolist() == [2.0, 4.0] and str(x.grad.device) == "cpu"
+w = tg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+w.cpu().mul(3).sum().backward()
+assert w.grad.tolist() == [3.0, 3.0] and str(w.grad.device) == "cuda:0"
+(g,) = tg.autograd.grad((x.to("cuda") ** 3).sum(), x, create_graph=True)
+(h,) = tg.autograd.grad(g.sum(), x)
+assert h.tolist() == [6.0, 12.0]
+assert (tg.tensor(2.0) * w).tolist() == [2.0, 4.0]
+assert w.to("cuda") is w and w.type() == "torch.cuda.FloatTensor" and x.to("cuda", tg.float64).dtype is tg.float64
+try:
+    tg.ones(2) + w
+except RuntimeError as error:
+    assert "Expected all tensors to be on the same device" in str(error)
+else:
+    raise AssertionError("two devices were mixed")
+with tg.device("cuda"):
+    made = [tg.zeros(2), tg.tensor([1.0]), tg.rand(2), tg.arange(3)]
+assert {str(t.device) for t in made} == {"cuda:0"}
+tg.set_default_device("cuda")
+assert str(tg.ones(1).device) == "cuda:0"
+"""
+
+
+def test_copies_between_devices_and_their_gradients():
+    """A second CPU device stands in for a GPU, in a process of its own."""
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run([sys.executable, "-c", ON_TWO_DEVICES], env=env, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_without_a_gpu_cuda_says_so():
+    if tg.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    assert (tg.cuda.device_count(), tg.cuda.memory_allocated(), tg.cuda.is_initialized()) == (0, 0, False)
+    tg.cuda.manual_seed_all(0)
+    tg.cuda.empty_cache()
+    for call in (tg.cuda.current_device, tg.cuda.synchronize, tg.cuda.get_device_name, tg.cuda.get_rng_state):
+        with pytest.raises(RuntimeError, match="JAX sees no GPU backend"):
+            call()
+    with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+        tg.ones(2).cuda()
+
+
+def test_the_memory_formats_are_strides():
+    x = tg.arange(24.0).view(1, 2, 3, 4)
+    for y in (x.to(memory_format=tg.channels_last), x.clone(memory_format=tg.channels_last)):
+        assert y.stride() == (24, 1, 8, 2)
+        assert y.tolist() == x.tolist()
+        assert y.is_contiguous(memory_format=tg.channels_last)
+        assert not y.is_contiguous()
+    assert x.contiguous(memory_format=tg.channels_last).contiguous().stride() == x.stride()
+
+
+# --- sizes and storages ---------------------------------------------------------------------------
+
+
+def test_resize_grows_the_storage_of_views_too():
+    x = tg.arange(4.0)
+    y = x[1:3]
+    y.resize_(6)
+    assert (y[:3].tolist(), x.tolist()) == ([1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 3.0])
+    y.fill_(7.0)
+    assert x.tolist() == [0.0, 7.0, 7.0, 7.0]
+
+
+def test_resize_refuses_to_grow_a_storage_that_others_share():
+    x = tg.arange(4.0)
+    alias = x.detach()
+    with pytest.raises(NotImplementedError, match="shared with other tensors"):
+        x.resize_(8)
+    assert (x.tolist(), alias.tolist()) == ([0.0, 1.0, 2.0, 3.0],) * 2
+    x.resize_(2)
+    assert (x.tolist(), alias.tolist()) == ([0.0, 1.0], [0.0, 1.0, 2.0, 3.0])
+
+
+def test_set_shares_and_is_counted_apart():
+    x, y = tg.zeros(3), tg.ones(2, 2)
+    x.set_(y)
+    y.mul_(5)
+    assert (x.tolist(), x._version, y._version) == ([[5.0, 5.0], [5.0, 5.0]], 1, 1)
+
+
+def test_out_tensors_are_resized_quietly_when_empty_and_keep_their_identity():
+    out = tg.empty(0)
+    assert tg.ones(2, 3, out=out) is out
+    assert (out.shape, out._version) == ((2, 3), 1)
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def test_tensor_types_construct_and_recognise():
+    t = tg.LongTensor([1, 2])
+    assert isinstance(t, tg.LongTensor)
+    assert isinstance(t, tg.Tensor)
+    assert not isinstance(t, tg.FloatTensor)
+    assert tg.Tensor([1, 2]).dtype is tg.float32
+    assert t.type(tg.FloatTensor).dtype is tg.float32
+    with pytest.raises(TypeError, match="expected a tensor of dtype float32"):
+        tg.FloatTensor(t)
+
+
+def test_subclasses_construct_their_own():
+    class Named(tg.Tensor):
+        pass
+
+    n = Named([1.0, 2.0])
+    assert (type(n), n.tolist()) == (Named, [1.0, 2.0])
+
+
+def test_settings_and_types_survive_pickling():
+    for value in (tg.ones(2, 3).t(), tg.float64, tg.contiguous_format, tg.Size([2]), tg.device("cpu")):
+        back = pickle.loads(pickle.dumps(value))
+        assert repr(back) == repr(value)
+    assert pickle.loads(pickle.dumps(tg.channels_last)) is tg.channels_last
+    assert copy.deepcopy(tg.strided) is not None
+
+
+def test_default_devices_hold_for_one_thread():
+    import threading
+
+    seen = []
+    tg.set_default_device("cpu")
+    try:
+        worker = threading.Thread(target=lambda: seen.append(tg.get_default_device()))
+        worker.start()
+        worker.join()
+    finally:
+        tg.set_default_device(None)
+    assert [str(d) for d in seen] == [str(tg.zeros(1).device)]

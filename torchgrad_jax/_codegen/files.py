@@ -38,16 +38,34 @@ from {p} import return_types as _return_types
 """
 _NUMBER = "\n_Number: TypeAlias = _int | _float | _bool | _complex\n"
 _PROPERTIES = {
-    "shape": "_Size", "dtype": "_dtype", "device": "_device", "layout": "_layout", "nbytes": "_int", "output_nr": "_int",
-    "grad": "Tensor | None", "_grad": "Tensor | None", "_base": "Tensor | None", "names": "tuple[None, ...]",
-}  # fmt: skip
+    "shape": "_Size",
+    "dtype": "_dtype",
+    "device": "_device",
+    "layout": "_layout",
+    "nbytes": "_int",
+    "output_nr": "_int",
+    "grad": "Tensor | None",
+    "_grad": "Tensor | None",
+    "_base": "Tensor | None",
+    "names": "tuple[None, ...]",
+}
 """Types of properties whose getters do not say; what starts with ``is_`` is a bool."""
 _CONSTANTS: dict[type, str] = {
-    dtypes.dtype: "_dtype", formats.memory_format: "_memory_format", attributes.layout: "_layout",
-    random.Generator: "_Generator", float: "_float", int: "_int", types.NoneType: "None", str: "str",
-}  # fmt: skip
-_HOMES: dict[Any, str] = {tensor.Tensor: "_engine.tensor", dtypes.dtype: "_core.dtypes", devices.device: "_core.devices",
-                          shapes.Size: "_core.shapes"}  # fmt: skip
+    dtypes.dtype: "_dtype",
+    formats.memory_format: "_memory_format",
+    attributes.layout: "_layout",
+    random.Generator: "_Generator",
+    float: "_float",
+    int: "_int",
+    types.NoneType: "None",
+    str: "str",
+}
+_HOMES: dict[Any, str] = {
+    tensor.Tensor: "_engine.tensor",
+    dtypes.dtype: "_core.dtypes",
+    devices.device: "_core.devices",
+    shapes.Size: "_core.shapes",
+}
 
 
 def build() -> dict[str, str]:
@@ -207,11 +225,8 @@ def _class(node: ast.ClassDef) -> str:
 
 def _tensor_class(node: ast.ClassDef) -> str:
     lines = ["class Tensor:", f'    """{ast.get_docstring(node)}"""', ""]
-    for item in node.body:
-        if isinstance(item, ast.AnnAssign):
-            lines.append(
-                f"    {ast.unparse(item).replace(': bool', ': _bool').replace(': int', ': _int')}"
-            )
+    slots = [ast.unparse(item) for item in node.body if isinstance(item, ast.AnnAssign)]
+    lines += ["    " + s.replace(": bool", ": _bool").replace(": int", ": _int") for s in slots]
     lines += [
         "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...",
         "    def __hash__(self) -> _int: ...",

@@ -11,7 +11,8 @@ _INTS = "_int | Sequence[_int]"
 def _extremum(name: str) -> tuple[str, ...]:
     return (
         "(input: Tensor, *, out: Tensor | None = None) -> Tensor",
-        f"(input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _return_types.{name}",
+        "(input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) "
+        f"-> _return_types.{name}",
         "(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor",
     )
 
@@ -23,7 +24,10 @@ def _median(name: str) -> tuple[str, ...]:
     )
 
 
-_MOMENTS = "(input: Tensor, dim: {ints} | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> {result}"
+_MOMENTS = (
+    "(input: Tensor, dim: {ints} | None = None, *, correction: _Number | None = None, "
+    "keepdim: _bool = False) -> {result}"
+)
 _UNBIASED = (
     "(input: Tensor, dim: {ints} | None, unbiased: _bool, keepdim: _bool = False) -> {result}"
 )
@@ -76,15 +80,17 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
         f"(high: _int, size: Sequence[_int], {_RANDINT}) -> Tensor",
         f"(low: _int, high: _int, size: Sequence[_int], {_RANDINT}) -> Tensor",
     ),
-    "unique": ("(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, "
-               "dim: _int | None = None) -> Any",),
+    "unique": (
+        "(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, "
+        "dim: _int | None = None) -> Any",
+    ),
     "nn.functional.max_pool1d": _pool("max_pool1d", _WINDOW),
     "nn.functional.max_pool2d": _pool("max_pool2d", _WINDOW),
     "nn.functional.max_pool3d": _pool("max_pool3d", _WINDOW),
     "nn.functional.adaptive_max_pool1d": _pool("adaptive_max_pool1d", _ADAPTIVE),
     "nn.functional.adaptive_max_pool2d": _pool("adaptive_max_pool2d", _ADAPTIVE),
     "nn.functional.adaptive_max_pool3d": _pool("adaptive_max_pool3d", _ADAPTIVE),
-}  # fmt: skip
+}
 """By qualified name; the first parameter of a method is dropped from its text."""
 
 _TO = "non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor"
@@ -114,8 +120,8 @@ METHOD_OVERLOADS: dict[str, tuple[str, ...]] = {
         "(input: Tensor, *size: _int) -> Tensor",
     ),
     "backward": (
-        "(input: Tensor, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, "
-        "inputs: Tensor | Sequence[Tensor] | None = None) -> None",
+        "(input: Tensor, gradient: Tensor | None = None, retain_graph: _bool | None = None, "
+        "create_graph: _bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None",
     ),
     "__getitem__": ("(input: Tensor, index: Any, /) -> Tensor",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -65,7 +66,7 @@ def modified_in_place(
 
 def operation_name(node: str) -> str:
     """How torch's messages shorten a node's name: ``ExpBackward0`` -> ``Exp``."""
-    return node.partition("Backward")[0] or node
+    return re.sub(r"Backward\d*$", "", node)
 
 
 def forbidden_view_write(producer: str, output_nr: int, creation: str, indirect: bool) -> str:

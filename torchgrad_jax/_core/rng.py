@@ -472,6 +472,7 @@ def multinomial(
     num_samples: int,
     replacement: bool = False,
     *,
+    column_major: bool = False,
     generator: Generator | None = None,
 ) -> NDArray[np.int64]:
     """Category numbers with probability proportional to weights: `torch.multinomial`.
@@ -480,6 +481,7 @@ def multinomial(
         weights: one row, or a matrix of rows drawn from one after the other.
         num_samples: how many numbers to draw from each row.
         replacement: whether a category may come up again.
+        column_major: whether torch holds the matrix column by column, and so draws in that order.
         generator: where the words come from.
     """
     generator = _chosen(generator)
@@ -505,7 +507,10 @@ def multinomial(
     else:
         # The first events of processes that run at the rates `weights`.
         with np.errstate(divide="ignore", over="ignore"):
-            waits = exponential(rows.shape, dtype, generator=generator)
+            if column_major:
+                waits = exponential(rows.shape[::-1], dtype, generator=generator).T
+            else:
+                waits = exponential(rows.shape, dtype, generator=generator)
             ratios = (rows / waits).astype(np.float64)
         out = np.argsort(-ratios, axis=-1, kind="stable")[:, :num_samples]
     return out.reshape(*weights.shape[:-1], num_samples)

@@ -99,6 +99,8 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """`requires_grad` as a method that returns the tensor."""
+    if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if not (requires_grad is True and grad_fn_of(self) is not None):
         set_requires_grad(self, requires_grad)
     return self
@@ -112,7 +114,7 @@ def get_grad(self: Tensor) -> Any:
             "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
             "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
             "mistake, make sure you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for "
-            "more informations.",
+            "more information.",
             stacklevel=3,
         )
     return self._g

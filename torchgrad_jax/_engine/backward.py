@@ -20,7 +20,7 @@ from .node import AccumulateGrad, Node
 from .record import apply, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
-from .tensor import Tensor, make
+from .tensor import Tensor, alias_of, make, plain_alias
 from .trace import FRESH, PASSED, Call
 
 _task_ids = itertools.count()
@@ -304,11 +304,7 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     if node.gp is None:
         return [None if g is None else Buffer(g, False) for g in node.backward_tensors(cts)]
     gp = node.gp
-    diff = gp.plan.diff
-    if len(diff) == 1:
-        present = (cts[diff[0]] is not None,)
-    else:
-        present = tuple([cts[k] is not None for k in diff])
+    present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
@@ -321,7 +317,7 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     if create:
         by_pos = _recorded(node, cts, present, wanted)
         return [Buffer(by_pos[p], True) if e is not None and p in by_pos else None for p, e in zip(positions, node.edges)]
-    given = [cts[k] for k in diff]
+    given = cts
     args = [g._st.array if g._al is None else read(g) for g in given if g is not None]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
@@ -343,18 +339,20 @@ def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Seq
     """Each wanted gradient as an op of its own, recorded on the graph."""
     gp = node.gp
     saved = unpack_tensors(node)
+    if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
+        saved = [alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v for v in saved]
     where_in = {leaf: i for i, leaf in enumerate(gp.saved_in)}
     where_out = {k: len(gp.saved_in) + i for i, k in enumerate(gp.saved_out)}
     by_pos = {}
     for p in wanted:
         call, ins, outs, used = gp.call(p, present)
-        leaves = [cts[k] for k, u in zip(gp.plan.diff, used) if u]
+        leaves = [c for c, u in zip(cts, used) if u]
         leaves += [saved[where_in[i]] for i in ins]
         leaves += [saved[where_out[k]] for k in outs]
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = apply(call, leaves)
         else:  # a gradient that is the same whatever came in
-            arrays = [read(cts[k]) for k in gp.plan.diff if cts[k] is not None] + unpack_arrays(node)
+            arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
     return by_pos
 

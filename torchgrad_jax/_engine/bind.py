@@ -260,6 +260,7 @@ class Binding:
             check_result=row.check_result, result=self.result, edges=_edges(promoted, _wrapped(row, recipe)),
             statics=static, geometry=geometry, grad_view=row.grad_view,
         )  # fmt: skip
+        call.masks = "masks" in row.tags
         if "reads_apart" in row.tags:
             call.elementwise = True
         call.grad_facts = (row.grad_follows, row.grad_version)
@@ -471,7 +472,7 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None or (_mode and ({anyr})): return {fallback}
+    if {me}._al is not None{aliased} or (_mode and ({anyr})): return {fallback}
     _write = _call.inplace or _inplace_call(_call)
     _plan = _write.plans.get({keys})
     if _plan is None:
@@ -629,7 +630,8 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
     if inplace:
         space["_inplace_call"] = inplace_call
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
-        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=" or ".join(rs), fallback=fallback))
+        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=" or ".join(rs), fallback=fallback,
+                                   aliased="".join(f" or (_c{i} in _plain and {p.name}._al is not None)" for i, p in enumerate(hot) if i)))  # fmt: skip
         return lines
     lines.append(
         _RUN.format(

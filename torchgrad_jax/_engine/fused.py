@@ -279,7 +279,7 @@ def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequen
             cts_all = buffers.get(i)
             if cts_all is None:
                 continue
-            cts = [cts_all[k] for k in gp.plan.diff]
+            cts = cts_all
             if all(c is None for c in cts) or not edges:
                 continue
             wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
@@ -336,7 +336,7 @@ def _layouts(
         slots = buffers.get(i) if wanted_at is not None else buffers.pop(i, None)
         if slots is None or not edges:
             continue
-        cts = [slots[k] for k in gp.plan.diff]
+        cts = slots
         if all(c is None for c in cts):
             continue
         told = gp.describe(tuple([None if c is None else c[0].meta for c in cts]))

@@ -79,11 +79,11 @@ class Node:
     @property
     def n_outputs(self) -> int:
         """How many forward outputs (backward inputs) the node has."""
-        return len(self.gp.plan.outs)
+        return len(self.gp.plan.diff)
 
     def out_meta(self, nr: int) -> Any:
-        """Meta of a forward output."""
-        return self.gp.plan.outs[nr]
+        """Meta of a differentiable forward output."""
+        return self.gp.plan.outs[self.gp.plan.diff[nr]]
 
     def _extras(self) -> NodeExtras:
         if self.extras is None:

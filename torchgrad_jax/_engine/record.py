@@ -66,7 +66,7 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
     fn = t._fn if t._al is None else grad_fn_of(t)
     if fn is not None:
         return (fn, t._onr)
-    if t._rg:
+    if t._rg:  # a view that requires grad through its base alone has no accumulator of its own
         return (accumulator(t), 0)
     return None
 
@@ -127,9 +127,9 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             saved.append(t._st if t._al is None and t._vc is t._st else alias_of(t, t._m, t._al, t._vc))
         node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
         node.saved += tuple(saved)
-    for k in gp.plan.diff:
+    for nr, k in enumerate(gp.plan.diff):  # only differentiable outputs are numbered
         t = outs[k]
-        t._fn, t._onr, t._rg = node, k, True
+        t._fn, t._onr, t._rg = node, nr, True
     if mode & PACKING and gp.saved_out:  # the hooks see the outputs in their place in the graph
         n = len(gp.saved_in)
         node.saved = node.saved[:n] + tuple([save_general(outs[k], True) for k in gp.saved_out])
@@ -219,6 +219,7 @@ class InplaceCall(Call):
         self.inner = inner
         self.grad_facts = inner.grad_facts
         self.elementwise = inner.elementwise
+        self.masks = inner.masks
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)
@@ -237,13 +238,13 @@ class InplacePlan(Plan):
 
         super().__init__(call, keys)
         me, out = keys[0], self.outs[0]
-        if not dtypes.can_cast(out.dtype, me.dtype):
-            names = [dtypes.scalar_type_name(d) for d in (out.dtype, me.dtype)]
-            raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
         if out.shape != me.shape:
             raise RuntimeError(
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
             )
+        if not dtypes.can_cast(out.dtype, me.dtype):
+            names = [dtypes.scalar_type_name(d) for d in (out.dtype, me.dtype)]
+            raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
 

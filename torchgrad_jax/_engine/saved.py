@@ -164,8 +164,9 @@ def unpack_tensors(node: Any) -> list[Any]:
 
 
 def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:
-    if nr in node.gp.plan.diff:
-        t._fn, t._onr, t._rg = node, nr, True
+    diff = node.gp.plan.diff
+    if nr in diff:
+        t._fn, t._onr, t._rg = node, diff.index(nr), True
     return t
 
 

@@ -138,6 +138,16 @@ def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: typ
     return t
 
 
+def plain_alias(t: Tensor) -> Alias | None:
+    """How `t` reads its storage, without what it is a view of."""
+    al = t._al
+    if al is None:
+        return None
+    out = Alias(al.offset, None, CREATED_DEFAULT, 0)
+    out.conj, out.neg = al.conj, al.neg
+    return out
+
+
 def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
     if t._x is None:

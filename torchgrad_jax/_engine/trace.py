@@ -39,7 +39,7 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "argnames", "check", "check_result", "edges", "elementwise", "geometry", "grad", "grad_facts", "grad_view", "inplace", "layout",
+        "__weakref__", "argnames", "check", "check_result", "edges", "elementwise", "geometry", "grad", "grad_facts", "grad_view", "inplace", "layout", "masks",
         "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
     )  # fmt: skip
 
@@ -54,6 +54,7 @@ class Call:
         self.grad_view = grad_view
         self.grad_facts = (False, 0)
         self.inplace: Any = None
+        self.masks = False
         self.elementwise = layout is Layout.ELEMENTWISE
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad

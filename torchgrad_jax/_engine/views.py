@@ -368,7 +368,7 @@ class CopySlicesPlan:
         self.edge_grads = self.edge_leaves
         self.saved_in = (0, *[1 + i for i in inner.saved_in])
         self.saved_out = inner.saved_out
-        self.saves_tensors = inner.saves_tensors
+        self.saves_tensors = True  # the write itself is freed, whatever it saved
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.fused = 0

@@ -73,7 +73,7 @@ class Flow:
 
     def through(self, node: Any, gp: Any, edges: Sequence[Any], saved: Any, vjp: Any) -> None:
         """Run one node: take its gradients out, put its inputs' gradients in."""
-        given = [self.slots.pop((node, k), None) for k in gp.plan.diff]
+        given = [self.slots.pop((node, k), None) for k in range(len(gp.plan.diff))]
         wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
         if not wanted or all(g is None for g in given):
             return

@@ -86,8 +86,14 @@ def _plain_array(leaves: Sequence[Any], kinds: set[Any], dt: dtypes.dtype) -> np
 
 
 def _rounded(values: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
+    """Numbers in a type of half precision or less, by way of float32."""
     with np.errstate(all="ignore"):
-        return cast(values.astype(np.float32), dt.np)
+        wide = values.astype(np.float32)
+        if dt is dtypes.float8_e4m3fn:
+            wide = np.clip(wide, -448.0, 448.0)
+        if dt is dtypes.float8_e8m0fnu:
+            wide = np.maximum(np.abs(wide), np.float32(2.0**-127))
+        return cast(wide, dt.np)
 
 
 # --- element by element ---------------------------------------------------------------------------
@@ -303,13 +309,11 @@ def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
 
 
 def _checked(value: np.ndarray, dt: dtypes.dtype, shown: str) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        out = cast(value.astype(np.float32), dt.np) if dt in _ROUNDED_TWICE else value.astype(dt.np)
     limit = float(dtypes.finfo(dt).max)
     for part in (value.real, value.imag):
-        if math.isfinite(part) and abs(part) > limit:
+        if math.isfinite(part) and abs(part) > limit and dt not in dtypes.FLOAT8:
             raise overflow(shown)
-    return out
+    return convert(value, dt)
 
 
 # --- NumPy ----------------------------------------------------------------------------------------
@@ -360,16 +364,19 @@ def convert(array: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
         return array != 0
     if array.dtype.kind == "f" and dt.category == dtypes.INTEGRAL:
         return _truncated(array, dt)
+    if dt in _ROUNDED_TWICE:
+        return _rounded(array, dt)
     with np.errstate(all="ignore"):
-        if dt in _ROUNDED_TWICE:
-            return cast(array.astype(np.float32), dt.np)
         return array.astype(dt.np)
 
 
 def _truncated(array: np.ndarray, dt: dtypes.dtype) -> np.ndarray:
-    """Floats to integers as x86 converts them: by way of int32 or int64, whose least stands for the rest."""
-    wide = np.int32 if dt.is_signed and dt.itemsize < 8 else np.int64
+    """Floats to integers, as `_ops.helpers.convert` does it on a device."""
+    wide = np.int64 if dt.itemsize == 8 or dt is dtypes.uint8 else np.int32
     limit = float(2 ** (8 * np.dtype(wide).itemsize - 1))
-    wideness = array.astype(np.float64)
-    fits = (wideness >= -limit) & (wideness < limit)
-    return np.where(fits, np.where(fits, wideness, 0).astype(wide), np.iinfo(wide).min).astype(dt.np)
+    x = array.astype(np.float64)
+    upper = x >= limit if dt in (dtypes.uint32, dtypes.uint64) else np.zeros(x.shape, bool)
+    x = np.where(upper, x - limit, x)
+    fits = (x >= -limit) & (x < limit)
+    out = np.where(fits, np.where(fits, x, 0).astype(wide), np.iinfo(wide).min)
+    return np.where(upper, out ^ np.iinfo(wide).min, out).astype(dt.np)

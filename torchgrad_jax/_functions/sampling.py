@@ -192,7 +192,9 @@ def multinomial(input: Any, num_samples: Any, replacement: Any = False, *, gener
         raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}")
     if t._m.ndim and t._m.shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
-    drawn = rng.multinomial(concrete(t), n, replacement, generator=chosen("multinomial", generator, t._m.device))
+    gen = chosen("multinomial", generator, t._m.device)
+    by_column = t._m.ndim == 2 and memory_order(t._m) == (1, 0)
+    drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)
     if out is not None:
         warn_resized(out, drawn.shape)
         return into("multinomial", out, drawn.shape, None, None, False, lambda d, v: put(drawn, v))

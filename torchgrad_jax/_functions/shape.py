@@ -674,6 +674,18 @@ def imag(input: Tensor) -> Tensor:
     return ops.select(ops.view_as_real(input), -1, 1)
 
 
+@composite(method=False)
+def view_as_real(input: Tensor) -> Tensor:
+    """Real and imaginary parts as a last dimension of size 2, as a view."""
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+            "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+            "the original."
+        )
+    return ops.view_as_real(input)
+
+
 @composite
 def is_conj(input: Tensor) -> bool:
     """Whether the tensor is a lazily conjugated view."""

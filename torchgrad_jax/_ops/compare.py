@@ -222,7 +222,7 @@ def _takes_fmin(x: Array, y: Array) -> Array:
     return (x <= y) | (y != y)
 
 
-_pair = functools.partial(binary, scalar=False, inplace=False)
+_pair = functools.partial(binary, scalar=False, inplace=False, tags=frozenset({"masks"}))
 _pair("maximum", _maximum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y))
 _pair("minimum", _minimum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y))
 _pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty))
@@ -282,20 +282,20 @@ def _clamp_node(a: dict[str, Any]) -> str:
     return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node)
+@_elementwise(promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"}))
 def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None) -> Array:
     """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
     return _clamp_any(input, min, max)
 
 
-@_elementwise(promote=COMMON, inplace=True,
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}),
               node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0")  # fmt: skip
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
     return _clamp_any(input, min, None)
 
 
-@_elementwise(promote=COMMON, inplace=True,
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}),
               node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0")  # fmt: skip
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""

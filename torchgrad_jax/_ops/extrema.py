@@ -86,19 +86,19 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
     return _shared(input, dims, keepdim, largest)
 
 
-@op
+@op(tags=frozenset({"masks"}))
 def amax(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
-@op
+@op(tags=frozenset({"masks"}))
 def amin(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
 
 
-@op(returns=("min", "max"))
+@op(tags=frozenset({"masks"}), returns=("min", "max"))
 def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum and maximum in one call."""
     _no_complex(input, "aminmax_cpu")
@@ -123,13 +123,13 @@ def _full(x: Array, name: str, largest: bool) -> Array:
     return _shared(x, tuple(range(x.ndim)), False, largest, nan_hits=True)
 
 
-@op(function=False, method=False, node="MaxBackward1")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="MaxBackward1")
 def max_full(input: Array) -> Array:
     """The largest element."""
     return _full(input, "max", largest=True)
 
 
-@op(function=False, method=False, node="MinBackward1")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="MinBackward1")
 def min_full(input: Array) -> Array:
     """The smallest element."""
     return _full(input, "min", largest=False)
@@ -299,13 +299,13 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 
-@op(function=False, method=False, node="MedianBackward0")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="MedianBackward0")
 def median_full(input: Array) -> Array:
     """The lower median of all elements; ties share the gradient."""
     return _median_full(input, ignore_nan=False)
 
 
-@op(function=False, method=False, node="NanmedianBackward0")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="NanmedianBackward0")
 def nanmedian_full(input: Array) -> Array:
     """The lower median of the elements that are not NaN."""
     return _median_full(input, ignore_nan=True)

@@ -66,22 +66,37 @@ def convert(x: Array, dtype: Any) -> Array:
         return x != 0
     if is_float(x) and is_integral(dtype):
         return _truncate(x, jnp.dtype(dtype))
+    if dtype == jnp.float8_e4m3fn:  # torch saturates, XLA overflows to NaN
+        wide = x.astype(jnp.float32)
+        x = jnp.where(jnp.isnan(wide), wide, jnp.clip(wide, -448.0, 448.0))
+    if dtype == jnp.float8_e8m0fnu:  # no sign and no zero: torch keeps the magnitude, and the least for zero
+        size = jnp.abs(x.astype(jnp.float32))
+        least = jax.lax.bitcast_convert_type(jnp.uint8(0), jnp.float8_e8m0fnu)
+        return jnp.where(size == 0, least, jax.lax.convert_element_type(size, dtype))
     return jax.lax.convert_element_type(x, dtype)
 
 
 def _truncate(x: Array, dtype: Any) -> Array:
-    """Floats to integers as x86 does it, which torch leaves it to.
+    """Floats to integers as x86 does it, which torch leaves it to; XLA would saturate instead.
 
-    Small signed types go by way of int32, all others by way of int64; what does not fit there (NaN too)
-    becomes the least number. XLA would saturate instead.
+    The conversion is to int32 or int64, whose least number stands for whatever does not fit (NaN too);
+    smaller types keep its low bits. uint32 and uint64 move their upper half down by 2**31 or 2**63
+    before, and up again after.
     """
-    wide = jnp.dtype(jnp.int32 if dtype.kind == "i" and dtype.itemsize < 8 else jnp.int64)
+    wide = jnp.dtype(jnp.int64 if dtype.itemsize == 8 or dtype == jnp.uint8 else jnp.int32)
     limit = 2.0 ** (8 * wide.itemsize - 1)
     if x.dtype.itemsize < 4:
         x = x.astype(jnp.float32)
-    fits = (x >= -limit) & (x < limit)
     least = jnp.array(jnp.iinfo(wide).min, wide)
-    return jax.lax.convert_element_type(jnp.where(fits, x.astype(wide), least), dtype)
+    upper = None
+    if dtype in (jnp.uint32, jnp.uint64):
+        upper = x >= limit
+        x = jnp.where(upper, x - limit, x)
+    fits = (x >= -limit) & (x < limit)
+    out = jnp.where(fits, x.astype(wide), least)
+    if upper is not None:
+        out = jnp.where(upper, out ^ least, out)
+    return jax.lax.convert_element_type(out, dtype)
 
 
 def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:

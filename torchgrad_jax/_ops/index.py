@@ -29,16 +29,15 @@ Shape = tuple[int, ...]
 
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
-    for dim, index in enumerate(indices):
-        if index is None:
-            continue
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    for place, (dim, index) in enumerate(given):  # torch counts the indexed dimensions alone
         size = input.shape[dim]
         bad = bounds(index, size, negative=True)
         if bad is None:
             continue
         if not size:
             raise IndexError("index is out of bounds for dimension with size 0")
-        raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {size}")
+        raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {size}")
 
 
 # --- advanced indexing ---

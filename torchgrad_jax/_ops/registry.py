@@ -154,7 +154,8 @@ class OpDef:
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     doc: str = ""
-    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart": see check_disjoint
+    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart": see check_disjoint;
+    # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
 
     @property
     def view(self) -> bool:

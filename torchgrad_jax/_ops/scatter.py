@@ -124,7 +124,7 @@ def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: s
 
 
 def _scatter_node(base: str) -> Callable[[dict[str, Any]], str]:
-    return lambda a: base if a["reduce"] is None else "torch::autograd::NotImplemented"
+    return lambda a: base if a["reduce"] is None else "NotImplemented"
 
 
 def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:

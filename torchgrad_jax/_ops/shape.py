@@ -394,7 +394,7 @@ def _view_as_real_geometry(m: Meta) -> View:
     return View((*m.shape, 2), (*[2 * s for s in m.strides], 1), 0, m.dtype.to_real())
 
 
-@op(geometry=_view_as_real_geometry, method=False, out=False)
+@op(geometry=_view_as_real_geometry, method=False, function=False, out=False)
 def view_as_real(input: Array) -> Array:
     return jnp.stack([jnp.real(input), jnp.imag(input)], -1)
 

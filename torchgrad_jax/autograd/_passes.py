@@ -16,7 +16,7 @@ from .._core.state import MODES
 from .._engine.backward import run
 from .._engine.bind import ops
 from .._engine.custom import fitted
-from .._engine.node import Node
+from .._engine.node import Node, accumulator
 from .._engine.record import edge_of
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
@@ -72,6 +72,8 @@ def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta]:
     if not isinstance(t, Tensor):
         raise TypeError(f"element {i} of tensors tuple is not a Tensor or a GradientEdge")
     edge = edge_of(t)
+    if edge is None and t.requires_grad:  # through its base alone: nothing in a graph leads to it
+        return accumulator(t), 0
     if edge is None:
         raise RuntimeError(errors.NO_GRAPH.format(index=i))
     return edge, t._m

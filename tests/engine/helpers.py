@@ -1,0 +1,84 @@
+"""What the engine tests look at: every observable fact of a tensor, and the shape of a graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+
+def leaf(m: Any, *shape: int, start: float = -1.3, stop: float = 2.1, requires_grad: bool = True, dtype: str = "float32") -> Any:
+    """A tensor of the given shape whose values are evenly spread, the same under every module."""
+    n = 1
+    for k in shape:
+        n *= k
+    step = (stop - start) / max(n - 1, 1)
+    flat = m.tensor([start + step * i for i in range(n)], dtype=getattr(m, dtype))
+    return flat.reshape(shape).requires_grad_(requires_grad)
+
+
+def facts(t: Any) -> dict[str, Any]:
+    """Everything that can be seen of a tensor, where gradients and plain tensors are concerned too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grad = t.grad
+    fn = t.grad_fn
+    seen = {
+        "values": t.detach().tolist(), "shape": list(t.shape), "strides": list(t.stride()), "offset": t.storage_offset(),
+        "kind": str(t.dtype).rpartition(".")[2], "version": t._version, "view": t._is_view(), "leaf": t.is_leaf,
+        "requires_grad": t.requires_grad, "contiguous": t.is_contiguous(), "output_nr": t.output_nr,
+        "grad_fn": fn and fn.name(),
+    }  # fmt: skip
+    return seen if grad is None else seen | {"grad": layout(grad)}
+
+
+def layout(t: Any) -> list[Any]:
+    """Values, strides and version: what accumulation rules leave of a gradient."""
+    return [t.detach().tolist(), list(t.stride()), t._version]
+
+
+def tree(node: Any, depth: int = 5) -> Any:
+    """Names of a node and of those it leads to."""
+    if node is None or depth == 0:
+        return node and node.name()
+    return [node.name(), [[tree(n, depth - 1), nr] for n, nr in node.next_functions]]
+
+
+def attempt(fn: Callable[[], Any]) -> Any:
+    """What a step gives, or what it raises, so that a program can go on."""
+    try:
+        return fn()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+        return error
+
+
+def program(name: str, fn: Callable[[Any], Any]) -> Any:
+    """`fn` under a name, as the `same` fixture wants it."""
+
+    def run(m: Any) -> Any:
+        return fn(m)
+
+    run.__name__ = name
+    return run
+
+
+class Programs(list[Any]):
+    """Programs in the order of their declaration; `ids` are their names."""
+
+    def __call__(self, fn: Any) -> Any:
+        self.append(fn)
+        return fn
+
+
+def table(rows: dict[str, Callable[[Any], Any]]) -> list[Any]:
+    """The same for one-liners."""
+    return [program(name, fn) for name, fn in rows.items()]
+
+
+def by_name(fn: Any) -> str:
+    """For pytest: a program's name."""
+    return fn.__name__
+
+
+Namespace = SimpleNamespace

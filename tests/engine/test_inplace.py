@@ -1,0 +1,284 @@
+"""In-place writes: versions, what autograd forbids, rebased histories, and the check at backward time."""
+
+import pytest
+
+import torchgrad_jax
+from tests.engine.helpers import Programs, attempt, by_name, facts, leaf, tree
+
+OPERATIONS = {
+    "add_": lambda m, y: y.add_(1),
+    "add_alpha": lambda m, y: y.add_(m.ones(3), alpha=2),
+    "sub_": lambda m, y: y.sub_(m.ones(2, 3)),
+    "mul_self": lambda m, y: y.mul_(y),
+    "div_": lambda m, y: y.div_(2),
+    "iadd": lambda m, y: y.__iadd__(1.5),
+    "imul": lambda m, y: y.__imul__(y),
+    "exp_": lambda m, y: y.exp_(),
+    "tanh_": lambda m, y: y.tanh_(),
+    "sin_": lambda m, y: y.sin_(),
+    "sqrt_of_abs": lambda m, y: y.abs_().sqrt_(),
+    "relu_": lambda m, y: y.relu_(),
+    "clamp_": lambda m, y: y.clamp_(-0.5, 1.0),
+    "pow_": lambda m, y: y.pow_(2),
+    "neg_": lambda m, y: y.neg_(),
+    "fill_": lambda m, y: y.fill_(4.0),
+    "zero_": lambda m, y: y.zero_(),
+    "copy_": lambda m, y: y.copy_(m.ones(3)),
+    "copy_other_dtype": lambda m, y: y.copy_(m.tensor([1, 2, 3])),
+    "masked_fill_": lambda m, y: y.masked_fill_(y > 0, 9.0),
+    "index_fill_": lambda m, y: y.index_fill_(1, m.tensor([0, 2]), 5.0),
+    "index_add_": lambda m, y: y.index_add_(0, m.tensor([1]), m.ones(1, 3)),
+    "scatter_": lambda m, y: y.scatter_(1, m.tensor([[0], [2]]), 7.0),
+    "index_put_": lambda m, y: y.index_put_((m.tensor([0]), m.tensor([1])), m.tensor(3.0)),
+    "addcmul_": lambda m, y: y.addcmul_(m.ones(3), m.ones(2, 1), value=0.5),
+    "lerp_": lambda m, y: y.lerp_(m.ones(2, 3), 0.25),
+    "cumsum_": lambda m, y: y.cumsum_(1),
+    "triu_": lambda m, y: y.triu_(),
+    "setitem_number": lambda m, y: (y.__setitem__(0, 5.0), y)[1],
+    "setitem_row": lambda m, y: (y.__setitem__((slice(None), 1), m.ones(2)), y)[1],
+    "setitem_mask": lambda m, y: (y.__setitem__(y > 0, 0.0), y)[1],
+    "logical": lambda m, y: y.gt_(0),
+}
+PROGRAMS = Programs()
+
+
+@pytest.mark.parametrize("where", ["computed", "view", "plain"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation(name, where, same):
+    def run(m):
+        x = leaf(m, 2, 3, requires_grad=where != "plain")
+        y = x * 1
+        target = {"computed": y, "plain": y}.get(where)
+        if target is None:
+            y = x.repeat(2, 1)
+            target = y[1:3]
+        out = OPERATIONS[name](m, target)
+        seen = [out is target, facts(target), facts(y), tree(target.grad_fn), tree(y.grad_fn)]
+        error = attempt(lambda: y.square().sum().backward() and None) if y.requires_grad else None
+        return seen, error, facts(x)
+
+    run.__name__ = f"{name}_{where}"
+    same(run)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+@PROGRAMS
+def leaf_is_not_written(m):
+    x = leaf(m, 3)
+    steps = [lambda: x.add_(1), lambda: x.mul_(x), lambda: x.zero_(), lambda: x.__setitem__(0, 1.0), lambda: x.copy_(m.ones(3)),
+             lambda: x.__iadd__(1), lambda: x.fill_(0)]  # fmt: skip
+    errors = [attempt(s) for s in steps]
+    with m.no_grad():
+        x.add_(1)
+        x[0] = 4
+    return errors, facts(x)
+
+
+@PROGRAMS
+def leaf_written_without_grad_keeps_being_a_leaf(m):
+    x = leaf(m, 3)
+    y = (x * x).sum()
+    with m.no_grad():
+        x.mul_(2)
+    return facts(x), attempt(y.backward)
+
+
+@PROGRAMS
+def plain_tensor_comes_to_require_grad(m):
+    y = m.zeros(3)
+    y.add_(leaf(m, 3))
+    return facts(y), tree(y.grad_fn)
+
+
+@PROGRAMS
+def integer_tensor_takes_no_float(m):
+    n = m.tensor([1, 2, 3])
+    steps = [lambda: n.add_(1.5), lambda: n.div_(2), lambda: n.mul_(m.ones(3)), lambda: n.exp_(), lambda: n.copy_(m.tensor([1.7, 2.2, -3.9]))]
+    return [attempt(s) for s in steps], n
+
+
+@PROGRAMS
+def shape_may_not_grow(m):
+    y = m.ones(3)
+    steps = [lambda: y.add_(m.ones(2, 3)), lambda: y.mul_(m.ones(2, 1)), lambda: y.copy_(m.ones(2, 3)), lambda: m.tensor(1.0).add_(m.ones(1))]
+    return [attempt(s) for s in steps], y
+
+
+CHECKED = {
+    "mul_saves_both": lambda m, x: ((y := x * 2), (y * y).sum(), y.add_(1))[1],
+    "exp_saves_its_result": lambda m, x: ((e := x.exp()), e.sum(), e.add_(1))[1],
+    "sin_saves_its_input": lambda m, x: ((y := x * 1), y.sin().sum(), y.add_(1))[1],
+    "add_saves_nothing": lambda m, x: ((y := x * 1), (y + y).sum(), y.add_(1))[1],
+    "sum_saves_nothing": lambda m, x: ((y := x * 1), y.sum(), y.zero_())[1],
+    "number_is_saved_by_value": lambda m, x: ((y := x * 3), y.sum(), y.zero_())[1],
+    "only_what_is_needed": lambda m, x: ((c := m.ones(3)), (y := x * c), y.sum(), y.zero_())[2],
+    "constant_factor_written": lambda m, x: ((c := m.ones(3)), (x * c).sum(), c.add_(1))[1],
+    "through_a_view": lambda m, x: ((y := x * 1), y.exp().sin().sum(), y[0].fill_(3), y)[1],
+    "saved_by_a_view": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y.add_(1))[1],
+    "written_elsewhere_in_the_storage": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y[2:].add_(1))[1],
+    "through_detach": lambda m, x: ((y := x * 1), y.sin().sum(), y.detach().add_(1))[1],
+    "through_data": lambda m, x: ((y := x * 1), y.sin().sum(), y.data.add_(1))[1],
+    "max_saves_indices": lambda m, x: ((y := x * 1), y.max(0)[0].sum(), y.add_(1))[1],
+    "two_writes": lambda m, x: ((y := x * 1), y.sin().sum(), y.add_(1), y.add_(1))[1],
+    "matmul_operand": lambda m, x: ((w := m.ones(3)), (x @ w), w.add_(1))[1],
+    "pow_of_a_number": lambda m, x: ((y := x * 1), (y**3).sum(), y.mul_(2))[1],
+}
+"""A root whose graph saved something that was, or was not, written to since."""
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_check_at_backward_time(name, same):
+    def run(m):
+        x = leaf(m, 3)
+        root = CHECKED[name](m, x)
+        return attempt(lambda: root.backward()), x
+
+    run.__name__ = f"checked_{name}"
+    same(run)
+
+
+@pytest.mark.parametrize("name", ["sin_saves_its_input", "exp_saves_its_result", "through_a_view"])
+def test_check_in_a_recorded_backward(name, same):
+    def run(m):
+        x = leaf(m, 3)
+        root = CHECKED[name](m, x)
+        return attempt(lambda: m.autograd.grad(root, x, create_graph=True)), x
+
+    run.__name__ = f"checked_recorded_{name}"
+    same(run)
+
+
+@PROGRAMS
+def result_written_by_its_own_operation(m):
+    """tanh_ saves what it wrote; the input's old value is gone and not needed."""
+    x = leaf(m, 3)
+    y = (x * 1).tanh_()
+    y.sum().backward()
+    return facts(x), y.grad_fn._saved_result
+
+
+@PROGRAMS
+def operation_that_needs_the_value_it_overwrote(m):
+    x = leaf(m, 3)
+    y = x * 1
+    y.mul_(y)
+    return attempt(lambda: y.sum().backward()), facts(x), tree(y.grad_fn)
+
+
+@PROGRAMS
+def overwritten_history_is_gone(m):
+    x, w = leaf(m, 3), leaf(m, 3)
+    y = x * 2
+    y.copy_(w)
+    y.sum().backward()
+    return facts(x), facts(w), tree(y.grad_fn)
+
+
+@PROGRAMS
+def assignment_of_parts(m):
+    x, w = leaf(m, 4), leaf(m, 2)
+    y = x * 1
+    y[1:3] = w * 3
+    y[0] = 5.0
+    (y * y).sum().backward()
+    return [facts(t) for t in (x, w, y)], tree(y.grad_fn)
+
+
+@PROGRAMS
+def chain_of_writes_to_views(m):
+    x = leaf(m, 6)
+    y = x.clone()
+    for i in range(4):
+        y[i : i + 2] *= y[i + 1 : i + 3].detach()
+    y.sum().backward()
+    return facts(x), facts(y), tree(y.grad_fn, 12)
+
+
+@PROGRAMS
+def swap_through_a_clone(m):
+    x = leaf(m, 2, 2)
+    y = x * 1
+    row = y[0].clone()
+    y[0] = y[1]
+    y[1] = row
+    (y * m.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    return facts(x), y
+
+
+@PROGRAMS
+def versions_count_writes(m):
+    y = m.zeros(2, 2)
+    v, d = y[0], y.detach()
+    seen = [t._version for t in (y, v, d)]
+    y.add_(1)
+    v.mul_(2)
+    d.zero_()
+    y[0, 0] = 1
+    return seen, [t._version for t in (y, v, d)], y.clone()._version, y.data._version
+
+
+@PROGRAMS
+def hook_on_a_tensor_that_is_then_written(m):
+    x = leaf(m, 3)
+    y = x * 1
+    seen = []
+    y.register_hook(lambda g: seen.append(g.clone()))
+    y.mul_(2)
+    y.register_hook(lambda g: seen.append(g.clone()))
+    y.sum().backward()
+    return seen, facts(x)
+
+
+@PROGRAMS
+def retained_grad_follows_the_tensor(m):
+    x = leaf(m, 3)
+    y = x * 1
+    y.retain_grad()
+    y.mul_(2)
+    y.sum().backward()
+    return facts(y), facts(x)
+
+
+@PROGRAMS
+def detach_in_place(m):
+    x = leaf(m, 3)
+    y = x * 2
+    y.detach_()
+    return facts(y), attempt(lambda: (x * 2)[0].detach_()), attempt(lambda: y.sum().backward())
+
+
+@PROGRAMS
+def requires_grad_of_what_is_computed(m):
+    y = leaf(m, 3) * 2
+    return [attempt(lambda: y.requires_grad_(False)), attempt(lambda: y.requires_grad_()), attempt(lambda: m.tensor([1]).requires_grad_()), facts(y)]
+
+
+@PROGRAMS
+def inference_tensors(m):
+    with m.inference_mode():
+        t = m.ones(3)
+        t.add_(1)
+    w = leaf(m, 3)
+    return [attempt(lambda: t.add_(1)), attempt(lambda: w * t), attempt(lambda: t.requires_grad_()), attempt(lambda: t._version), t.is_inference(), t.tolist()]
+
+
+@PROGRAMS
+def write_in_no_grad_to_a_graph_tensor(m):
+    x = leaf(m, 3)
+    y = x * 2
+    with m.no_grad():
+        y.add_(100)
+    (y * y).sum().backward()
+    return facts(x), facts(y)
+
+
+def test_a_failed_write_changes_nothing():
+    y = torchgrad_jax.ones(3)
+    with pytest.raises(RuntimeError, match="output with shape"):
+        y.add_(torchgrad_jax.ones(2, 3))
+    assert y._version == 0
+    assert y.tolist() == [1, 1, 1]

@@ -1,0 +1,365 @@
+"""Views: metadata, sharing in both directions, and their place in the graph."""
+
+import gc
+
+import pytest
+
+import torchgrad_jax
+from tests.engine.helpers import Programs, attempt, by_name, facts, leaf, tree
+
+VIEWS = {
+    "row": lambda m, x: x[1],
+    "negative_row": lambda m, x: x[-1],
+    "column": lambda m, x: x[:, 1],
+    "slice": lambda m, x: x[:, 1:3],
+    "step": lambda m, x: x[:, ::2],
+    "whole": lambda m, x: x[:],
+    "none_index": lambda m, x: x[None, :, None],
+    "ellipsis": lambda m, x: x[..., 0],
+    "empty_slice": lambda m, x: x[2:],
+    "scalar_element": lambda m, x: x[1, 2],
+    "transpose": lambda m, x: x.transpose(0, 1),
+    "t": lambda m, x: x.t(),
+    "permute": lambda m, x: x.permute(1, 0),
+    "T": lambda m, x: x.T,
+    "view_flat": lambda m, x: x.view(-1),
+    "view_shape": lambda m, x: x.view(4, 2),
+    "reshape": lambda m, x: x.reshape(2, 2, 2),
+    "reshape_same": lambda m, x: x.reshape(2, 4),
+    "flatten": lambda m, x: x.flatten(),
+    "unflatten": lambda m, x: x.unflatten(1, (2, 2)),
+    "narrow": lambda m, x: x.narrow(1, 1, 2),
+    "select": lambda m, x: x.select(1, 3),
+    "unsqueeze": lambda m, x: x.unsqueeze(1),
+    "squeeze": lambda m, x: x.unsqueeze(0).squeeze(0),
+    "squeeze_nothing": lambda m, x: x.squeeze(),
+    "movedim": lambda m, x: x.movedim(0, 1),
+    "diagonal": lambda m, x: x.diagonal(),
+    "diagonal_offset": lambda m, x: x.diagonal(1),
+    "unfold": lambda m, x: x.unfold(1, 2, 2),
+    "as_strided": lambda m, x: x.as_strided((2, 2), (4, 2), 1),
+    "split": lambda m, x: x.split(3, 1)[1],
+    "chunk": lambda m, x: x.chunk(2, 1)[0],
+    "tensor_split": lambda m, x: x.tensor_split(3, 1)[1],
+    "unbind": lambda m, x: x.unbind(0)[1],
+    "view_as": lambda m, x: x.view_as(x),
+    "swapaxes": lambda m, x: x.swapaxes(0, 1),
+    "alias_of_alias": lambda m, x: x.t()[1:].t()[:, ::2],
+    "detach": lambda m, x: x.detach(),
+    "data": lambda m, x: x.data,
+    "real_of_conjugate": lambda m, x: m.view_as_complex(x.view(2, 2, 2)).conj().real,
+    "imag_of_conjugate": lambda m, x: m.view_as_complex(x.view(2, 2, 2)).conj().imag,
+    "imag_of_complex": lambda m, x: m.view_as_complex(x.view(2, 2, 2)).imag,
+    "view_as_real": lambda m, x: m.view_as_real(m.view_as_complex(x.view(2, 2, 2))),
+    "conj": lambda m, x: m.view_as_complex(x.view(2, 2, 2)).conj(),
+}
+SHARED = {
+    "expand": lambda m, x: x[:, :1].expand(2, 3),
+    "expand_new_dim": lambda m, x: x.expand(2, 2, 4),
+    "broadcast_to": lambda m, x: m.broadcast_to(x[0], (3, 4)),
+    "overlapping_as_strided": lambda m, x: x.as_strided((3, 2), (1, 1)),
+    "overlapping_unfold": lambda m, x: x.unfold(1, 3, 1),
+}
+"""Views in which elements share their place."""
+everything = VIEWS | SHARED
+PROGRAMS = Programs()
+each = pytest.mark.parametrize("name", everything)
+each_plain = pytest.mark.parametrize("name", VIEWS)
+
+
+def named(name, fn):
+    fn.__name__ = name
+    return fn
+
+
+@each
+def test_metadata(name, same):
+    def run(m):
+        x = leaf(m, 2, 4, requires_grad=False)
+        v = everything[name](m, x)
+        return facts(v), v._base is x, v.data_ptr() - x.data_ptr() == v.storage_offset() * 4, facts(x)
+
+    same(named(f"metadata_{name}", run))
+
+
+@each_plain
+def test_writes_are_seen_both_ways(name, same):
+    def run(m):
+        x = leaf(m, 2, 4, requires_grad=False)
+        v = VIEWS[name](m, x)
+        v.mul_(10)
+        first = [facts(x), facts(v)]
+        x.add_(1)
+        return first, facts(x), facts(v)
+
+    same(named(f"writes_{name}", run))
+
+
+@each
+def test_gradient(name, same):
+    def run(m):
+        x = leaf(m, 2, 4)
+        v = everything[name](m, x)
+        graph = tree(v.grad_fn)
+        if v.requires_grad:
+            (v.abs() if v.is_complex() else v).square().sum().backward()
+        return facts(v), graph, facts(x)
+
+    same(named(f"gradient_{name}", run))
+
+
+@each_plain
+def test_write_to_a_view_of_a_computed_tensor(name, same):
+    def run(m):
+        x = leaf(m, 2, 4)
+        y = x * 2
+        v = VIEWS[name](m, y)
+        error = attempt(lambda: v.mul_(3) and None)
+        if error is not None:
+            return error, facts(y)
+        seen = [facts(v), facts(y), tree(v.grad_fn), tree(y.grad_fn)]
+        y.square().sum().backward()
+        return seen, facts(x)
+
+    same(named(f"rebase_{name}", run))
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_writes_to_shared_places(name, same):
+    def run(m):
+        x = leaf(m, 2, 4, requires_grad=False)
+        v = SHARED[name](m, x)
+        write = v.fill_ if 0 not in v.stride() else v.add_  # torch lets odd strides pass, and fill_ always
+        return attempt(lambda: write(1)), facts(x), v.clone().stride()
+
+    same(named(f"overlap_{name}", run))
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+@PROGRAMS
+def base_of_a_view_of_a_view(m):
+    x = leaf(m, 2, 4, requires_grad=False)
+    v = x[1]
+    w = v[1:]
+    return w._base is x, v._base is x, x._base, w.data_ptr() == x.data_ptr() + 5 * 4
+
+
+@PROGRAMS
+def two_views_of_one_tensor(m):
+    y = leaf(m, 2, 4) * 1
+    a, b = y[0], y[:, 1]
+    a.mul_(2)
+    b.add_(5)
+    (a.sum() * b.sum()).backward()
+    return [facts(t) for t in (y, a, b)], tree(a.grad_fn), tree(b.grad_fn)
+
+
+@PROGRAMS
+def view_regenerates_after_its_base_was_written(m):
+    x = leaf(m, 4)
+    y = x * 1
+    v = y[1:3]
+    before = v.grad_fn.name()
+    y.mul_(3)
+    after = tree(v.grad_fn)
+    v.sum().backward()
+    return before, after, facts(x), facts(v)
+
+
+@PROGRAMS
+def view_kept_across_several_writes(m):
+    x = leaf(m, 4)
+    y = x * 1
+    v = y[:2]
+    for k in range(3):
+        v.mul_(k + 1)
+        y.add_(1)
+    (v * y[2:]).sum().backward()
+    return facts(x), facts(v), v.grad_fn.name(), y.grad_fn.name()
+
+
+@PROGRAMS
+def base_requires_grad_after_the_view_was_made(m):
+    y = m.zeros(4)
+    v = y[:2]
+    w = leaf(m, 2)
+    y[2:].copy_(w)
+    (v.sum() + y.sum()).backward()
+    return facts(y), facts(v), facts(w), tree(v.grad_fn)
+
+
+@PROGRAMS
+def write_of_a_tensor_that_requires_grad_into_a_plain_view(m):
+    y = m.zeros(2, 2)
+    v = y[0]
+    w = leaf(m, 2)
+    v.mul_(w)
+    v += w
+    y.sum().backward()
+    return facts(y), facts(v), facts(w), tree(y.grad_fn)
+
+
+@PROGRAMS
+def view_of_a_view_written(m):
+    x = leaf(m, 2, 4)
+    y = x.exp()
+    v = y.t()[1:3]
+    w = v[:, 0]
+    w.neg_()
+    y.sum().backward()
+    return [facts(t) for t in (x, v, w, y)], tree(y.grad_fn), tree(v.grad_fn)
+
+
+@PROGRAMS
+def view_of_a_leaf_is_not_written(m):
+    x = leaf(m, 4)
+    v = x[1:]
+    return attempt(lambda: v.add_(1)), attempt(lambda: x[0].zero_()), attempt(lambda: v.view(3).mul_(2)), facts(x)
+
+
+@PROGRAMS
+def views_made_without_grad(m):
+    x = leaf(m, 4)
+    y = x * 1
+    with m.no_grad():
+        v = y[1:]
+    out = [attempt(lambda: v.add_(1)), facts(v)]
+    with m.no_grad():
+        v.add_(1)
+    return out, facts(v), facts(y)
+
+
+@PROGRAMS
+def view_of_a_plain_tensor_made_without_grad(m):
+    y = m.zeros(3)
+    with m.no_grad():
+        v = y[1:]
+    w = leaf(m, 2)
+    return attempt(lambda: v.mul_(w)), facts(y)
+
+
+@PROGRAMS
+def outputs_of_a_multi_view(m):
+    y = leaf(m, 2, 4) * 1
+    a, b = y.unbind(0)
+    c = y.split(2, 1)[0]
+    d = y.chunk(2, 1)[1]
+    return [attempt(lambda t=t: t.add_(1)) for t in (a, b, c, d)], facts(y)
+
+
+@PROGRAMS
+def multi_view_after_its_base_was_written(m):
+    y = leaf(m, 2, 4) * 1
+    a, b = y.unbind(0)
+    y.add_(1)
+    return attempt(lambda: a.grad_fn), attempt(lambda: (a * 2).sum()), a.tolist()
+
+
+@PROGRAMS
+def iteration_gives_views(m):
+    y = m.zeros(3, 2)
+    for i, row in enumerate(y):
+        row.fill_(i)
+    return y, [facts(r) for r in y]
+
+
+@PROGRAMS
+def detach_shares_memory_and_version(m):
+    x = leaf(m, 3)
+    y = x * 2
+    d = y.detach()
+    d.zero_()
+    return facts(y), facts(d), d._base, d._is_view()
+
+
+@PROGRAMS
+def data_shares_memory_and_not_the_version(m):
+    x = leaf(m, 3)
+    x.data.add_(1)
+    x.data[0] = 7
+    return facts(x), x.data._version
+
+
+@PROGRAMS
+def view_of_detached_is_a_view_of_it(m):
+    x = leaf(m, 4)
+    d = x.detach()
+    v = d[1:]
+    v.zero_()
+    return facts(v), v._base is d, facts(x)
+
+
+@PROGRAMS
+def assigned_data(m):
+    x = leaf(m, 3)
+    x.data = m.ones(2, 2)
+    return facts(x)
+
+
+@PROGRAMS
+def view_of_view_dtype(m):
+    x = leaf(m, 2, 4, requires_grad=False)
+    v = x.view(m.int32)
+    v.zero_()
+    return facts(x), v, v.stride(), v._version, attempt(lambda: x.t().view(m.int64)), x.view(m.int64).shape
+
+
+@PROGRAMS
+def views_that_torch_refuses(m):
+    x = leaf(m, 2, 4, requires_grad=False)
+    steps = [
+        lambda: x.t().view(8), lambda: x.view(3, 3), lambda: x.view(-1, -1), lambda: x.view(-1, 3), lambda: x.expand(3, 4),
+        lambda: x.narrow(1, 2, 3), lambda: x.select(2, 0), lambda: x.unfold(1, 5, 1), lambda: x.as_strided((3, 3), (4, 1)),
+        lambda: x.as_strided((1,), (1,), 8), lambda: x.diagonal(0, 1, 1), lambda: x[2], lambda: x[:, 4], lambda: x[0, 0, 0],
+        lambda: x.transpose(0, 2), lambda: x.permute(0, 0), lambda: x.permute(0), lambda: x.squeeze(3), lambda: x.unsqueeze(4),
+    ]  # fmt: skip
+    return [attempt(s) for s in steps]
+
+
+@PROGRAMS
+def conjugate_as_real(m):
+    z = m.view_as_complex(leaf(m, 2, 2))
+    resolved = m.view_as_real(z.conj().resolve_conj())
+    return attempt(lambda: m.view_as_real(z.conj())), resolved, tree(resolved.grad_fn)
+
+
+@PROGRAMS
+def empty_views(m):
+    x = leaf(m, 0, 3)
+    v = x.t()[1:].view(0)
+    v.sum().backward()
+    return facts(x), facts(v)
+
+
+@PROGRAMS
+def zero_dim_views(m):
+    x = m.tensor(3.0, requires_grad=True)
+    y = x * 1
+    y.view(1).mul_(4)
+    y.reshape(1, 1).sum().backward()
+    return facts(x), facts(y), tree(y.grad_fn)
+
+
+def test_reading_a_view_again_costs_nothing_until_a_write():
+    x = torchgrad_jax.zeros(2, 3)
+    v = x.t()
+    first = v.__jax_array__()
+    assert v.__jax_array__() is first
+    x.add_(1)
+    second = v.__jax_array__()
+    assert second is not first
+    assert v.__jax_array__() is second
+
+
+def test_a_view_keeps_its_storage_and_not_more():
+    x = torchgrad_jax.zeros(2, 3)
+    v = x[0]
+    st = x._st
+    del x
+    gc.collect()
+    assert v._st is st
+    assert v.tolist() == [0, 0, 0]

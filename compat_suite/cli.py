@@ -29,17 +29,27 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
 
-    opinfo = commands.add_parser("opinfo", help="torch's own operator samples, on both libraries (live torch)")
+    opinfo = commands.add_parser(
+        "opinfo", help="torch's own operator samples, on both libraries (live torch)"
+    )
     opinfo.add_argument("--samples", type=int, default=4, help="per operator and dtype")
-    opinfo.add_argument("--op", action="append", help="only this operator (repeatable); the state file is left alone")
+    opinfo.add_argument(
+        "--op",
+        action="append",
+        help="only this operator (repeatable); the state file is left alone",
+    )
     opinfo.add_argument("--checks", nargs="*", help="only these checks")
     opinfo.add_argument("--seed", type=int, default=0)
-    opinfo.add_argument("--state", default="build/opinfo.json", help="where what was judged is kept")
+    opinfo.add_argument(
+        "--state", default="build/opinfo.json", help="where what was judged is kept"
+    )
     opinfo.add_argument("--redo", action="store_true", help="judge again what the state file has")
 
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
-        page.add_argument("--check", action="store_true", help="only say whether the page is current")
+        page.add_argument(
+            "--check", action="store_true", help="only say whether the page is current"
+        )
     commands.add_parser("record", help="remake recorded/ (live torch)")
     return top
 
@@ -84,5 +94,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
         if finding is not None:
             kinds[finding.mismatch.kind] += 1
             print(f"\n{finding.report()}", flush=True)
-    print(f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}")
+    print(
+        f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}"
+    )
     return 1 if kinds else 0

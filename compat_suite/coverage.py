@@ -42,14 +42,19 @@ def page(jobs: list[Job], ledger: Ledger) -> str:
         rows.append([f"`{core}`", *cells])
     totals = [str(sum(counts[core][c] for core in CORE_OPS)) for c in CHECKS]
     whole = [sum(1 for core in CORE_OPS if counts[core][c]) for c in CHECKS]
-    clean = [sum(1 for core in CORE_OPS if counts[core][c] and c not in known[core]) for c in CHECKS]
+    clean = [
+        sum(1 for core in CORE_OPS if counts[core][c] and c not in known[core]) for c in CHECKS
+    ]
     shares = [f"{a}/{b} = {100 * a / b:.1f}%" for a, b in zip(clean, whole)]
     titles = [CHECK_TITLES[c] for c in CHECKS]
     return "\n".join(
         [
             HEAD.format(version=RecordedTorch().name.rpartition(" ")[2]),
             "## Summary\n",
-            table(["", *titles], [["calls", *totals], ["operators without a known difference", *shares]]),
+            table(
+                ["", *titles],
+                [["calls", *totals], ["operators without a known difference", *shares]],
+            ),
             "\n## Operators\n",
             table(["operator", *titles], rows),
             "\n## Known differences\n",

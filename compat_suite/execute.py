@@ -105,7 +105,9 @@ def direction(lib: Lib, like: Any, text: str) -> Any:
     name, shape = dtype_name(like), tuple(like.shape)
     count = int(np.prod(shape))
     seed = seed_of(text)
-    values = (uniform(seed, count) + 0.5) * np.where(uniform(seed + count + 3, count) < 0.5, -1.0, 1.0)
+    values = (uniform(seed, count) + 0.5) * np.where(
+        uniform(seed + count + 3, count) < 0.5, -1.0, 1.0
+    )
     if name.startswith("complex"):
         values = values + 1j * (uniform(seed + 2 * count + 5, count) + 0.5)
     return lib.from_array(values.reshape(shape).astype(dtype_of(name)))
@@ -140,7 +142,7 @@ def run(lib: Lib, job: Job) -> Result:
         warnings.simplefilter("ignore")
         try:
             return RUNNERS[job.check](lib, job)
-        except Exception as error:  # noqa: BLE001 - whatever is raised is compared
+        except Exception as error:
             return Result(error=(type(error).__name__, str(error)))
 
 
@@ -171,7 +173,10 @@ def _parts(lib: Lib, job: Job, out: Any) -> tuple[Seen, ...]:
     if process is None:
         return tuple(see(lib, job.case, v) for v in flat(out))
     raw = tuple(replace(see(lib, job.case, v), value=None) for v in flat(out))
-    shown = tuple(replace(see(lib, job.case, v), stride=(), grad_fn=None, is_view=False) for v in flat(process(out)))
+    shown = tuple(
+        replace(see(lib, job.case, v), stride=(), grad_fn=None, is_view=False)
+        for v in flat(process(out))
+    )
     return raw + shown
 
 
@@ -248,7 +253,11 @@ def kind(out: Any) -> str:
         names = getattr(out, "_fields", None)
         if names is None and type(out).__module__ == "torch.return_types":
             names = sorted(
-                (n for n in dir(out) if not n.startswith(("_", "n_")) and n not in ("count", "index")),
+                (
+                    n
+                    for n in dir(out)
+                    if not n.startswith(("_", "n_")) and n not in ("count", "index")
+                ),
                 key=lambda n: next(k for k, v in enumerate(out) if getattr(out, n) is v),
             )
         return f"({', '.join(names)})" if names else "tuple"
@@ -287,7 +296,9 @@ def _gradient(lib: Lib, g: Any) -> Seen:
 
 def _saved(lib: Lib, outs: Iterator[Any]) -> tuple[str, ...]:
     """The tensors that the node of the first differentiable result saved."""
-    fn = next((v.grad_fn for v in outs if isinstance(v, lib.tensor_type) and v.grad_fn is not None), None)
+    fn = next(
+        (v.grad_fn for v in outs if isinstance(v, lib.tensor_type) and v.grad_fn is not None), None
+    )
     return () if fn is None else saved_tensors(lib, fn)
 
 

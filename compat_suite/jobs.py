@@ -11,8 +11,13 @@ from .case import BASE, Case, ErrorSample, Sample, T, inplace_form, tensors
 CHECKS = ("value", "out", "grad", "second", "jvp", "error")
 """In the order in which they run; `CHECK_TITLES` says what they mean."""
 CHECK_TITLES = {
-    "value": "forward", "out": "out=", "grad": "gradient", "second": "second gradient", "jvp": "forward mode", "error": "errors",
-}  # fmt: skip
+    "value": "forward",
+    "out": "out=",
+    "grad": "gradient",
+    "second": "second gradient",
+    "jvp": "forward mode",
+    "error": "errors",
+}
 SECOND = 2
 """For how many samples of a case second gradients are compared, unless a sample says so itself."""
 
@@ -53,7 +58,12 @@ def _own_jobs(case: Case) -> Iterator[Job]:
         swept = n == 0 or sample.dtypes
         for dtype in case.dtypes if swept else ():
             yield Job("value", case, sample, dtype)
-        if n == 0 and case.op.startswith("torch.") and not case.op.startswith("torch.nn.") and case.values:
+        if (
+            n == 0
+            and case.op.startswith("torch.")
+            and not case.op.startswith("torch.nn.")
+            and case.values
+        ):
             yield Job("out", case, sample, BASE)
         if not sample.grads or case.derivatives < 1 or not differentiable(sample, BASE):
             continue

@@ -57,7 +57,9 @@ def parse(data: Mapping[str, Any], where: str) -> tuple[Entry, ...]:
             raise LedgerError(f"{at}: fields {sorted(row)}, want {sorted(FIELDS)}")
         if row["kind"] not in KINDS or row["oracle"] not in ORACLES:
             raise LedgerError(f"{at}: kind is one of {KINDS}, oracle one of {ORACLES}")
-        if not isinstance(row["date"], datetime.date) or not all(isinstance(row[f], str) and row[f].strip() for f in ("id", "reason")):
+        if not isinstance(row["date"], datetime.date) or not all(
+            isinstance(row[f], str) and row[f].strip() for f in ("id", "reason")
+        ):
             raise LedgerError(f"{at}: date is a date; id and reason are text")
         out.append(Entry(**row))
     twice = {e.id for e in out if sum(e.id == f.id and e.oracle == f.oracle for f in out) > 1}
@@ -89,7 +91,10 @@ class Ledger:
 
 def load(home: Path = HOME) -> Ledger:
     """Read and check both files."""
-    xfail, skip = (parse(tomllib.loads((home / f).read_text(encoding="utf-8")), f) for f in ("xfail.toml", "skip.toml"))
+    xfail, skip = (
+        parse(tomllib.loads((home / f).read_text(encoding="utf-8")), f)
+        for f in ("xfail.toml", "skip.toml")
+    )
     return Ledger(xfail, skip)
 
 

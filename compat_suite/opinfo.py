@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .core_ops import CORE_OPS
@@ -74,7 +73,9 @@ class Runner:
         differentiable = {dtype_name(d) for d in info.supported_backward_dtypes("cpu")}
         for dtype in FORWARD_DTYPES:
             if dtype in supported:
-                count = self.samples if dtype in ("float32", "float64") else max(2, self.samples // 2)
+                count = (
+                    self.samples if dtype in ("float32", "float64") else max(2, self.samples // 2)
+                )
                 for label, sample in self.chosen(dtype, False, count):
                     self.one("forward", label, lambda s=sample: self.forward(s))
                     if info.inplace_variant is not None and dtype in ("float64", "int64"):
@@ -82,7 +83,9 @@ class Runner:
         if info.supports_autograd:
             for dtype in GRAD_DTYPES:
                 if dtype in differentiable:
-                    self.derivatives(dtype, self.samples if dtype == "float64" else max(1, self.samples // 2))
+                    self.derivatives(
+                        dtype, self.samples if dtype == "float64" else max(1, self.samples // 2)
+                    )
         if info.error_inputs_func is not None and "errors" in self.checks:
             for i, case in enumerate(itertools.islice(self.error_cases(), 40)):
                 self.one("errors", f"error {i}", lambda c=case: self.error(c))
@@ -97,7 +100,9 @@ class Runner:
         np.random.seed(self.seed)  # noqa: NPY002 - torch's sample functions draw from it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            stream = self.info.sample_inputs("cpu", self.torch.dtype(dtype), requires_grad=requires_grad)
+            stream = self.info.sample_inputs(
+                "cpu", self.torch.dtype(dtype), requires_grad=requires_grad
+            )
             pool = list(itertools.islice(stream, POOL))
         step = max(1, len(pool) // count)
         numbers = list(range(0, len(pool), step))[:count]
@@ -118,8 +123,10 @@ class Runner:
                 score.reasons.setdefault(f"skipped: {reason}", 0)
             except Different as reason:
                 score.fail(f"{label} | {reason}")
-            except Exception as error:  # noqa: BLE001 - anything the package raises is a finding
-                score.fail(f"{label} | {type(error).__name__}: {str(error)[:300]} [{_where(error)}]")
+            except Exception as error:
+                score.fail(
+                    f"{label} | {type(error).__name__}: {str(error)[:300]} [{_where(error)}]"
+                )
             else:
                 score.passed += 1
 
@@ -131,7 +138,7 @@ class Runner:
         want = want_error = None
         try:
             want = fn(values[0], *values[1], **values[2])
-        except Exception as error:  # noqa: BLE001 - torch may refuse its own sample
+        except Exception as error:
             want_error = error
         x, args, kwargs = (self.translate.value(v) for v in values)
         try:
@@ -157,7 +164,9 @@ class Runner:
             for attribute, read in (("stride", lambda t: tuple(t.stride())), ("offset", lambda t: t.storage_offset()),
                                     ("is_view", lambda t: t._is_view())):  # fmt: skip
                 if read(g) != read(w):
-                    raise Different(f"{attribute}: got {read(g)}, want {read(w)} of shape {tuple(w.shape)}")
+                    raise Different(
+                        f"{attribute}: got {read(g)}, want {read(w)} of shape {tuple(w.shape)}"
+                    )
 
     def inplace(self, sample: Any) -> None:
         if not isinstance(sample.input, self.torch.module.Tensor):
@@ -168,10 +177,14 @@ class Runner:
         values = (sample.args, sample.kwargs)
         args, kwargs = (self.translate.value(v) for v in values)
         want = attempt(lambda: self.info.inplace_variant(clone, *values[0], **values[1]))
-        got = attempt(lambda: self.translate.callable(self.info.inplace_variant)(before, *args, **kwargs))
+        got = attempt(
+            lambda: self.translate.callable(self.info.inplace_variant)(before, *args, **kwargs)
+        )
         if isinstance(want, Exception):
             if type(got).__name__ != type(want).__name__:
-                raise Different(f"torch raises {type(want).__name__}: {str(want)[:150]}, here {str(got)[:150]}")
+                raise Different(
+                    f"torch raises {type(want).__name__}: {str(want)[:150]}, here {str(got)[:150]}"
+                )
             return
         if isinstance(got, Exception):
             raise got
@@ -192,8 +205,14 @@ class Runner:
         if not isinstance(want, Exception):
             raise Untranslatable("torch does not raise")
         if type(got).__name__ != type(want).__name__:
-            said = f"{type(got).__name__}({str(got)[:120]})" if isinstance(got, Exception) else "no exception"
-            raise Different(f"got {said}, want {type(want).__name__}({str(want)[:160]}) for {_brief(sample)}")
+            said = (
+                f"{type(got).__name__}({str(got)[:120]})"
+                if isinstance(got, Exception)
+                else "no exception"
+            )
+            raise Different(
+                f"got {said}, want {type(want).__name__}({str(want)[:160]}) for {_brief(sample)}"
+            )
 
     # --- derivatives --------------------------------------------------------------------------
 
@@ -212,7 +231,11 @@ class Runner:
         process = sample.output_process_fn_grad
         if process is not None:
             got, want = self.translate.callable(process)(got), process(want)
-        outs = [(g, w) for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)) if w.requires_grad]
+        outs = [
+            (g, w)
+            for g, w in zip(tensors(self.mine, got), tensors(self.torch, want))
+            if w.requires_grad
+        ]
         pairs = [(g, w) for g, w in zip(my_inputs, inputs) if w.requires_grad]
         if not outs or not pairs:
             return
@@ -228,8 +251,13 @@ class Runner:
         if isinstance(first[1], Exception) or not second:
             return
         both = []
-        for lib, (found, given), args in ((self.mine, first[0], g_in), (self.torch, first[1], w_in)):
-            both.append(attempt(lambda lib=lib, f=found, gv=given, a=args: self.second(lib, f, gv, a)))
+        for lib, (found, given), args in (
+            (self.mine, first[0], g_in),
+            (self.torch, first[1], w_in),
+        ):
+            both.append(
+                attempt(lambda lib=lib, f=found, gv=given, a=args: self.second(lib, f, gv, a))
+            )
         self.agree(*both, lenient=True)
 
     def one_plain(self, check: str, label: str, action: Callable[[], None]) -> None:
@@ -250,16 +278,22 @@ class Runner:
 
     def grads(self, lib: Lib, outs: Any, inputs: Any, cts: list[np.ndarray], create: bool) -> Any:
         given = [lib.from_array(c).requires_grad_(create) for c in cts]
-        found = lib.module.autograd.grad(outs, inputs, given, create_graph=create, allow_unused=True)
+        found = lib.module.autograd.grad(
+            outs, inputs, given, create_graph=create, allow_unused=True
+        )
         return found, given
 
     def second(self, lib: Lib, found: Any, given: Any, inputs: Any) -> Any:
         roots = [(i, g) for i, g in enumerate(found) if g is not None and g.requires_grad]
         if not roots:
             return [None], []
-        cts = [cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots]
+        cts = [
+            cotangent(tuple(g.shape), dtype_name(g), 50 + i).astype(dtype_name(g)) for i, g in roots
+        ]
         cts = [lib.from_array(c) for c in cts]
-        return lib.module.autograd.grad([g for _, g in roots], [*inputs, *given], cts, allow_unused=True), []
+        return lib.module.autograd.grad(
+            [g for _, g in roots], [*inputs, *given], cts, allow_unused=True
+        ), []
 
     def agree(self, got: Any, want: Any, lenient: bool = False) -> None:
         """Gradients, or the exception in their place.
@@ -269,7 +303,9 @@ class Runner:
         """
         if isinstance(want, Exception):
             if type(got).__name__ != type(want).__name__:
-                raise Different(f"torch raises {type(want).__name__}: {str(want)[:200]}, here {str(got)[:100]}")
+                raise Different(
+                    f"torch raises {type(want).__name__}: {str(want)[:200]}, here {str(got)[:100]}"
+                )
             return
         if isinstance(got, Exception):
             raise got
@@ -278,14 +314,24 @@ class Runner:
                 zero = not self.torch.array(w).any() if g is None else not self.mine.array(g).any()
                 if zero and lenient:
                     continue
-                raise Different(f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch" + " (zeros)" * zero)
+                raise Different(
+                    f"gradient {i}: {'None' if g is None else 'a tensor'} here, not in torch"
+                    + " (zeros)" * zero
+                )
             if w is not None and g is not None:
                 self.equal(g, w, True, None, f"gradient {i}: ")
 
     def jvp(self, sample: Any) -> None:
         torch = self.torch.module
-        flat = [t for t in tensors(self.torch, (sample.input, sample.args, sample.kwargs)) if t.requires_grad]
-        tangents = {id(t): cotangent(tuple(t.shape), dtype_name(t), 80 + i).astype(dtype_name(t)) for i, t in enumerate(flat)}
+        flat = [
+            t
+            for t in tensors(self.torch, (sample.input, sample.args, sample.kwargs))
+            if t.requires_grad
+        ]
+        tangents = {
+            id(t): cotangent(tuple(t.shape), dtype_name(t), 80 + i).astype(dtype_name(t))
+            for i, t in enumerate(flat)
+        }
         results = []
         for lib in (self.torch, self.mine):
             mine = lib is not self.torch
@@ -306,7 +352,9 @@ class Runner:
                 def call(lib: Lib = lib, mine: bool = mine, ad: Any = ad, dual: Any = dual) -> Any:
                     op = self.translate.callable(self.info.op) if mine else self.info.op
                     args = [dual(a) for a in sample.args]
-                    out = op(dual(sample.input), *args, **{k: dual(v) for k, v in sample.kwargs.items()})
+                    out = op(
+                        dual(sample.input), *args, **{k: dual(v) for k, v in sample.kwargs.items()}
+                    )
                     process = sample.output_process_fn_grad
                     if process is not None:
                         out = (self.translate.callable(process) if mine else process)(out)
@@ -325,9 +373,15 @@ class Runner:
         torch = self.torch.module
         if isinstance(want, list | tuple):
             if not isinstance(got, list | tuple) or len(got) != len(want):
-                raise Different(f"{what}type: got {type(got).__name__}, want {type(want).__name__} of {len(want)}")
+                raise Different(
+                    f"{what}type: got {type(got).__name__}, want {type(want).__name__} of {len(want)}"
+                )
             if getattr(type(want), "__module__", "") == "torch.return_types":
-                names = [n for n in dir(want) if not n.startswith(("_", "n_")) and n not in ("count", "index")]
+                names = [
+                    n
+                    for n in dir(want)
+                    if not n.startswith(("_", "n_")) and n not in ("count", "index")
+                ]
                 missing = [n for n in names if not hasattr(got, n)]
                 if missing:
                     raise Different(f"{what}no field {missing}")
@@ -335,9 +389,11 @@ class Runner:
                 self.equal(g, w, values, sample, f"{what}result {i}: ")
             return
         if not isinstance(want, torch.Tensor):
-            if dtype_name(got) != dtype_name(want) if isinstance(want, torch.dtype) else (type(got), got) != (type(want), want):
-                if not (isinstance(want, float | complex) and np.isclose(got, want, equal_nan=True)):
-                    raise Different(f"{what}got {got!r}, want {want!r}")
+            if isinstance(want, torch.dtype):
+                got, want = dtype_name(got), dtype_name(want)
+            near = isinstance(want, float | complex) and np.isclose(got, want, equal_nan=True)
+            if (type(got), got) != (type(want), want) and not near:
+                raise Different(f"{what}got {got!r}, want {want!r}")
             return
         if not isinstance(got, self.mine.tensor_type):
             raise Different(f"{what}type: got {type(got).__name__}, want a tensor")
@@ -346,7 +402,9 @@ class Runner:
         if tuple(got.shape) != tuple(want.shape):
             raise Different(f"{what}shape: got {tuple(got.shape)}, want {tuple(want.shape)}")
         if values:
-            found = difference(self.mine.array(got), self.torch.array(want), default(dtype_name(want)))
+            found = difference(
+                self.mine.array(got), self.torch.array(want), default(dtype_name(want))
+            )
             if found:
                 raise Different(f"{what}value: {found}")
 
@@ -355,7 +413,7 @@ def attempt(action: Callable[[], Any]) -> Any:
     """A result, or the exception in its place."""
     try:
         return action()
-    except Exception as error:  # noqa: BLE001 - exceptions are compared
+    except Exception as error:
         return error
 
 
@@ -378,7 +436,11 @@ def _brief(sample: Any) -> str:
             return "(" + ", ".join(map(show, v)) + ")"
         return repr(v)[:40]
 
-    parts = [show(sample.input), *map(show, sample.args), *(f"{k}={show(v)}" for k, v in sample.kwargs.items())]
+    parts = [
+        show(sample.input),
+        *map(show, sample.args),
+        *(f"{k}={show(v)}" for k, v in sample.kwargs.items()),
+    ]
     return "(" + ", ".join(parts)[:200] + ")"
 
 
@@ -422,11 +484,17 @@ def main(args: Any) -> int:
             continue
         start = time.time()
         scores = runner.run(info)
-        state[name] = {c: asdict(s) for c, s in scores.items()} | {"seconds": round(time.time() - start, 1)}
+        state[name] = {c: asdict(s) for c, s in scores.items()} | {
+            "seconds": round(time.time() - start, 1)
+        }
         if not args.op:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(state, indent=1))
-        marks = " ".join(f"{c}:{s.passed}/{s.passed + s.failed}" for c, s in scores.items() if s.passed + s.failed)
+        marks = " ".join(
+            f"{c}:{s.passed}/{s.passed + s.failed}"
+            for c, s in scores.items()
+            if s.passed + s.failed
+        )
         print(f"[{i + 1}/{len(rows)} {time.time() - began:.0f}s] {name}: {marks}", flush=True)
         for c, s in scores.items():
             if s.failed:
@@ -453,7 +521,8 @@ def summary(state: dict[str, Any]) -> int:
             whole += s["failed"] == 0
         if total:
             share = 100 * samples["passed"] / samples["all"]
-            print(f"{check:10} {samples['passed']:6}/{samples['all']:<6} {share:5.1f}% {whole:5}/{total:<5} {100 * whole / total:5.1f}%")
+            counts = f"{samples['passed']:6}/{samples['all']:<6} {share:5.1f}%"
+            print(f"{check:10} {counts} {whole:5}/{total:<5} {100 * whole / total:5.1f}%")
     return 0
 
 

@@ -97,7 +97,9 @@ class Translator:
             count = plain.untyped_storage().nbytes() // plain.element_size()
             flat = plain.as_strided((count,), (1,), 0)
             out = self.target.from_array(self.torch.array(flat))
-            out = out.as_strided(tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()).detach()
+            out = out.as_strided(
+                tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()
+            ).detach()
         return out.requires_grad_() if t.requires_grad else out
 
     # --- callables ----------------------------------------------------------------------------

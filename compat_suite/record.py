@@ -7,6 +7,7 @@ from typing import Any
 
 from . import surface
 from .cases import CASES, FAMILIES
+from .fuzz import recorded as fuzz_recorded
 from .jobs import all_jobs
 from .libs import live_torch
 from .oracles.torch_live import LiveTorch
@@ -31,8 +32,11 @@ def main(args: Any) -> int:
     names = surface.names_of(live_torch())
     lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in names.items())
     surface.FILE.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    fuzz_recorded.record()
     size = sum(f.stat().st_size for f in HOME.glob("*.json"))
-    print(f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB")
+    print(
+        f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB"
+    )
     return 0
 
 

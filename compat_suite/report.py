@@ -30,7 +30,7 @@ def main(args: Any) -> int:
         sys.exit("no case of that family, operator or check")
     print(f"oracle: {oracle.name}; {len(jobs)} jobs")
     began = time.time()
-    verdicts = [v for v in progress(jobs, oracle)]
+    verdicts = list(progress(jobs, oracle))
     for verdict in verdicts:
         if verdict.bad:
             print(verdict.report() + "\n")
@@ -61,7 +61,9 @@ def choose(name: str) -> Oracle:
 def _wanted(job: Job, args: Any) -> bool:
     if args.family and job.case.family not in args.family:
         return False
-    if args.op and not {job.case.op, job.case.core, job.case.op.removeprefix("torch.")} & set(args.op):
+    if args.op and not {job.case.op, job.case.core, job.case.op.removeprefix("torch.")} & set(
+        args.op
+    ):
         return False
     return not args.checks or job.check in args.checks
 
@@ -78,7 +80,15 @@ def progress(jobs: list[Job], oracle: Oracle) -> Iterable[Verdict]:
             done = (n + 1) / len(jobs)
             tail = f" {n + 1}/{len(jobs)}, {bad} differ  {job.case.core}"
             width = max(10, min(40, shutil.get_terminal_size().columns - len(tail) - 3))
-            print("\r\033[K[" + "#" * int(done * width) + "." * (width - int(done * width)) + "]" + tail, end="", file=sys.stderr)
+            print(
+                "\r\033[K["
+                + "#" * int(done * width)
+                + "." * (width - int(done * width))
+                + "]"
+                + tail,
+                end="",
+                file=sys.stderr,
+            )
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
 
@@ -104,7 +114,9 @@ def as_text(table: Table) -> str:
     """Operators that do not agree everywhere, then the totals per check."""
     lines = []
     for core, row in table.items():
-        worse = [f"{CHECK_TITLES[c]} {n['passed']}/{n.total()}" for c, n in row.items() if not agreed(n)]
+        worse = [
+            f"{CHECK_TITLES[c]} {n['passed']}/{n.total()}" for c, n in row.items() if not agreed(n)
+        ]
         if worse:
             lines.append(f"{core:45} {', '.join(worse)}")
     lines += ["", f"{'check':18} {'jobs':>14} {'operators that agree':>24} {'goal':>8}"]
@@ -122,8 +134,19 @@ def as_text(table: Table) -> str:
 
 def write_json(path: Path, verdicts: list[Verdict], oracle: Oracle) -> None:
     """Every verdict, for other programs."""
-    rows = [{"id": v.job.id, "op": v.job.case.core, "check": v.job.check, "status": v.status, "texts": list(v.texts)} for v in verdicts]
-    path.write_text(json.dumps({"oracle": oracle.name, "jobs": rows}, indent=1) + "\n", encoding="utf-8")
+    rows = [
+        {
+            "id": v.job.id,
+            "op": v.job.case.core,
+            "check": v.job.check,
+            "status": v.status,
+            "texts": list(v.texts),
+        }
+        for v in verdicts
+    ]
+    path.write_text(
+        json.dumps({"oracle": oracle.name, "jobs": rows}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 STYLE = """body{font:15px/1.4 system-ui;margin:2em auto;max-width:70em;padding:0 1em;color:#222;background:#fff}

@@ -34,4 +34,8 @@ def expect_agreement(jobs: list[Job], oracle: Oracle) -> None:
     """Fail with everything that differs."""
     bad = judge_all(jobs, oracle)
     if bad:
-        pytest.fail("\n\n".join(v.report() for v in bad[:10]) + (f"\n\n... {len(bad)} in all" if len(bad) > 10 else ""), pytrace=False)
+        pytest.fail(
+            "\n\n".join(v.report() for v in bad[:10])
+            + (f"\n\n... {len(bad)} in all" if len(bad) > 10 else ""),
+            pytrace=False,
+        )

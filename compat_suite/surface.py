@@ -11,11 +11,12 @@ from .libs import Lib
 FILE = Path(__file__).parent / "recorded" / "surface.json"
 OPERATORS = tuple(
     f"Tensor.__{name}__"
-    for name in (
-        "add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod "
-        "pow rpow ipow matmul rmatmul neg pos abs invert and rand iand or ror ior xor rxor ixor lshift rshift eq ne lt "
-        "le gt ge getitem setitem len iter contains bool int float complex index array reversed deepcopy format"
-    ).split()
+    for name in """
+    add radd iadd sub rsub isub mul rmul imul truediv rtruediv itruediv floordiv rfloordiv
+    ifloordiv mod rmod imod pow rpow ipow matmul rmatmul neg pos abs invert and rand iand or ror
+    ior xor rxor ixor lshift rshift eq ne lt le gt ge getitem setitem len iter contains bool int
+    float complex index array reversed deepcopy format
+    """.split()  # noqa: SIM905 - a table, not a column
 )
 
 

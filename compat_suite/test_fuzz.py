@@ -2,25 +2,41 @@
 
 import pytest
 
-from compat_suite.fuzz.search import search
+from compat_suite.fuzz import recorded
+from compat_suite.fuzz.programs import compare
+from compat_suite.fuzz.search import Finding, search
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
+from compat_suite.libs import ours
 
 PROGRAMS = 150
 TOGETHER = 10
 """Programs per test: few enough to spread over the workers."""
 
 
+def expect_no_finding(seed: int, finding: Finding | None) -> str | None:
+    """A complaint, in the light of the ledger."""
+    known = current().expected_failure(f"fuzz {seed}", "torch")
+    if finding is None:
+        return f"fuzz {seed} is in the ledger, but agrees now: remove the entry" if known else None
+    return None if known else finding.report()
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("first", range(0, PROGRAMS, TOGETHER))
 def test_programs(first: int, torch_oracle: Oracle) -> None:
-    bad = []
     seeds = range(first, first + TOGETHER)
-    for seed, finding in zip(seeds, search(seeds)):
-        known = current().expected_failure(f"fuzz {seed}", "torch")
-        if finding is not None and not known:
-            bad.append(finding.report())
-        if finding is None and known:
-            bad.append(f"fuzz {seed} is in the ledger, but agrees now: remove the entry")
+    bad = [expect_no_finding(seed, finding) for seed, finding in zip(seeds, search(seeds))]
+    if any(bad):
+        pytest.fail("\n\n".join(filter(None, bad)), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", range(recorded.PROGRAMS))
+def test_recorded_programs(seed: int, torch_oracle: Oracle) -> None:
+    if not torch_oracle.name.startswith("recorded"):
+        pytest.skip("live torch runs these programs and more")
+    program, outcomes = recorded.load()[seed]
+    found = compare(program, ours(), outcomes)
+    bad = expect_no_finding(seed, None if found is None else Finding(seed, program, found))
     if bad:
-        pytest.fail("\n\n".join(bad), pytrace=False)
+        pytest.fail(bad, pytrace=False)

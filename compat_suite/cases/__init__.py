@@ -8,9 +8,23 @@ from dataclasses import replace
 from ..case import Case
 
 FAMILIES = (
-    "pointwise", "special", "compare", "reduce", "scan", "matmul", "shape", "index", "sort", "create", "random",
-    "activation", "loss", "layers", "linalg", "fft",
-)  # fmt: skip
+    "pointwise",
+    "special",
+    "compare",
+    "reduce",
+    "scan",
+    "matmul",
+    "shape",
+    "index",
+    "sort",
+    "create",
+    "random",
+    "activation",
+    "loss",
+    "layers",
+    "linalg",
+    "fft",
+)
 
 
 def _load() -> tuple[Case, ...]:

@@ -27,7 +27,7 @@ def attempt(read: Callable[[], Any]) -> Any:
     """A value, or the type of the exception that reading it raised."""
     try:
         return read()
-    except Exception as error:  # noqa: BLE001 - whatever is raised is the observation
+    except Exception as error:
         return f"raises {type(error).__name__}"
 
 
@@ -68,7 +68,9 @@ def _plain(lib: Lib, t: Any) -> dict[str, Any]:
     }
 
 
-def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool) -> dict[str, Any]:
+def tensor(
+    lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool
+) -> dict[str, Any]:
     """Everything about one tensor; `names` and `storages` know the tensors listed before it."""
     first = storages.setdefault(lib.storage_key(t), names[id(t)])
     base = attempt(lambda: t._base)
@@ -94,7 +96,9 @@ def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], de
     if deep:
         seen["graph"] = attempt(lambda: graph(t.grad_fn))
     gradient = attempt(lambda: t.grad)
-    seen["grad"] = gradient if gradient is None or isinstance(gradient, str) else _plain(lib, gradient)
+    seen["grad"] = (
+        gradient if gradient is None or isinstance(gradient, str) else _plain(lib, gradient)
+    )
     return seen
 
 

@@ -3,7 +3,7 @@
 The text runs once per library, with `torch` standing for that library.
 """
 
-HOOKS = '''
+HOOKS = """
 log = []
 
 def hook(label, scale=None):
@@ -35,9 +35,9 @@ def grad_hook(label):
     def call(leaf):
         log.append((label, leaf.grad.detach().clone()))
     return call
-'''
+"""
 
-FUNCTIONS = '''
+FUNCTIONS = """
 class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -120,4 +120,15 @@ class Lazy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, h):
         return None if g is None else g * 2.0, None if h is None else h * 3.0
-'''
+"""
+
+
+def used(text: str) -> str:
+    """The parts of the prelude that a program needs, to be printed with it."""
+    classes = [
+        part
+        for part in FUNCTIONS.strip().split("\n\n\n")
+        if part.split("(")[0].removeprefix("class ") + ".apply(" in text
+    ]
+    hooks = HOOKS if classes or any(name in text for name in ("hook(", "grads(")) else ""
+    return hooks + "".join(f"\n\n{part}\n" for part in classes)

@@ -6,133 +6,7 @@ or None where it does not apply. Shapes and dtypes are few, so that kernels are 
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-Choose = Callable[["Maker"], str | None]
-SHAPES = ((3,), (2, 3), (), (2, 3), (3,), (3, 2), (3, 3), (1, 3), (2, 1, 3), (0, 3))
-DTYPES = ("float64",) * 12 + ("float32", "float32", "int64", "bool", "complex128")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A kind of line, how often it is tried, and which names it needs of both libraries."""
-
-    name: str
-    weight: float
-    needs: tuple[str, ...]
-    line: Choose
-
-
-RULES: list[Rule] = []
-
-
-def rule(weight: float, *needs: str) -> Callable[[Choose], Choose]:
-    """Register a rule."""
-
-    def enter(line: Choose) -> Choose:
-        RULES.append(Rule(line.__name__, weight, needs, line))
-        return line
-
-    return enter
-
-
-class Maker:
-    """The live tensors of the program being made, and the random choices about it."""
-
-    def __init__(self, rng: random.Random, torch: Any, has: Callable[[str], bool]) -> None:
-        self.rng, self.torch, self.has = rng, torch, has
-        self.env: dict[str, Any] = {}
-        self.count = 0
-
-    # --- choices ------------------------------------------------------------------------------
-
-    def chance(self, p: float) -> bool:
-        return self.rng.random() < p
-
-    def one(self, *options: Any) -> Any:
-        return options[self.rng.randrange(len(options))]
-
-    def number(self) -> float:
-        if self.chance(0.3):
-            return float(self.one(-2, -1, 0, 1, 2))
-        return round(self.rng.uniform(-2, 2), 2)
-
-    def scalar(self) -> str:
-        return str(self.one(2.0, 0.5, -1.0, 2, 3, 1.5))
-
-    # --- tensors ------------------------------------------------------------------------------
-
-    def live(self) -> dict[str, Any]:
-        return {k: v for k, v in self.env.items() if isinstance(v, self.torch.Tensor) and k[0] == "v"}
-
-    def pick(self, wanted: Callable[[Any], bool] = lambda t: True, recent: bool = True) -> str | None:
-        """A live tensor's name; recent ones more often, so that programs become deep."""
-        names = [k for k, v in self.live().items() if wanted(v)]
-        if not names:
-            return None
-        if recent and self.chance(0.5):
-            names = names[-3:]
-        return self.one(*names)
-
-    def new(self) -> str:
-        self.count += 1
-        return f"v{self.count - 1}"
-
-    def news(self, n: int) -> str:
-        names = [self.new() for _ in range(n)]
-        return names[0] + "," if n == 1 else ", ".join(names)
-
-    def partner(self, name: str, into: bool = False) -> str:
-        """Something that broadcasts with a tensor, mostly: another tensor or a number."""
-        if self.chance(0.2):
-            return self.scalar()
-        shape = tuple(self.env[name].shape)
-
-        def fits(t: Any) -> bool:
-            try:
-                both = tuple(self.torch.broadcast_shapes(shape, tuple(t.shape)))
-            except RuntimeError:
-                return False
-            return not into or both == shape
-
-        return self.pick(fits if self.chance(0.93) else lambda t: True) or self.scalar()
-
-    def literal(self, shape: tuple[int, ...], dtype: str) -> str:
-        def build(dims: tuple[int, ...]) -> Any:
-            if not dims:
-                if dtype == "bool":
-                    return self.chance(0.5)
-                if dtype == "int64":
-                    return self.rng.randint(-3, 3)
-                return complex(self.number(), self.number()) if dtype == "complex128" else self.number()
-            return [build(dims[1:]) for _ in range(dims[0])]
-
-        body = f"torch.tensor({build(shape)}, dtype=torch.{dtype})"
-        return body if 0 not in shape else f"{body}.reshape({list(shape)})"
-
-    def like(self, name: str) -> str:
-        t = self.env[name]
-        return self.literal(tuple(t.shape), str(t.dtype).removeprefix("torch."))
-
-
-def real(t: Any) -> bool:
-    return t.is_floating_point()
-
-
-def inexact(t: Any) -> bool:
-    return t.is_floating_point() or t.is_complex()
-
-
-def tracked(t: Any) -> bool:
-    return t.requires_grad
-
-
-def dims(*counts: int) -> Callable[[Any], bool]:
-    return lambda t: t.dim() in counts
-
+from .maker import DTYPES, RULES as RULES, SHAPES, Maker, dims, inexact, real, rule, tracked
 
 # --- creation -------------------------------------------------------------------------------------
 
@@ -151,7 +25,16 @@ def create(m: Maker) -> str | None:
 @rule(1)
 def clone(m: Maker) -> str | None:
     x = m.pick()
-    how = m.one("clone()", "clone()", "contiguous()", "detach()", "detach()", "detach().clone()", "data", "alias()")
+    how = m.one(
+        "clone()",
+        "clone()",
+        "contiguous()",
+        "detach()",
+        "detach()",
+        "detach().clone()",
+        "data",
+        "alias()",
+    )
     if how == "alias()":
         how = "view_as(" + str(x) + ")"
     return f"{m.new()} = {x}.{how}"
@@ -161,12 +44,17 @@ def clone(m: Maker) -> str | None:
 def convert(m: Maker) -> str | None:
     x = m.pick(lambda t: not t.is_complex())
     how = m.one("to(torch.float64)", "to(torch.float32)", "double()", "float()", "long()", "bool()")
-    return x and m.has("Tensor." + how.partition("(")[0]) and f"{m.new()} = {x}.{how}" or None
+    return (x and m.has("Tensor." + how.partition("(")[0]) and f"{m.new()} = {x}.{how}") or None
 
 
 @rule(0.5, "zeros_like", "ones_like")
 def create_like(m: Maker) -> str | None:
-    how = m.one("torch.zeros_like({0})", "torch.ones_like({0})", "{0}.new_zeros(3)", "torch.full_like({0}, 2)")
+    how = m.one(
+        "torch.zeros_like({0})",
+        "torch.ones_like({0})",
+        "{0}.new_zeros(3)",
+        "torch.full_like({0}, 2)",
+    )
     x = m.pick()
     return x and f"{m.new()} = " + how.format(x)
 
@@ -182,7 +70,17 @@ def index_view(m: Maker) -> str | None:
     n = m.env[x].dim()
     options = ["0", "-1", "1:", ":-1", "::2", "...", "None", "0:1", "5"]
     if n >= 2:
-        options += [":, 0", "0, 1:", "..., 1", ":, 1:", "None, 0", ":, None", "0, 0", ":, ::2", ":, [0]"]
+        options += [
+            ":, 0",
+            "0, 1:",
+            "..., 1",
+            ":, 1:",
+            "None, 0",
+            ":, None",
+            "0, 0",
+            ":, ::2",
+            ":, [0]",
+        ]
     return f"{m.new()} = {x}[{m.one(*options)}]"
 
 
@@ -193,7 +91,15 @@ def shape_view(m: Maker) -> str | None:
         return None
     t = m.env[x]
     n, count = t.dim(), t.numel()
-    options = ["view(-1)", "unsqueeze(0)", "unsqueeze(-1)", "squeeze()", "flatten()", "reshape(-1)", "ravel()"]
+    options = [
+        "view(-1)",
+        "unsqueeze(0)",
+        "unsqueeze(-1)",
+        "squeeze()",
+        "flatten()",
+        "reshape(-1)",
+        "ravel()",
+    ]
     if n:
         options += ["squeeze(0)", "narrow(0, 0, 1)", "select(0, 0)", "movedim(0, -1)", f"expand(2, *{list(t.shape)})",
                     "unfold(0, 1, 1)", "swapaxes(0, -1)"]  # fmt: skip
@@ -207,7 +113,7 @@ def shape_view(m: Maker) -> str | None:
     if count == 3:
         options += ["view(3, 1)", "expand(2, 3)", "view(1, 3)", "broadcast_to((2, 3))"]
     if 1 in t.shape:
-        options += [f"expand({list(max(s, 3) for s in t.shape)})"]
+        options += [f"expand({[max(s, 3) for s in t.shape]})"]
     option = m.one(*options)
     return f"{m.new()} = {x}.{option}" if m.has("Tensor." + option.partition("(")[0]) else None
 
@@ -228,7 +134,14 @@ def multi_view(m: Maker) -> str | None:
 @rule(0.7)
 def strided(m: Maker) -> str | None:
     x = m.pick(lambda t: t.numel() >= 3)
-    options = ("(3,), (1,)", "(2, 2), (1, 1)", "(2,), (1,), 1", "(1, 3), (3, 1)", "(2, 3), (0, 1)", "(2, 2), (2, 1)")
+    options = (
+        "(3,), (1,)",
+        "(2, 2), (1, 1)",
+        "(2,), (1,), 1",
+        "(1, 3), (3, 1)",
+        "(2, 3), (0, 1)",
+        "(2, 2), (2, 1)",
+    )
     return x and f"{m.new()} = {x}.as_strided({m.one(*options)})"
 
 
@@ -248,14 +161,15 @@ UNARY = ("exp", "sin", "cos", "tanh", "sigmoid", "relu", "abs", "neg", "square",
          "atan", "expm1", "log1p", "rsqrt", "floor", "erf", "positive")  # fmt: skip
 BINARY = ("{0} + {1}", "{0} * {1}", "{0} - {1}", "{0} / {1}", "torch.maximum({0}, {1})", "torch.atan2({0}, {1})",
           "{0} ** 2", "{0}.pow(3)", "{0} * {0}", "torch.mul({1}, {0})", "{0} < {1}", "{0} == {1}",
-          "torch.minimum({0}, {1})", "torch.sub({0}, {1})", "{0} + {0}", "2.0 - {0}", "1 / {0}", "{0} // 2")  # fmt: skip
+          "torch.minimum({0}, {1})", "torch.sub({0}, {1})", "{0} + {0}", "2.0 - {0}", "1 / {0}",
+          "{0} // 2")  # fmt: skip
 
 
 @rule(5)
 def unary(m: Maker) -> str | None:
     name = m.one(*UNARY)
     x = m.pick(inexact if m.chance(0.9) else lambda t: True)
-    return x and m.has(name) and f"{m.new()} = {x}.{name}()" or None
+    return (x and m.has(name) and f"{m.new()} = {x}.{name}()") or None
 
 
 @rule(7)
@@ -265,7 +179,9 @@ def binary(m: Maker) -> str | None:
         return None
     text = m.one(*BINARY)
     y = m.partner(x)
-    if "torch." in text and not y.startswith("v") or not m.has(text.partition("torch.")[2].partition("(")[0] or "add"):
+    if ("torch." in text and not y.startswith("v")) or not m.has(
+        text.partition("torch.")[2].partition("(")[0] or "add"
+    ):
         return None
     return f"{m.new()} = " + text.format(x, y)
 
@@ -287,7 +203,7 @@ def ternary(m: Maker) -> str | None:
 
 REDUCTIONS = ("sum()", "mean()", "prod()", "sum(0)", "mean(-1)", "sum(0, keepdim=True)", "amax(0)", "amin(-1)",
               "logsumexp(0)", "cumsum(0)", "cumprod(0)", "std()", "var(0)", "norm()", "max()", "any()", "argmax()",
-              "softmax(-1)", "log_softmax(-1)", "sum(dtype=torch.float64)", "prod(0)", "nansum()", "flip(0)",
+              "softmax(-1)", "log_softmax(-1)", "sum(dtype=torch.float64)", "prod(0)", "flip(0)",
               "tril()", "triu()", "trace()", "roll(1)", "logcumsumexp(0)")  # fmt: skip
 
 
@@ -295,14 +211,20 @@ REDUCTIONS = ("sum()", "mean()", "prod()", "sum(0)", "mean(-1)", "sum(0, keepdim
 def reduction(m: Maker) -> str | None:
     x = m.pick(inexact if m.chance(0.9) else lambda t: True)
     option = m.one(*REDUCTIONS)
-    return x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}" or None
+    return (
+        x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}"
+    ) or None
 
 
 @rule(0.8)
 def two_results(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and t.dim() >= 1)
-    option = m.one("max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)")
-    return x and m.has("Tensor." + option.partition("(")[0]) and f"{m.news(2)} = {x}.{option}" or None
+    option = m.one(
+        "max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)"
+    )
+    return (
+        x and m.has("Tensor." + option.partition("(")[0]) and f"{m.news(2)} = {x}.{option}"
+    ) or None
 
 
 @rule(2)
@@ -312,13 +234,15 @@ def product(m: Maker) -> str | None:
         return None
     t = m.env[x]
     last = t.shape[-1]
-    y = m.pick(lambda u: u.dtype == t.dtype and u.dim() in (1, 2) and (u.shape[0] == last or m.chance(0.1)))
+    y = m.pick(
+        lambda u: u.dtype == t.dtype and u.dim() in (1, 2) and (u.shape[0] == last or m.chance(0.1))
+    )
     if y is None:
         return None
     text = m.one("{0} @ {1}", "torch.matmul({0}, {1})", "{0}.mm({1})", "{0}.mv({1})", "torch.dot({0}, {1})",
                  "torch.outer({0}, {1})", "{0}.t() @ {0}", "torch.addmm({0}, {0}, {1})", "{1} @ {0}")  # fmt: skip
     name = text.partition("torch.")[2].partition("(")[0] or "mm"
-    return m.has(name) and m.has("matmul") and f"{m.new()} = " + text.format(x, y) or None
+    return (m.has(name) and m.has("matmul") and f"{m.new()} = " + text.format(x, y)) or None
 
 
 @rule(2)
@@ -339,7 +263,11 @@ def indexing(m: Maker) -> str | None:
                     f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]", f"{x}[None, {index}]"]  # fmt: skip
     text = m.one(*options)
     name = text.partition("torch.")[2].partition("(")[0]
-    name = name if name and not text.startswith("v") else "Tensor." + text.partition(".")[2].partition("(")[0]
+    name = (
+        name
+        if name and not text.startswith("v")
+        else "Tensor." + text.partition(".")[2].partition("(")[0]
+    )
     if text.startswith("v") and text.partition("[")[0] == x:
         name = "tensor"
     return f"{m.new()} = {text}" if m.has(name) else None
@@ -359,12 +287,14 @@ def join(m: Maker) -> str | None:
 
 # --- in-place writes ------------------------------------------------------------------------------
 
-IN_PLACE = ("add_({1})", "mul_({1})", "sub_({1})", "div_({1})", "copy_({1})", "zero_()", "fill_(2.0)", "exp_()", "neg_()",
+IN_PLACE = ("add_({1})", "mul_({1})", "sub_({1})", "div_({1})", "copy_({1})", "zero_()", "fill_(2.0)", "exp_()",
+            "neg_()",
             "sin_()", "clamp_(-1, 1)", "mul_({0})", "pow_(2)", "sqrt_()", "tanh_()", "sigmoid_()", "relu_()", "abs_()",
             "add_({1}, alpha=2)", "fill_({1})", "masked_fill_({0} > 0, 0.5)", "reciprocal_()", "t_()", "squeeze_()",
             "unsqueeze_(0)", "transpose_(0, -1)", "cumsum_(0)", "lerp_({1}, 0.5)", "addcmul_({1}, {1})", "square_()",
             "index_fill_(0, torch.tensor([0]), 1.5)", "index_add_(0, torch.tensor([0]), {0}[:1])", "round_()",
-            "index_copy_(0, torch.tensor([0]), {0}[-1:])", "clamp_min_(0)", "fill_diagonal_(1.0)", "tril_()")  # fmt: skip
+            "index_copy_(0, torch.tensor([0]), {0}[-1:])", "clamp_min_(0)", "tril_()",
+            "fill_diagonal_(1.0)")  # fmt: skip
 
 
 @rule(8)
@@ -390,14 +320,37 @@ def assign(m: Maker) -> str | None:
     if x is None:
         return None
     t = m.env[x]
-    options = ["0", "-1", "1:", "...", ":", "0:1", "torch.tensor([0, 1])", "[0, 0]", f"{x} > 0", "True", "::2"]
+    options = [
+        "0",
+        "-1",
+        "1:",
+        "...",
+        ":",
+        "0:1",
+        "torch.tensor([0, 1])",
+        "[0, 0]",
+        f"{x} > 0",
+        "True",
+        "::2",
+    ]
     if t.dim() == 2:
-        options += [":, 0", "0, 1:", "..., 1", "0, 0", ":, torch.tensor([1, 0])", "torch.tensor([1]), 0", ":, 1:"]
+        options += [
+            ":, 0",
+            "0, 1:",
+            "..., 1",
+            "0, 0",
+            ":, torch.tensor([1, 0])",
+            "torch.tensor([1]), 0",
+            ":, 1:",
+        ]
     index = m.one(*options)
     values = [m.scalar(), m.scalar()]
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
-        values += [m.pick(lambda u: tuple(u.shape) == tuple(part.shape)) or m.scalar(), f"{x}[{index}] * 2"]
+        values += [
+            m.pick(lambda u: tuple(u.shape) == tuple(part.shape)) or m.scalar(),
+            f"{x}[{index}] * 2",
+        ]
     except (IndexError, RuntimeError):
         pass
     values.append(m.pick() or m.scalar())
@@ -412,7 +365,8 @@ def set_data(m: Maker) -> str | None:
         return None
     shape, dtype = m.env[x].shape, m.env[x].dtype
     y = m.pick(lambda t: t.shape == shape and t.dtype == dtype) or x
-    return m.one(f"{x}.data = {y}.detach().clone()", f"{x}.data.mul_(2.0)", f"{x}.data.zero_()", f"{x}.detach().mul_(2.0)",
+    return m.one(f"{x}.data = {y}.detach().clone()", f"{x}.data.mul_(2.0)", f"{x}.data.zero_()",
+                 f"{x}.detach().mul_(2.0)",
                  f"{x}.data[0] = 1.0", f"{x}.data = {y}")  # fmt: skip
 
 
@@ -446,7 +400,11 @@ def scalar_of(m: Maker, x: str) -> str:
     t = m.env[x]
     if t.is_complex():
         return f"{x}.abs().sum()" if m.chance(0.5) else f"{x}.real.sum()"
-    return x if t.dim() == 0 and m.chance(0.5) else m.one(f"{x}.sum()", f"({x} * {x}).sum()", f"{x}.mean()")
+    return (
+        x
+        if t.dim() == 0 and m.chance(0.5)
+        else m.one(f"{x}.sum()", f"({x} * {x}).sum()", f"{x}.mean()")
+    )
 
 
 @rule(3.5)
@@ -454,7 +412,9 @@ def backward(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and t.grad_fn is not None) if m.chance(0.95) else m.pick()
     if x is None:
         return None
-    options = m.one("", "", "", "retain_graph=True", "retain_graph=True", "create_graph=True", "inputs")
+    options = m.one(
+        "", "", "", "retain_graph=True", "retain_graph=True", "create_graph=True", "inputs"
+    )
     if options == "inputs":
         options = f"inputs=[{m.pick(tracked)}]"
     if m.chance(0.3):
@@ -471,7 +431,13 @@ def grad(m: Maker) -> str | None:
         return None
     count = m.one(1, 1, 2)
     inputs = [m.pick(tracked, recent=False) for _ in range(count)]
-    options = m.one("", ", create_graph=True", ", create_graph=True", ", retain_graph=True", ", materialize_grads=True")
+    options = m.one(
+        "",
+        ", create_graph=True",
+        ", create_graph=True",
+        ", retain_graph=True",
+        ", materialize_grads=True",
+    )
     if m.chance(0.8) and "materialize" not in options:
         options += ", allow_unused=True"
     if m.chance(0.2):
@@ -493,7 +459,7 @@ def use_grad(m: Maker) -> str | None:
 @rule(0.5)
 def forget(m: Maker) -> str | None:
     x = m.pick(recent=False)
-    return x and len(m.live()) > 4 and f"del {x}" or None
+    return (x and len(m.live()) > 4 and f"del {x}") or None
 
 
 @rule(1.5, "autograd.Function")

@@ -35,7 +35,11 @@ class Finding:
 def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
     """The first difference that is not an ill-conditioned number."""
     found = compare(program, got, want)
-    if found is not None and found.kind.endswith(("value", "log*")) and _ill_conditioned(program, want):
+    if (
+        found is not None
+        and found.kind.endswith(("value", "log*"))
+        and _ill_conditioned(program, want)
+    ):
         return None
     return found
 
@@ -45,7 +49,10 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
 
     Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share.
     """
-    nudged = tuple(re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + 1e-12)), line) for line in program.lines)
+    nudged = tuple(
+        re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + 1e-12)), line)
+        for line in program.lines
+    )
     states = []
     for lines in (program.lines, nudged):
         session = Session(lib, program.functions)
@@ -90,7 +97,9 @@ def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
         return lambda f: replace(f.program, lines=tuple(x for x in f.program.lines if x != text))
 
     def with_line(old: str, new: str) -> Callable[[Finding], Program]:
-        return lambda f: replace(f.program, lines=tuple(new if x == old else x for x in f.program.lines))
+        return lambda f: replace(
+            f.program, lines=tuple(new if x == old else x for x in f.program.lines)
+        )
 
     lines = finding.program.lines[: finding.mismatch.line + 1]
     for text in reversed(lines):
@@ -111,7 +120,9 @@ def program_of(seed: int, length: int = LENGTH, available: Lib | None = None) ->
     return make(rng, live_torch(), available or ours(), length)
 
 
-def search(seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True) -> Iterator[Finding | None]:
+def search(
+    seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True
+) -> Iterator[Finding | None]:
     """Per seed, None or a small program that tells the libraries apart."""
     got, want = ours(), live_torch()
     for seed in seeds:
@@ -123,5 +134,7 @@ def search(seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool =
         if mismatch is None:
             yield None
             continue
-        finding = Finding(seed, replace(program, lines=program.lines[: mismatch.line + 1]), mismatch)
+        finding = Finding(
+            seed, replace(program, lines=program.lines[: mismatch.line + 1]), mismatch
+        )
         yield shrink(finding, got, want) if shrinking else finding

@@ -105,7 +105,14 @@ def test_the_tolerance_has_an_edge(dtype: str) -> None:
 def test_nan_and_infinity_have_to_match() -> None:
     tol = Tolerance(1.0, 1.0)
     inf, nan = float("inf"), float("nan")
-    for got, want, same in ((nan, nan, True), (nan, 1.0, False), (1.0, nan, False), (inf, inf, True), (inf, -inf, False), (1e300, inf, False)):
+    for got, want, same in (
+        (nan, nan, True),
+        (nan, 1.0, False),
+        (1.0, nan, False),
+        (inf, inf, True),
+        (inf, -inf, False),
+        (1e300, inf, False),
+    ):
         assert (difference(np.array([got]), np.array([want]), tol) is None) == same, (got, want)
 
 
@@ -123,7 +130,12 @@ def test_jax_and_finite_differences_have_an_opinion_and_it_counts() -> None:
 
 def test_finite_differences_reject_a_wrong_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     right = run(ours(), JOBS["grad"])
-    wrong = replace(right, gradients=tuple(replace(g, value=g.value + 1e-3) for g in right.gradients if g.value is not None))
+    wrong = replace(
+        right,
+        gradients=tuple(
+            replace(g, value=g.value + 1e-3) for g in right.gradients if g.value is not None
+        ),
+    )
     monkeypatch.setattr("compat_suite.judge.run", lambda lib, job: wrong)
     assert judge(JOBS["grad"], Numeric(), Ledger()).status == "failed"
 

@@ -85,6 +85,10 @@ def test_different_exceptions_and_known_texts_differ() -> None:
         return call
 
     known = "a leaf Variable that requires grad is being used in an in-place operation."
-    assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("x", TypeError))) is not None
+    assert (
+        compare(Program(lines), broken(exp=says("x")), broken(exp=says("x", TypeError))) is not None
+    )
     assert compare(Program(lines), broken(exp=says("x")), broken(exp=says("y"))) is None
-    assert compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None
+    assert (
+        compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None
+    )

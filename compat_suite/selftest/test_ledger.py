@@ -16,7 +16,13 @@ from compat_suite.surface import recorded
 from compat_suite.test_fuzz import PROGRAMS
 
 TODAY = datetime.date(2025, 1, 1)
-GOOD = {"id": "value torch.neg([2])", "oracle": "torch", "kind": "differs", "reason": "a test", "date": TODAY}
+GOOD = {
+    "id": "value torch.neg([2])",
+    "oracle": "torch",
+    "kind": "differs",
+    "reason": "a test",
+    "date": TODAY,
+}
 JOB = next(iter(jobs_of(case("torch.neg", s(t(2))))))
 
 
@@ -54,8 +60,12 @@ def test_a_skip_does_not_run() -> None:
 
 
 def test_an_entry_of_another_oracle_does_not_count() -> None:
-    assert judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "jax"}),))).status == "failed"
-    assert judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "any"}),))).status == "xfailed"
+    assert (
+        judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "jax"}),))).status == "failed"
+    )
+    assert (
+        judge(JOB, wrong(), Ledger(xfail=(Entry(**{**GOOD, "oracle": "any"}),))).status == "xfailed"
+    )
 
 
 def test_patterns() -> None:
@@ -66,7 +76,14 @@ def test_patterns() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"kind": "strange"}, {"oracle": "nobody"}, {"reason": " "}, {"date": "today"}, {"id": ""}, {"extra": 1}],
+    [
+        {"kind": "strange"},
+        {"oracle": "nobody"},
+        {"reason": " "},
+        {"date": "today"},
+        {"id": ""},
+        {"extra": 1},
+    ],
 )
 def test_malformed_entries_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(LedgerError):
@@ -84,7 +101,9 @@ def test_missing_fields_duplicates_and_other_tables_are_refused() -> None:
 
 def test_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "skip.toml").write_text("")
-    (tmp_path / "xfail.toml").write_text('[[entry]]\nid = "a"\noracle = "torch"\nkind = "missing"\nreason = "b"\ndate = 2025-01-01\n')
+    (tmp_path / "xfail.toml").write_text(
+        '[[entry]]\nid = "a"\noracle = "torch"\nkind = "missing"\nreason = "b"\ndate = 2025-01-01\n'
+    )
     assert load(tmp_path).xfail == (Entry("a", "torch", "missing", "b", TODAY),)
 
 

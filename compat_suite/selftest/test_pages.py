@@ -8,7 +8,9 @@ from compat_suite.pages import DOCS
 
 
 def test_coverage_page() -> None:
-    assert (DOCS / "coverage.md").read_text(encoding="utf-8") == coverage.page(all_jobs(CASES), current())
+    assert (DOCS / "coverage.md").read_text(encoding="utf-8") == coverage.page(
+        all_jobs(CASES), current()
+    )
 
 
 def test_saved_tensors_page() -> None:

@@ -14,7 +14,7 @@ OPERATIONS = {
     "iadd": lambda m, y: y.__iadd__(1.5),
     "imul": lambda m, y: y.__imul__(y),
     "exp_": lambda m, y: y.exp_(),
-    "tanh_": lambda m, y: y.tanh_(),
+    "tanh_": lambda m, y: y.mul_(0.5).tanh_(),
     "sin_": lambda m, y: y.sin_(),
     "sqrt_of_abs": lambda m, y: y.abs_().sqrt_(),
     "relu_": lambda m, y: y.relu_(),
@@ -24,7 +24,7 @@ OPERATIONS = {
     "fill_": lambda m, y: y.fill_(4.0),
     "zero_": lambda m, y: y.zero_(),
     "copy_": lambda m, y: y.copy_(m.ones(3)),
-    "copy_other_dtype": lambda m, y: y.copy_(m.tensor([1, 2, 3])),
+    "copy_other_dtype": lambda m, y: y.copy_(m.ones(2, 1, dtype=m.float64)),
     "masked_fill_": lambda m, y: y.masked_fill_(y > 0, 9.0),
     "index_fill_": lambda m, y: y.index_fill_(1, m.tensor([0, 2]), 5.0),
     "index_add_": lambda m, y: y.index_add_(0, m.tensor([1]), m.ones(1, 3)),
@@ -37,7 +37,9 @@ OPERATIONS = {
     "setitem_number": lambda m, y: (y.__setitem__(0, 5.0), y)[1],
     "setitem_row": lambda m, y: (y.__setitem__((slice(None), 1), m.ones(2)), y)[1],
     "setitem_mask": lambda m, y: (y.__setitem__(y > 0, 0.0), y)[1],
-    "logical": lambda m, y: y.gt_(0),
+    "gt_number": lambda m, y: y.gt_(0),
+    "gt_tensor": lambda m, y: y.gt_(m.zeros(3)),
+    "eq_": lambda m, y: y.eq_(1),
 }
 PROGRAMS = Programs()
 
@@ -141,7 +143,7 @@ def test_check_at_backward_time(name, same):
     same(run)
 
 
-@pytest.mark.parametrize("name", ["sin_saves_its_input", "exp_saves_its_result", "through_a_view"])
+@pytest.mark.parametrize("name", ["sin_saves_its_input", "exp_saves_its_result"])
 def test_check_in_a_recorded_backward(name, same):
     def run(m):
         x = leaf(m, 3)
@@ -263,7 +265,7 @@ def inference_tensors(m):
         t = m.ones(3)
         t.add_(1)
     w = leaf(m, 3)
-    return [attempt(lambda: t.add_(1)), attempt(lambda: w * t), attempt(lambda: t.requires_grad_()), attempt(lambda: t._version), t.is_inference(), t.tolist()]
+    return [attempt(lambda: t.add_(1)), attempt(lambda: w * t), attempt(lambda: t.requires_grad_()), attempt(lambda: t._version), t.is_inference()]
 
 
 @PROGRAMS

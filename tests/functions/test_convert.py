@@ -21,7 +21,7 @@ VALUES = [
     449.0, 464.0, 57344.0, 65504.0, 65520.0, 70000.0, 2147483000.0, 2147483648.0, -2147483649.0, 4294967296.0, 1e10, -1e10,
     1e18, 9.3e18, 1.8e19, 1e20, 3e38,
 ]  # fmt: skip
-TAME = [n for n in (d.name for d in dtypes.ALL) if not n.startswith("float8")]
+TAME = [n for n in (d.name for d in dtypes.ALL) if not n.startswith(("float8", "uint32"))]
 
 
 def values_of(m, t):
@@ -29,21 +29,22 @@ def values_of(m, t):
     return t.to(wide).tolist() if t.dtype.is_floating_point or t.is_complex() else t.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
 @pytest.mark.parametrize("source", ["float64", "float32", "int64", "float16", "bfloat16", "complex64", "uint8", "bool"])
 def test_every_cast_of_awkward_values_is_torchs(oracle, source):
     """Overflowing and fractional values included: integers wrap around as they do on x86."""
     for target in [d.name for d in dtypes.ALL]:
+        # What torch makes of other numbers as uint32 differs between its kernels.
+        values = [v for v in VALUES if 0 <= v < 65505] if target == "uint32" else VALUES
         got, want = [], []
         for m, out in ((oracle, want), (tg, got)):
-            t = m.tensor(VALUES, dtype=m.float64).to(getattr(m, source))
+            t = m.tensor(values, dtype=m.float64).to(getattr(m, source))
             out.extend(str(v) for v in values_of(m, t.to(getattr(m, target))))
         assert got == want, target
 
 
 @pytest.mark.parametrize("target", TAME)
 def test_nan_and_infinities_cast_as_in_torch(oracle, target):
-    if target in ("uint32", "uint64"):
-        pytest.skip("torch's own answers differ with the length of the tensor")
     got, want = (
         [str(v) for v in values_of(m, m.tensor([np.nan, np.inf, -np.inf]).to(getattr(m, target)))] for m in (tg, oracle)
     )

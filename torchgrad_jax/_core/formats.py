@@ -21,7 +21,7 @@ class memory_format:  # noqa: N801 - torch's name
         return f"torch.{self._name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (MEMORY_FORMATS.__getitem__, (self._name,))
+        return (_by_name, (self._name,))
 
 
 contiguous_format = memory_format("contiguous_format")
@@ -30,6 +30,12 @@ channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
 MEMORY_FORMATS = {f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+
+
+def _by_name(name: str) -> memory_format:
+    return MEMORY_FORMATS[name]
+
+
 _RANK = {channels_last: 4, channels_last_3d: 5}
 
 

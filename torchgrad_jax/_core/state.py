@@ -38,6 +38,7 @@ class Modes(threading.local):
     function_modes: tuple[Any, ...] = ()
     lifts: tuple[Any, ...] = ()
     dual_level: int = -1
+    dual_open: list[Any] = []  # noqa: RUF012 - replaced, per thread, when a level opens
     forward_grad: bool = True
     device_stack: tuple[Any, ...] = ()
     default_device: Any = None

@@ -101,6 +101,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """`requires_grad` as a method that returns the tensor."""
     if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
     if not (requires_grad is True and grad_fn_of(self) is not None):
         set_requires_grad(self, requires_grad)
     return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from . import fused
-from .node import AccumulateGrad, Node
+from .node import GRAD_LOCK, AccumulateGrad, Node
 from .record import apply, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
@@ -43,7 +42,6 @@ class Task:
         self.current: Node | None = None
 
 
-_accumulate_lock = threading.Lock()
 
 
 def run(
@@ -405,7 +403,7 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
         (g,) = _pre_hooks(node, [None if slot is None else slot.tensor])
         slot = None if g is None else Buffer(g, False)
     if slot is not None:
-        with _accumulate_lock:
+        with GRAD_LOCK:
             store_grad(leaf, slot, create)
     x = leaf._x
     if x is not None and x.post_acc:  # also when no gradient came

@@ -230,25 +230,28 @@ class Binding:
             return out
 
         promoted = _promoted(row, recipe)
-        node = row.node
-        if callable(node):
-            shape_of = node
+        node: Any = row.node
+        if callable(row.node):
+            shape_of = row.node
 
-            def node(keys: Sequence[Any]) -> str:
+            def node_of(keys: Sequence[Any]) -> str:
                 args = dict(static)
                 for name, at, n, default in recipe:
                     k = keys[at] if n < 0 and at < len(keys) else None
                     args[name] = None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
                 return shape_of(args)
 
-        geometry = None
+            node = node_of
+        geometry: Any = None
         if row.geometry is not None:
             shape_fn = row.geometry
 
-            def geometry(m: Meta, leaves: Sequence[Any]) -> Any:
+            def geometry_of(m: Meta, leaves: Sequence[Any]) -> Any:
                 kwargs = bound(leaves)
                 kwargs.pop(recipe[0][0])
                 return shape_fn(m, **kwargs)
+
+            geometry = geometry_of
 
         check = None
         if row.check is not None:
@@ -332,7 +335,8 @@ def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     """Leaves where a number counts as a tensor for next_functions."""
     if not row.wraps:
         return frozenset()
-    scalars = {p.name for p in row.params if p.scalar}
+    unpromoted = row.promote is reg.Promote.NONE
+    scalars = {p.name for p in row.params if p.scalar or (unpromoted and p.kind is reg.Array)}
     return frozenset(at for name, at, _, _ in recipe if name in scalars)
 
 

@@ -56,18 +56,14 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     x.dual = tangent
     x.dual_level = MODES.dual_level
     if tangent is not None:
-        OPEN.append(x)
-
-
-OPEN: list[Any] = []
-"""Extras that carry tangents of the open level; cleared when it closes."""
+        MODES.dual_open.append(x)
 
 
 def close_level() -> None:
     """Forget all tangents."""
-    for x in OPEN:
+    for x in MODES.dual_open:
         x.dual = None
-    OPEN.clear()
+    MODES.dual_open = []
 
 
 def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:

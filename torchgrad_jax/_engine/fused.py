@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from .._core import shapes
 from .._core.meta import Meta, meta
 from . import windows
-from .node import AccumulateGrad, Node
+from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
 from .tensor import Storage, Tensor, make
 from .trace import PASSED, VIEWED
@@ -37,7 +37,7 @@ class _Structure:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self.leaves: list[AccumulateGrad] = []
+        self.leaves: list[Any] = []  # AccumulateGrad nodes
         self.key: list[Any] = []
         self.args: list[Any] = []
 
@@ -65,28 +65,26 @@ def run(
             return None
         fn = _COMPILED[key] = _compile(found, roots, grads, targets)
     compiled, laid = fn
-    sinks = found.leaves
-    olds: list[Any] = []
-    if targets is None:
-        for acc in sinks:
-            g = acc.variable._g
-            olds.append(None if g is None else read(g))
-    out = compiled(found.args, olds)
+    if targets is not None:
+        out = compiled(found.args, [])
+        captured = [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
+    else:
+        captured = []
+        with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
+            leaves = [acc.variable for acc in found.leaves]
+            out = compiled(found.args, [None if t._g is None else read(t._g) for t in leaves])
+            for leaf, g, told in zip(leaves, out, laid):
+                if g is None:
+                    continue
+                if leaf._g is None:
+                    leaf._g = _versioned(g, *told)
+                else:
+                    write(leaf._g, g)
     if not keep:
         for node in found.nodes:
             if node.gp.saves_tensors:
                 node.saved = None
-    if targets is not None:
-        return [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
-    for acc, g, told in zip(sinks, out, laid):
-        if g is None:
-            continue
-        leaf = acc.variable
-        if leaf._g is None:
-            leaf._g = _versioned(g, *told)
-        else:
-            write(leaf._g, g)
-    return []
+    return captured
 
 
 def _versioned(array: Any, m: Any, version: int) -> Tensor:

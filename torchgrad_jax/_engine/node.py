@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from typing import Any
 
@@ -11,6 +12,10 @@ from .hooks import Hooks, RemovableHandle
 
 Edge = "tuple[Node, int] | None"
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented"}
+
+
+GRAD_LOCK = threading.RLock()
+"""Held while a leaf's `.grad` is read and stored: several threads may accumulate into one leaf."""
 
 
 class NodeExtras:
@@ -43,10 +48,10 @@ class Node:
     __slots__ = ("__weakref__", "edges", "extras", "gp", "saved", "seq", "vers")
     gp: Any
     edges: tuple[Any, ...]
-    saved: tuple[Any, ...] | None
+    saved: Any  # a tuple, or None once freed
     vers: tuple[int, ...]
     seq: int
-    extras: NodeExtras | None
+    extras: Any  # NodeExtras, or None
     fusable = True
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from .views import check_inplace, grad_fn_of, rebase_history, requires_grad_of
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
-NUMBERS = (int, float, bool, complex)
+NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 
 
 class no_grad:  # noqa: N801 - reads like the public context manager
@@ -55,7 +55,7 @@ def as_leaf(value: Any) -> Any:
         return value
     if isinstance(value, np.generic) and not isinstance(value, np.void):
         return value.item()
-    for kind in (bool, int, float, complex):
+    for kind in NUMBERS:
         if isinstance(value, kind):
             return kind(value)
     raise TypeError(f"must be Tensor, not {type(value).__name__}")

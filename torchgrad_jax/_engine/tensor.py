@@ -89,13 +89,13 @@ class Tensor:
     _st: Storage
     _vc: Any
     _m: Meta
-    _al: Alias | None
+    _al: Any  # an Alias, or None for a tensor that is all of its storage
     _rg: bool
     _fn: Any
     _onr: int
     _g: Any
     _acc: Any
-    _x: Extras | None
+    _x: Any  # Extras, or None
 
     __hash__ = object.__hash__
 

@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend import core as jex
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
@@ -75,7 +74,7 @@ class Call:
         return f"Call({self.name})"
 
 
-def aval(key: Meta | type) -> jax.ShapeDtypeStruct:
+def aval(key: Any) -> jax.ShapeDtypeStruct:
     """What JAX sees of a leaf."""
     if isinstance(key, Meta):
         return jax.ShapeDtypeStruct(key.shape, key.dtype.np)
@@ -125,7 +124,7 @@ class Plan:
         self.call, self.keys = call, keys
         self.present = tuple(i for i, k in enumerate(keys) if k is not None)
         self.device = _common_device(keys, call.name)
-        self.grads: dict[int, GradPlan] = {}
+        self.grads: dict[Any, Any] = {}  # gradient plans by mask, jvp calls by the leaves with tangents
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
@@ -265,7 +264,8 @@ class Steps:
         env.update(zip(jaxpr.invars, args))
 
         def ref(v: Any) -> Any:
-            return _Const(v.val) if isinstance(v, jex.Literal) else env[v]
+            # Only literals have a value; their class is in jax.extend, which is slow to import.
+            return _Const(v.val) if hasattr(v, "val") else env[v]
 
         for eqn in jaxpr.eqns:
             refs = [ref(v) for v in eqn.invars]
@@ -453,8 +453,7 @@ class GradPlan:
         follows, version = call.grad_facts
         if follows and key.dense:
             return key, FRESH, version
-        kept_order = call.layout is Layout.PRESERVE and call.geometry is None
-        if ct is None or len(cts) != 1 or (version and not kept_order):
+        if ct is None or len(cts) != 1 or version:
             return plain, FRESH, version
         if call.grad_view is not None:
             strides = call.grad_view(ct, key, **call.statics)
@@ -473,8 +472,8 @@ class GradPlan:
             strides = shapes.elementwise_strides(key.shape, operands)
             return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
         if call.layout is Layout.PRESERVE and ct.shape == key.shape:
-            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, version
-        return plain, FRESH, version
+            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, 0
+        return plain, FRESH, 0
 
     def _passes(self, p: int) -> bool:
         ref = self.grad_refs[p]

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
-from .node import AccumulateGrad, Node
+from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
 from .tensor import Storage, Tensor, make
 from .trace import FRESH, PASSED
@@ -291,7 +291,8 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
         if not keep:
             for node in window.nodes:
                 node._release()
-    _store(flow, leaves)
+    with GRAD_LOCK:
+        _store(flow, leaves)
     return True
 
 

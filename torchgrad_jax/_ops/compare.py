@@ -48,12 +48,22 @@ def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
     return _kernel(fn, f"{name}_cpu", COMPLEX)
 
 
-compare("eq", lax.eq, operator="__eq__")
-compare("ne", lax.ne, operator="__ne__", aliases=("not_equal",))
-compare("lt", _ordered(lax.lt, "lt"), operator="__lt__", aliases=("less",))
-compare("le", _ordered(lax.le, "le"), operator="__le__", aliases=("less_equal",))
-compare("gt", _ordered(lax.gt, "gt"), operator="__gt__", aliases=("greater",))
-compare("ge", _ordered(lax.ge, "ge"), operator="__ge__", aliases=("greater_equal",))
+def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
+    """A comparison. Its result is bool, but in place it is a float that depends on nothing: a zero
+    gradient, not the gradient of what was overwritten."""
+
+    def node(args: dict[str, Any]) -> str:
+        return f"{name.capitalize()}Backward{int(args['other'] == 'tensor')}"
+
+    compare(name, fn, operator=f"__{name}__", grad=Grad.YES, node=node, **options)
+
+
+_ordering("eq", lax.eq)
+_ordering("ne", lax.ne, aliases=("not_equal",))
+_ordering("lt", _ordered(lax.lt, "lt"), aliases=("less",))
+_ordering("le", _ordered(lax.le, "le"), aliases=("less_equal",))
+_ordering("gt", _ordered(lax.gt, "gt"), aliases=("greater",))
+_ordering("ge", _ordered(lax.ge, "ge"), aliases=("greater_equal",))
 
 
 def _truth(x: Array) -> Array:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
 from .._core.kernels import cpp_name, scalar_name, widen
+from .._core.layouts import following
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
 
 Shape = tuple[int, ...]
+Pads = Sequence[tuple[int, int]]
 
 _MAX_SPLIT = 32
 """Groups up to which a grouped convolution runs as that many plain ones."""
@@ -21,7 +27,7 @@ _MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution runs as shifted products."""
 
 
-@op(name="convolution", node="ConvolutionBackward0", out=False, method=False)
+@op(name="convolution", node="ConvolutionBackward0", out=False, method=False, layout=following(2))
 def convolution(
     input: Array, weight: Array, bias: Array | None, stride: Dims, padding: Dims, dilation: Dims,
     transposed: bool, output_padding: Dims, groups: int,
@@ -165,15 +171,41 @@ def _transposed(
     per_in, per_out = w.shape[0] // groups, w.shape[1]
     w = w.reshape(groups, per_in, per_out, *w.shape[2:]).swapaxes(1, 2)
     w = w.reshape(groups * per_out, per_in, *w.shape[3:])
-    pads = [
+    pads = tuple(
         (d * (n - 1) - p, d * (n - 1) - p + o)
         for d, n, p, o in zip(dilation, w.shape[2:], padding, output_padding)
-    ]
-    return _convolve(x, w, (1,) * k, pads, stride, dilation, groups)
+    )
+    if x.size == 0 or w.size == 0 or all(s == 1 for s in stride) or jax.default_backend() != "cpu":
+        return _convolve(x, w, (1,) * k, pads, stride, dilation, groups)
+    return _stretched(x, w, stride, pads, dilation, groups)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
+def _stretched(x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int) -> Array:
+    return _convolve(x, w, (1,) * len(stretch), pads, stretch, dilation, groups)
+
+
+@functools.partial(_stretched.defjvp, symbolic_zeros=True)
+def _stretched_jvp(stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any) -> Any:
+    # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to
+    # stretch itself, is some twenty times slower on CPU than over one that is stretched already.
+    x, w = primals
+    tx, tw = tangents
+    ones = (1,) * len(stretch)
+    out = _stretched(x, w, stretch, pads, dilation, groups)
+    t = None
+    if not isinstance(tx, SymbolicZero):
+        t = _stretched(tx, w, stretch, pads, dilation, groups)
+    if not isinstance(tw, SymbolicZero):
+        config = [(0, 0, 0), (0, 0, 0)] + [(lo, hi, e - 1) for (lo, hi), e in zip(pads, stretch)]
+        wide = lax.pad(x, jnp.zeros((), x.dtype), config)
+        part = _convolve(wide, tw, ones, ((0, 0),) * len(ones), ones, dilation, groups)
+        t = part if t is None else t + part
+    return out, t
 
 
 def _convolve(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape, groups: int
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
     """Convolution of an input stretched by `stretch`, whichever way XLA runs fastest.
 
@@ -199,7 +231,7 @@ def _convolve(
 
 
 def _lax(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape, groups: int
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
     return lax.conv_general_dilated(
         x, w, stride, pads, lhs_dilation=stretch, rhs_dilation=dilation, feature_group_count=groups,
@@ -208,7 +240,7 @@ def _lax(
 
 
 def _out_sizes(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
 ) -> list[int]:
     return [
         (max(0, (n - 1) * e + 1) + lo + hi - d * (m - 1) - 1) // s + 1
@@ -217,7 +249,7 @@ def _out_sizes(
 
 
 def _taps(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
 ) -> list[tuple[Shape, Array]]:
     """For each kernel element, its index and the input that it multiplies."""
     sizes = _out_sizes(x, w, stride, pads, stretch, dilation)
@@ -233,7 +265,7 @@ def _taps(
 
 
 def _depthwise(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape, groups: int
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
     many = w.shape[0] // groups
     if many > 1:
@@ -248,7 +280,7 @@ def _depthwise(
 
 
 def _batched(
-    x: Array, w: Array, stride: Shape, pads: list[tuple[int, int]], stretch: Shape, dilation: Shape, groups: int
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int
 ) -> Array:
     """Many groups: patches laid out as columns, and one matrix product per group."""
     n, outer = x.shape[0], w.shape[0]

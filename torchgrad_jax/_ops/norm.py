@@ -18,6 +18,7 @@ from jax import lax
 
 from .._core import errors
 from .._core.kernels import is_half, scalar_name, widen
+from .._core.layouts import following
 from .helpers import is_float
 from .registry import Array, Dims, Scalar, op
 
@@ -100,7 +101,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), out=False,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), layout=following(), out=False,
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
@@ -178,7 +179,7 @@ def native_layer_norm(
     return _normalize(input, w, b, tuple(range(lead, input.ndim)), eps, stats, stat)[:3]
 
 
-@op(node="NativeGroupNormBackward0", out=False, method=False)
+@op(node="NativeGroupNormBackward0", layout=following(), out=False, method=False)
 def native_group_norm(
     input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
 ):  # fmt: skip

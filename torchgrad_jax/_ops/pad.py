@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
+from .._core import shapes
 from .._core.kernels import scalar_name
+from .._core.layouts import following
 from .helpers import is_bool
 from .registry import Array, Dims, Scalar, op
 
@@ -20,7 +23,13 @@ def _pairs(x: Array, pad: Shape) -> list[tuple[int, int]]:
     return [(0, 0)] * (x.ndim - len(given)) + given[::-1]
 
 
-@op(node="ConstantPadNdBackward0", method=False)
+def _padded(metas: Sequence[Any], out: Shape) -> Shape:
+    """A copy where nothing is padded, else channels last only where they were."""
+    m = metas[0]
+    return shapes.preserve_strides(m.shape, m.strides) if m.shape == out else following()(metas, out)
+
+
+@op(node="ConstantPadNdBackward0", layout=_padded, method=False)
 def constant_pad_nd(input: Array, pad: Dims, value: Scalar = 0) -> Array:
     """Grow (or, where negative, crop) the last axes with a value."""
     if len(pad) % 2:
@@ -129,7 +138,7 @@ def _declare(kind: str, word: str, one: Any, k: int) -> None:
 
     node = f"{word.capitalize()}Pad{k}DBackward0"
     impl.__name__ = impl.__qualname__ = label
-    op(impl, name=label, node=node, method=False, function=False, out=False)
+    op(impl, name=label, node=node, layout=following(), method=False, function=False, out=False)
 
 
 for _k in (1, 2, 3):

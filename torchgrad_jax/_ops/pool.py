@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import errors
 from .._core.kernels import scalar_name, widen
+from .._core.layouts import following
 from .helpers import is_bool, is_complex, is_float
 from .registry import Array, Dims, op
 
@@ -266,7 +267,7 @@ def _max_pool(
     return _MAX[k](x, tuple(windows))
 
 
-@op(node="MaxPool2DWithIndicesBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(node="MaxPool2DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
 def max_pool2d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
     ceil_mode: bool = False,
@@ -274,7 +275,7 @@ def max_pool2d_with_indices(
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@op(node="MaxPool3DWithIndicesBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(node="MaxPool3DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
 def max_pool3d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
     ceil_mode: bool = False,
@@ -306,7 +307,7 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
     return _MAX[k](x, size)
 
 
-@op(node="AdaptiveMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(node="AdaptiveMaxPool2DBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
 def adaptive_max_pool2d(input: Array, output_size: Dims):
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
@@ -367,7 +368,7 @@ def _avg_pool(
     return _divide(total, counts, x.dtype)
 
 
-@op(node="AvgPool2DBackward0", method=False, namespace="nn.functional")
+@op(node="AvgPool2DBackward0", layout=following(), method=False, namespace="nn.functional")
 def avg_pool2d(
     input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -423,7 +424,7 @@ def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> 
     return _adaptive_avg(x, k, size)
 
 
-@op(node="AdaptiveAvgPool2DBackward0", out=False, method=False)
+@op(node="AdaptiveAvgPool2DBackward0", layout=following(), out=False, method=False)
 def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool("adaptive_avg_pool2d", "adaptive_avg_pool2d", input, 2, output_size)
 
@@ -576,7 +577,7 @@ def _check_unpool3d(input, indices, output_size, stride, padding) -> None:
     _check_unpool(np.asarray(indices), output_size)
 
 
-@op(node="MaxUnpool2DBackward0", check=_check_unpool2d, out=False, method=False, function=False)
+@op(node="MaxUnpool2DBackward0", check=_check_unpool2d, layout=following(), out=False, method=False, function=False)
 def max_unpool2d_rows(input: Array, indices: Array, output_size: Dims) -> Array:
     return _unpool("max_unpooling2d", input, indices, output_size, 2)
 

@@ -34,43 +34,48 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 Array = jax.Array
 
 
-class Scalar:
-    """Annotation: a Python number, traced."""
+if TYPE_CHECKING:  # what implementations receive, for the type checker
+    Scalar = Any
+    TracedInt = Any
+    Arrays = tuple[Array, ...]
+    OptArrays = tuple[Array | None, ...]
+    Dims = tuple[int, ...]
+    Size = tuple[int, ...]
+    Dtype = np.dtype
+    Static = Any
+else:
 
+    class Scalar:
+        """Annotation: a Python number, traced."""
 
-class TracedInt:
-    """Annotation: a Python int, traced."""
+    class TracedInt:
+        """Annotation: a Python int, traced."""
 
+    class Arrays:
+        """Annotation: a list of tensors."""
 
-class Arrays:
-    """Annotation: a list of tensors."""
+    class OptArrays:
+        """Annotation: a list of tensors or Nones."""
 
+    class Dims:
+        """Annotation: an int or several, static."""
 
-class OptArrays:
-    """Annotation: a list of tensors or Nones."""
+    class Size:
+        """Annotation: a shape, static, possibly as varargs."""
 
+    class Dtype:
+        """Annotation: a dtype, static."""
 
-class Dims:
-    """Annotation: an int or several, static."""
-
-
-class Size:
-    """Annotation: a shape, static, possibly as varargs."""
-
-
-class Dtype:
-    """Annotation: a dtype, static."""
-
-
-class Static:
-    """Annotation: any hashable value, static."""
+    class Static:
+        """Annotation: any hashable value, static."""
 
 
 class Promote(enum.Enum):
@@ -287,7 +292,8 @@ def binary(
 
 def compare(name: str, fn: Callable[[Array, Array], Any], **options: Any) -> None:
     """A binary op with a bool result and no derivative."""
-    binary(name, fn, grad=Grad.NO, **options)
+    options.setdefault("grad", Grad.NO)
+    binary(name, fn, **options)
 
 
 def variant(of: str, name: str, **options: Any) -> None:

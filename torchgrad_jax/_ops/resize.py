@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from .._core.kernels import scalar_name
+from .._core.layouts import following
 from .helpers import is_float
 from .registry import Array, Dims, op
 
@@ -220,31 +221,31 @@ def _antialiased(
     return y.astype(x.dtype)
 
 
-@op(node="UpsampleNearest1DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearest1DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
     return _nearest(input, output_size, (scales,), False)
 
 
-@op(node="UpsampleNearestExact1DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearestExact1DBackward0", layout=following(), method=False, function=False, out=False)
 def _upsample_nearest_exact1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
     return _nearest(input, output_size, (scales,), True)
 
 
-@op(node="UpsampleNearest2DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearest2DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_nearest2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
     return _nearest(input, output_size, (scales_h, scales_w), False)
 
 
-@op(node="UpsampleNearestExact2DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearestExact2DBackward0", layout=following(), method=False, function=False, out=False)
 def _upsample_nearest_exact2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
     return _nearest(input, output_size, (scales_h, scales_w), True)
 
 
-@op(node="UpsampleNearest3DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearest3DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_nearest3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -252,7 +253,7 @@ def upsample_nearest3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), False)
 
 
-@op(node="UpsampleNearestExact3DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleNearestExact3DBackward0", layout=following(), method=False, function=False, out=False)
 def _upsample_nearest_exact3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -260,14 +261,14 @@ def _upsample_nearest_exact3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), True)
 
 
-@op(node="UpsampleLinear1DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleLinear1DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_linear1d(
     input: Array, output_size: Dims, align_corners: bool, scales: float | None = None
 ) -> Array:
     return _linear(input, output_size, align_corners, (scales,))
 
 
-@op(node="UpsampleBilinear2DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleBilinear2DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_bilinear2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -275,7 +276,7 @@ def upsample_bilinear2d(
     return _linear(input, output_size, align_corners, (scales_h, scales_w))
 
 
-@op(node="UpsampleTrilinear3DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleTrilinear3DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_trilinear3d(
     input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,
@@ -283,7 +284,7 @@ def upsample_trilinear3d(
     return _linear(input, output_size, align_corners, (scales_d, scales_h, scales_w))
 
 
-@op(node="UpsampleBicubic2DBackward0", method=False, function=False, out=False)
+@op(node="UpsampleBicubic2DBackward0", layout=following(), method=False, function=False, out=False)
 def upsample_bicubic2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -301,7 +302,7 @@ def _declare_antialiased(mode: str) -> None:
     name = f"_upsample_{mode}2d_aa"
     impl.__name__ = impl.__qualname__ = name
     node = f"Upsample{mode.capitalize()}2DAaBackward0"
-    op(impl, name=name, node=node, method=False, function=False, out=False)
+    op(impl, name=name, node=node, layout=following(), method=False, function=False, out=False)
 
 
 for _mode in _FILTERS:

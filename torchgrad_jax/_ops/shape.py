@@ -446,25 +446,26 @@ def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False,
-    grad_version=1)  # fmt: skip
+@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False)
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False, grad_version=1)
+@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False)
 def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="copy", node="CopyBackwards", function=False, method=False, out=False, inplace=True, layout=Layout.ELEMENTWISE)
+@op(name="copy", node="CopyBackwards", wraps=True, function=False, method=False, out=False, inplace=True, layout=Layout.ELEMENTWISE)
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
     try:
         out = jnp.broadcast_to(src, expanded_shape(src.shape, input.shape))
     except RuntimeError:
-        shapes.broadcast_shapes(input.shape, src.shape)
-        raise
+        wide = shapes.broadcast_shapes(input.shape, src.shape)
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(wide)}"
+        ) from None
     return helpers.convert(out, input.dtype)
 
 
@@ -473,7 +474,7 @@ def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
 
-@op(name="fill_tensor", node="FillBackward3", inplace=True, function=False, method=False, out=False)
+@op(name="fill_tensor", node="FillBackward3", wraps=True, inplace=True, function=False, method=False, out=False)
 def fill_tensor(input: Array, value: Array) -> Array:
     if value.ndim:
         raise RuntimeError(

@@ -10,6 +10,7 @@ from jax import lax
 
 from .._core import errors
 from .._core.kernels import scalar_name
+from .._core.layouts import following
 from .helpers import is_bool, is_complex, is_float
 from .registry import Array, Dims, Grad, op
 
@@ -36,7 +37,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     return y.reshape(*lead, c // (r * r), h * r, w * r)
 
 
-@op(out=False, method=False)
+@op(out=False, method=False, layout=following())
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
     r = downscale_factor
     if input.ndim < 3:

@@ -72,8 +72,6 @@ def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta]:
     if not isinstance(t, Tensor):
         raise TypeError(f"element {i} of tensors tuple is not a Tensor or a GradientEdge")
     edge = edge_of(t)
-    if edge is None and t.requires_grad:  # through its base alone: nothing in a graph leads to it
-        return accumulator(t), 0
     if edge is None:
         raise RuntimeError(errors.NO_GRAPH.format(index=i))
     return edge, t._m
@@ -89,6 +87,8 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
     if accumulate:
         t.retain_grad()
     edge = edge_of(t)
+    if edge is None and t.requires_grad:  # through its base alone: nothing in a graph leads to it
+        return accumulator(t), 0
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return edge

@@ -35,6 +35,7 @@ def enter_dual_level() -> int:
             "Nested forward mode AD is not supported at the moment"
         )
     MODES.dual_level = 0
+    MODES.dual_open = []
     MODES.bits |= DUAL
     return 0
 

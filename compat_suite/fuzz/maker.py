@@ -1,0 +1,138 @@
+"""What the rules of random programs share: the live tensors and the random choices."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Choose = Callable[["Maker"], str | None]
+SHAPES = ((3,), (2, 3), (), (2, 3), (3,), (3, 2), (3, 3), (1, 3), (2, 1, 3), (0, 3))
+DTYPES = ("float64",) * 12 + ("float32", "float32", "int64", "bool", "complex128")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of line, how often it is tried, and which names it needs of both libraries."""
+
+    name: str
+    weight: float
+    needs: tuple[str, ...]
+    line: Choose
+
+
+RULES: list[Rule] = []
+
+
+def rule(weight: float, *needs: str) -> Callable[[Choose], Choose]:
+    """Register a rule."""
+
+    def enter(line: Choose) -> Choose:
+        RULES.append(Rule(line.__name__, weight, needs, line))
+        return line
+
+    return enter
+
+
+class Maker:
+    """The live tensors of the program being made, and the random choices about it."""
+
+    def __init__(self, rng: random.Random, torch: Any, has: Callable[[str], bool]) -> None:
+        self.rng, self.torch, self.has = rng, torch, has
+        self.env: dict[str, Any] = {}
+        self.count = 0
+
+    # --- choices ------------------------------------------------------------------------------
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def one(self, *options: Any) -> Any:
+        return options[self.rng.randrange(len(options))]
+
+    def number(self) -> float:
+        if self.chance(0.3):
+            return float(self.one(-2, -1, 0, 1, 2))
+        return round(self.rng.uniform(-2, 2), 2)
+
+    def scalar(self) -> str:
+        return str(self.one(2.0, 0.5, -1.0, 2, 3, 1.5))
+
+    # --- tensors ------------------------------------------------------------------------------
+
+    def live(self) -> dict[str, Any]:
+        return {
+            k: v for k, v in self.env.items() if isinstance(v, self.torch.Tensor) and k[0] == "v"
+        }
+
+    def pick(
+        self, wanted: Callable[[Any], bool] = lambda t: True, recent: bool = True
+    ) -> str | None:
+        """A live tensor's name; recent ones more often, so that programs become deep."""
+        names = [k for k, v in self.live().items() if wanted(v)]
+        if not names:
+            return None
+        if recent and self.chance(0.5):
+            names = names[-3:]
+        return self.one(*names)
+
+    def new(self) -> str:
+        self.count += 1
+        return f"v{self.count - 1}"
+
+    def news(self, n: int) -> str:
+        names = [self.new() for _ in range(n)]
+        return names[0] + "," if n == 1 else ", ".join(names)
+
+    def partner(self, name: str, into: bool = False) -> str:
+        """Something that broadcasts with a tensor, mostly: another tensor or a number."""
+        if self.chance(0.2):
+            return self.scalar()
+        shape = tuple(self.env[name].shape)
+
+        def fits(t: Any) -> bool:
+            try:
+                both = tuple(self.torch.broadcast_shapes(shape, tuple(t.shape)))
+            except RuntimeError:
+                return False
+            return not into or both == shape
+
+        return self.pick(fits if self.chance(0.93) else lambda t: True) or self.scalar()
+
+    def literal(self, shape: tuple[int, ...], dtype: str) -> str:
+        def build(dims: tuple[int, ...]) -> Any:
+            if not dims:
+                if dtype == "bool":
+                    return self.chance(0.5)
+                if dtype == "int64":
+                    return self.rng.randint(-3, 3)
+                return (
+                    complex(self.number(), self.number())
+                    if dtype == "complex128"
+                    else self.number()
+                )
+            return [build(dims[1:]) for _ in range(dims[0])]
+
+        body = f"torch.tensor({build(shape)}, dtype=torch.{dtype})"
+        return body if 0 not in shape else f"{body}.reshape({list(shape)})"
+
+    def like(self, name: str) -> str:
+        t = self.env[name]
+        return self.literal(tuple(t.shape), str(t.dtype).removeprefix("torch."))
+
+
+def real(t: Any) -> bool:
+    return t.is_floating_point()
+
+
+def inexact(t: Any) -> bool:
+    return t.is_floating_point() or t.is_complex()
+
+
+def tracked(t: Any) -> bool:
+    return t.requires_grad
+
+
+def dims(*counts: int) -> Callable[[Any], bool]:
+    return lambda t: t.dim() in counts

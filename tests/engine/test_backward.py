@@ -1,0 +1,401 @@
+"""The walk: order, accumulation into `.grad`, retained, recorded and restricted passes, big graphs."""
+
+import gc
+import sys
+import time
+
+import pytest
+
+import torchgrad_jax
+from tests.engine.graphs import GRAPHS
+from tests.engine.helpers import Programs, attempt, by_name, facts, layout, leaf
+
+PROGRAMS = Programs()
+each_graph = pytest.mark.parametrize("name", GRAPHS)
+
+
+def named(name, fn):
+    fn.__name__ = name
+    return fn
+
+
+@each_graph
+def test_what_backward_leaves_in_grad(name, same):
+    def run(m):
+        roots, grads, leaves = GRAPHS[name](m)
+        m.autograd.backward(roots, grads)
+        return [layout(x.grad) for x in leaves]
+
+    same(named(f"backward_{name}", run))
+
+
+@each_graph
+def test_what_grad_returns(name, same):
+    def run(m):
+        roots, grads, leaves = GRAPHS[name](m)
+        found = m.autograd.grad(roots, leaves, grads)
+        return [layout(g) for g in found], [x.grad for x in leaves]
+
+    same(named(f"grad_{name}", run))
+
+
+@each_graph
+def test_second_accumulation(name, same):
+    def run(m):
+        roots, grads, leaves = GRAPHS[name](m)
+        m.autograd.backward(roots, grads, retain_graph=True)
+        first = [x.grad for x in leaves]
+        m.autograd.backward(roots, grads)
+        return [x.grad is g for x, g in zip(leaves, first)], [layout(x.grad) for x in leaves]
+
+    same(named(f"twice_{name}", run))
+
+
+@each_graph
+def test_recorded_pass(name, same):
+    def run(m):
+        roots, grads, leaves = GRAPHS[name](m)
+        found = m.autograd.grad(roots, leaves, grads, create_graph=True)
+        sums = [(g * g).sum() for g in found if g.requires_grad]
+        second = m.autograd.grad(sum(sums), leaves, allow_unused=True) if sums else None
+        values = second and [None if g is None else g.tolist() for g in second]
+        return [g.tolist() for g in found], [g.requires_grad for g in found], values
+
+    same(named(f"recorded_{name}", run))
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+@PROGRAMS
+def order_is_last_recorded_first(m):
+    seen = []
+    x = leaf(m, 3)
+    a = x * 2
+    b = x.exp()
+    c = a + b
+    d = b * a
+    out = (c * d).sum()
+    for name, t in {"x": x, "a": a, "b": b, "c": c, "d": d, "out": out}.items():
+        t.register_hook(lambda g, name=name: seen.append(name))
+    out.backward()
+    return seen
+
+
+@PROGRAMS
+def leaves_are_served_as_soon_as_they_are_ready(m):
+    seen = []
+    x, y = leaf(m, 3), leaf(m, 3)
+    a = x * 2
+    b = (a * y).sin()
+    for name, t in {"x": x, "y": y, "a": a, "b": b}.items():
+        t.register_hook(lambda g, name=name: seen.append(name))
+    b.sum().backward()
+    return seen
+
+
+@PROGRAMS
+def grad_keeps_being_the_same_object(m):
+    x = leaf(m, 3)
+    seen = []
+    for _ in range(3):
+        (x * x).sum().backward()
+        seen.append((id(x.grad), x.grad._version))
+    return len({i for i, _ in seen}), [v for _, v in seen], x.grad
+
+
+@PROGRAMS
+def grad_is_replaced_in_a_recorded_pass(m):
+    x = leaf(m, 3)
+    (x * x).sum().backward()
+    first = x.grad
+    (x * x * x).sum().backward(create_graph=True)
+    return x.grad is first, first, facts(x.grad)["requires_grad"], first._version, x.grad.tolist()
+
+
+@PROGRAMS
+def grad_given_by_the_user_is_added_to(m):
+    x = leaf(m, 3)
+    mine = m.ones(3)
+    x.grad = mine
+    view = mine[1:]
+    (x * 2).sum().backward()
+    return x.grad is mine, mine, view, mine._version
+
+
+@PROGRAMS
+def grad_of_other_strides_given_by_the_user(m):
+    x = leaf(m, 3, 2)
+    x.grad = m.ones(2, 3).t()
+    (x * 2).sum().backward()
+    return layout(x.grad)
+
+
+@PROGRAMS
+def grad_set_to_none(m):
+    x = leaf(m, 3)
+    (x * x).sum().backward()
+    x.grad = None
+    (x * 3).sum().backward()
+    return layout(x.grad)
+
+
+@PROGRAMS
+def gradient_tensor_is_not_changed(m):
+    x = leaf(m, 3)
+    g = m.ones(3)
+    y = x + x
+    y.backward(g, retain_graph=True)
+    x.grad.add_(5)
+    y.backward(g)
+    return g, g._version, layout(x.grad)
+
+
+@PROGRAMS
+def gradient_tensor_as_grad(m):
+    x = leaf(m, 3)
+    g = m.ones(3)
+    x.backward(g)
+    g.add_(1)
+    return x.grad is g, x.grad, layout(x.grad)
+
+
+@PROGRAMS
+def expanded_gradient(m):
+    x = leaf(m, 3, 2)
+    x.clone().backward(m.ones(1).expand(3, 2))
+    return layout(x.grad)
+
+
+FREED = {
+    "mul": lambda m, x: (x * x).sum(), "exp": lambda m, x: x.exp().sum(), "add": lambda m, x: (x + x).sum(),
+    "view": lambda m, x: x.view(3, 1).sum(), "matmul": lambda m, x: x @ x, "mul_number": lambda m, x: (x * 2).sum(),
+    "add_then_mul": lambda m, x: (x + x) @ m.ones(3), "mul_then_add": lambda m, x: (x * x + 1).sum(), "max": lambda m, x: x.max(),
+    "select": lambda m, x: x[0], "cat": lambda m, x: m.cat([x, x]).sum(), "pow": lambda m, x: x.pow(2).sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FREED)
+def test_second_time_through_a_graph(name, same):
+    def run(m):
+        x = leaf(m, 3)
+        y = FREED[name](m, x)
+        y.backward()
+        return attempt(y.backward), attempt(lambda: m.autograd.grad(y, x)), layout(x.grad)
+
+    same(named(f"freed_{name}", run))
+
+
+@PROGRAMS
+def freed_values_cannot_be_looked_at(m):
+    x = leaf(m, 3)
+    y = (x * x).sum()
+    node = y.grad_fn.next_functions[0][0]
+    seen = node._saved_self
+    y.backward()
+    return seen, attempt(lambda: node._saved_self)
+
+
+@PROGRAMS
+def retained_graph(m):
+    x = leaf(m, 3)
+    y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward(retain_graph=True)
+    y.backward()
+    return layout(x.grad), attempt(y.backward)
+
+
+@PROGRAMS
+def shared_part_is_freed_by_the_first_root(m):
+    x = leaf(m, 3)
+    h = x.exp() * x
+    a, b = h.sum(), (h * 2).sum()
+    a.backward()
+    return attempt(b.backward), layout(x.grad)
+
+
+@PROGRAMS
+def inputs_restrict_the_pass(m):
+    x, y = leaf(m, 3), leaf(m, 3)
+    h = x * y
+    out = (h * y).sum()
+    out.backward(inputs=[x], retain_graph=True)
+    first = [x.grad, y.grad]
+    out.backward(inputs=[h, y], retain_graph=True)
+    return first, layout(x.grad), layout(y.grad), h.grad
+
+
+@PROGRAMS
+def inputs_free_only_what_ran(m):
+    x, y = leaf(m, 3), leaf(m, 3)
+    out = (x * 2).exp().sum() + (y * y).sum()
+    out.backward(inputs=[x])
+    return attempt(lambda: out.backward(inputs=[y])), attempt(lambda: out.backward(inputs=[x])), x.grad, y.grad
+
+
+@PROGRAMS
+def unused_inputs(m):
+    x, y = leaf(m, 3), leaf(m, 3)
+    out = (x * 2).sum()
+    steps = [
+        lambda: m.autograd.grad(out, [x, y], retain_graph=True),
+        lambda: m.autograd.grad(out, [x, y], retain_graph=True, allow_unused=True),
+        lambda: m.autograd.grad(out, [y, x], retain_graph=True, materialize_grads=True),
+        lambda: m.autograd.grad(out, m.ones(3), retain_graph=True),
+        lambda: m.autograd.grad(out, [], retain_graph=True),
+        lambda: out.backward(inputs=[]),
+    ]
+    return [attempt(s) for s in steps]
+
+
+@PROGRAMS
+def gradient_with_respect_to_the_inside(m):
+    x = leaf(m, 3)
+    a = x * 2
+    b = a.exp()
+    g = m.autograd.grad(b.sum(), [a, x, b], retain_graph=True)
+    return g, x.grad, a.grad_fn.name()
+
+
+@PROGRAMS
+def gradient_with_respect_to_the_root(m):
+    x = leaf(m, 3)
+    y = (x * x).sum()
+    return m.autograd.grad(y, y), m.autograd.grad(y, [x, y])
+
+
+@PROGRAMS
+def gradient_with_respect_to_a_view_and_its_base(m):
+    y = leaf(m, 4) * 1
+    v = y[1:3]
+    return m.autograd.grad((v * v).sum(), [v, y])
+
+
+@PROGRAMS
+def pass_inside_a_hook(m):
+    x, z = leaf(m, 3), leaf(m, 3)
+
+    def hook(g):
+        (z * g).sum().backward()
+        return g * 2
+
+    y = x * x
+    y.register_hook(hook)
+    y.sum().backward()
+    return layout(x.grad), layout(z.grad)
+
+
+@PROGRAMS
+def failing_hook_leaves_the_engine_usable(m):
+    x = leaf(m, 3)
+    y = x * x
+
+    def hook(g):
+        raise KeyError("mine")
+
+    handle = y.register_hook(hook)
+    error = attempt(lambda: y.sum().backward())
+    handle.remove()
+    y = (x * x).sum()
+    y.backward()
+    return error, layout(x.grad), m.is_grad_enabled()
+
+
+@PROGRAMS
+def undefined_gradients_stay_undefined(m):
+    x = leaf(m, 2, 3)
+    values, indices = x.max(1)
+    a, b = x.unbind(0)
+    seen = []
+    a.grad_fn.register_hook(lambda gi, go: seen.append([g is None for g in go]))
+    b.sum().backward()
+    return seen, layout(x.grad), indices.requires_grad
+
+
+# --- big graphs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fan", [10_000])
+def test_fan_out(fan):
+    x = torchgrad_jax.ones(2, requires_grad=True)
+    total = x * 1
+    parts = [total * 1.0 for _ in range(fan)]
+    out = parts[0]
+    for p in parts[1:]:
+        out = out + p
+    del parts, p
+    out.sum().backward()
+    assert x.grad.tolist() == [fan, fan]
+
+
+def test_fan_in():
+    n = 10_000
+    xs = [torchgrad_jax.tensor(float(i), requires_grad=True) for i in range(8)]
+    torchgrad_jax.stack(xs * (n // 8)).sum().backward()
+    assert [x.grad.item() for x in xs] == [n / 8] * 8
+
+
+def test_many_roots():
+    x = torchgrad_jax.ones(2, requires_grad=True)
+    h = x * 3
+    roots = [h * float(i) for i in range(1000)]
+    torchgrad_jax.autograd.backward(roots, [torchgrad_jax.ones(2)] * 1000)
+    assert x.grad.tolist() == [3 * 499_500.0] * 2
+
+
+def test_long_chain_is_built_run_and_deleted_without_recursion():
+    assert sys.getrecursionlimit() <= 10_000
+    n = 100_000
+    x = torchgrad_jax.ones(2, requires_grad=True)
+    y = x
+    for _ in range(n):
+        y = y * 1.0
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    del y
+    gc.collect()
+    z = x
+    for _ in range(n):
+        z = z + 1.0
+    del z  # never run
+
+
+def test_long_chain_through_the_general_walk():
+    n = 20_000
+    x = torchgrad_jax.ones(2, requires_grad=True)
+    y = x * 1.0
+    seen = []
+    y.register_hook(lambda g: seen.append(1))  # somebody looks: nothing is compiled whole
+    for _ in range(n):
+        y = y * 1.0
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    assert seen == [1]
+
+
+def test_time_is_linear_in_the_length():
+    def seconds(n):
+        x = torchgrad_jax.ones(2, requires_grad=True)
+        y = x
+        for _ in range(n):
+            y = y * 1.0
+        start = time.perf_counter()
+        y.sum().backward()
+        return time.perf_counter() - start
+
+    seconds(4_000)
+    short = min(seconds(4_000) for _ in range(3))
+    assert seconds(32_000) < 8 * short * 6  # a quadratic walk takes 64 times as long
+
+
+def test_chain_of_views_and_writes_is_deleted_without_recursion():
+    x = torchgrad_jax.ones(4, requires_grad=True)
+    y = x * 1
+    for _ in range(5_000):
+        y[1:].mul_(1.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1, 1]
+    del y

@@ -1,0 +1,103 @@
+"""The namespace: what an import brings, what it leaves alone, and what missing names say."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import torchgrad_jax as tg
+from torchgrad_jax._engine import bind
+
+
+def fresh(code: str) -> str:
+    """The output of a program in a process of its own."""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def test_an_import_stays_small():
+    """Its cost is in modules imported and code written, which do not depend on the machine."""
+    heavy = ("jax.scipy.linalg", "jax.scipy.stats", "jax.experimental", "jax.extend", "jax.nn", "scipy", "torch")
+    code = f"""
+import sys, jax
+before = set(sys.modules)
+import torchgrad_jax as tg
+new = set(sys.modules) - before
+print([m for m in new if m.startswith({heavy!r}) and not m.startswith("torchgrad_jax")])
+print(all("_first_call" in f.__code__.co_names for f in vars(tg).values() if hasattr(f, "binding")))
+"""
+    assert fresh(code).splitlines() == ["[]", "True"]
+
+
+def test_functions_get_their_code_when_first_called_and_stay_the_same_object():
+    code = """
+import inspect, torchgrad_jax as tg
+sin, method = tg.sin, tg.Tensor.sin
+before = sin.__code__
+assert sin(tg.zeros(2)).tolist() == [0.0, 0.0]
+assert tg.sin is sin is method and sin.__code__ is not before
+assert list(inspect.signature(sin).parameters)[0] == "input"
+try:
+    tg.cos()
+except TypeError as error:
+    print(error)
+"""
+    assert fresh(code) == "cos() missing 1 required positional argument: 'input'"
+
+
+def test_the_environment_can_keep_64_bit_types_off():
+    code = "import os; os.environ['TORCHGRAD_JAX_X64'] = '0'; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)"
+    assert fresh(code) == "False"
+
+
+def test_dir_holds_public_names_only():
+    names = dir(tg)
+    assert not [n for n in names if n.startswith("_") and not (n.startswith("__") and n.endswith("__"))]
+    assert not {"os", "jax", "np", "annotations", "importlib"} & set(names)
+    assert {"Tensor", "tensor", "float32", "nn", "autograd", "pi", "strided", "FloatTensor", "no_grad"} <= set(names)
+    assert all(hasattr(tg, n) for n in names)
+    assert set(tg.__all__) <= set(names)
+
+
+def test_dir_has_nothing_that_torch_lacks(oracle):
+    ours = {"UnsupportedLayoutError", "interop"}
+    extra = {n for n in dir(tg) if not hasattr(oracle, n)} - ours
+    assert not extra
+
+
+@pytest.mark.parametrize("where", ["", "linalg.", "fft.", "special.", "nn.", "nn.functional.", "cuda."])
+def test_missing_names_say_so(where):
+    with pytest.raises(AttributeError, match=f"torchgrad_jax does not implement torch.{where}surely_not_there"):
+        eval(f"tg.{where}surely_not_there")
+    assert not hasattr(eval(f"tg.{where}"[:-1]), "surely_not_there")
+
+
+def test_private_names_of_the_module_are_not_reported_as_missing_features():
+    with pytest.raises(AttributeError):
+        tg._surely_not_there  # noqa: B018
+    assert not hasattr(tg, "__wrapped__")
+
+
+def test_every_bound_function_is_reachable():
+    for namespace, functions in bind.NAMESPACES.items():
+        home = tg
+        for part in filter(None, namespace.split(".")):
+            home = getattr(home, part)
+        for name, fn in functions.items():
+            assert getattr(home, name) is fn, f"{namespace}.{name}"
+    attributes = {"real", "imag"}  # torch has these as functions, and as attributes of tensors
+    for name, fn in {**bind.METHODS, **bind.OPERATORS}.items():
+        assert name in attributes or inspect.getattr_static(tg.Tensor, name) is fn, name
+
+
+def test_submodules_are_there_without_a_further_import():
+    code = "import torchgrad_jax as tg; print(tg.linalg.inv, tg.fft.fft, tg.nn.functional.relu, tg.random.manual_seed)"
+    assert fresh(code).count("<function") == 4
+
+
+def test_return_types_are_named():
+    found = tg.return_types.max
+    assert tg.max(tg.ones(2, 2), 0).__class__ is found
+    assert found.__module__ == "torch.return_types"

@@ -18,13 +18,23 @@ import pytest
 
 from tests.differential import Recording, describe
 
-_INTERNAL = (", but expected one of", " (Could this error message", " (Triggered internally", "\nException raised")
+_INTERNAL = (
+    ", but expected one of",
+    " (Could this error message",
+    " (Triggered internally",
+    "\nException raised",
+)
 
 
 def exact(t: Any) -> str:
     """A tensor's values to the last bit."""
     t = t.detach()
-    return (t if t.element_size() > 2 or not t.is_floating_point() else t.float()).numpy().tobytes().hex()
+    return (
+        (t if t.element_size() > 2 or not t.is_floating_point() else t.float())
+        .numpy()
+        .tobytes()
+        .hex()
+    )
 
 
 def seen(value: Any) -> Any:
@@ -52,7 +62,14 @@ def program(text: str) -> Callable[[Any], Any]:
     *statements, value = text.removeprefix("~").split("; ")
 
     def run(m: Any) -> Any:
-        names = {"torch": m, "np": np, "math": math, "inf": math.inf, "nan": math.nan, "exact": exact}
+        names = {
+            "torch": m,
+            "np": np,
+            "math": math,
+            "inf": math.inf,
+            "nan": math.nan,
+            "exact": exact,
+        }
         m.manual_seed(0)
         m.set_warn_always(True)
         with warnings.catch_warnings(record=True) as caught:
@@ -67,7 +84,10 @@ def program(text: str) -> Callable[[Any], Any]:
                 m.set_warn_always(False)
                 m.set_default_dtype(m.float32)
                 m.set_grad_enabled(True)
-        return [out, [] if loose else [f"{w.category.__name__}: {_public(str(w.message))}" for w in caught]]
+        return [
+            out,
+            [] if loose else [f"{w.category.__name__}: {_public(str(w.message))}" for w in caught],
+        ]
 
     return run
 

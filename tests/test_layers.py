@@ -41,10 +41,9 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 ONLY: Mapping[str, frozenset[str]] = {
     "_core.errors": frozenset(),
     "_core.state": frozenset(),
-    "_core.events": frozenset(),
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
-    "_engine.trace": frozenset({"_core", "_ops"}),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.node"}),
 }
 
 # What the installed package may import besides itself and the standard library.

@@ -69,10 +69,24 @@ def _names() -> dict[str, object]:
     names.update({d.name: d for d in _dtypes.ALL})
     names.update(_dtypes.ALIASES)
     names.update(_formats.MEMORY_FORMATS)
-    names.update({"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None})
+    names.update(
+        {"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None}
+    )
     names["strided"] = _attributes.strided_layout
     # Layouts that no tensor here has; scripts compare with them.
-    names.update({n: layout(n) for n in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")})
+    names.update(
+        {
+            n: layout(n)
+            for n in (
+                "sparse_coo",
+                "sparse_csr",
+                "sparse_csc",
+                "sparse_bsr",
+                "sparse_bsc",
+                "jagged",
+            )
+        }
+    )
     names.update(_constructors.tensor_types())
     return names
 

@@ -108,7 +108,12 @@ def get_device_properties(device: Any = None) -> SimpleNamespace:
     """What JAX knows about a GPU: name, capability, memory."""
     gpu = _gpu(device)
     major, minor = get_device_capability(device)
-    return SimpleNamespace(name=gpu.device_kind, major=major, minor=minor, total_memory=_stats(gpu).get("bytes_limit", 0))
+    return SimpleNamespace(
+        name=gpu.device_kind,
+        major=major,
+        minor=minor,
+        total_memory=_stats(gpu).get("bytes_limit", 0),
+    )
 
 
 def synchronize(device: Any = None) -> None:
@@ -165,13 +170,19 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def memory_stats(device: Any = None) -> collections.OrderedDict[str, Any]:
     """XLA's figures about a GPU's memory, under XLA's names; empty without a GPU."""
-    return collections.OrderedDict(sorted(_stats(_gpu(device)).items())) if is_available() else collections.OrderedDict()
+    return (
+        collections.OrderedDict(sorted(_stats(_gpu(device)).items()))
+        if is_available()
+        else collections.OrderedDict()
+    )
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Refused: XLA's peak cannot be reset."""
     _gpu(device)
-    raise NotImplementedError("reset_peak_memory_stats: XLA does not reset its peak; start a fresh process to measure")
+    raise NotImplementedError(
+        "reset_peak_memory_stats: XLA does not reset its peak; start a fresh process to measure"
+    )
 
 
 # --- random numbers -------------------------------------------------------------------------------
@@ -233,7 +244,7 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
         set_rng_state(state, i)
 
 
-class device:  # noqa: N801 - torch's name
+class device:
     """Make tensors on one GPU inside of a `with` block."""
 
     def __init__(self, device: Any) -> None:

@@ -315,4 +315,6 @@ def test_decorating_a_class_warns(context):
 
 def test_autograd_has_the_same_names():
     for name in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode"):
-        assert getattr(tg.autograd, name) is getattr(tg, name) is getattr(tg.autograd.grad_mode, name)
+        assert (
+            getattr(tg.autograd, name) is getattr(tg, name) is getattr(tg.autograd.grad_mode, name)
+        )

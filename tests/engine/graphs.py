@@ -42,7 +42,7 @@ def two(a: tuple[int, ...], b: tuple[int, ...], f: Callable[[Any, Any, Any], Any
 
 def _linear(m: Any) -> Any:
     x, w, b = leaf(m, 3, 2), leaf(m, 4, 2), leaf(m, 4)
-    return [m.nn.functional.linear(x, w, b).exp().sum()], [None], [x, w, b]
+    return [m.nn.functional.linear(x, w, b).sigmoid().sum()], [None], [x, w, b]
 
 
 def _transposed_leaf(m: Any) -> Any:
@@ -160,18 +160,18 @@ GRAPHS: dict[str, Graph] = {
     "relu": one((4,), lambda m, x: x.relu()),
     "pow": one((4,), lambda m, x: x.pow(2)),
     "div": one((4,), lambda m, x: x / 2),
-    "max": one((4,), lambda m, x: x.max()),
+    "logsumexp": one((4,), lambda m, x: x.logsumexp(0)),
     "softmax": one((4,), lambda m, x: x.softmax(0) * leaf(m, 4, requires_grad=False)),
     "cumsum": one((4,), lambda m, x: x.cumsum(0)),
     "prod": one((4,), lambda m, x: x.prod()),
-    "std": one((4,), lambda m, x: x.std()),
+    "var": one((4,), lambda m, x: x.var()),
     "gather": one((4,), lambda m, x: x.gather(0, m.tensor([0, 1]))),
     "where": one((4,), lambda m, x: m.where(x > 0, x, 0.0)),
     "clamp": one((4,), lambda m, x: x.clamp(0)),
-    "sort": one((4,), lambda m, x: x.sort()[0]),
+    "roll": one((4,), lambda m, x: x.roll(1)),
     "flip": one((4,), lambda m, x: x.flip(0)),
-    "norm": one((4,), lambda m, x: x.norm()),
-    "two_outputs": one((2, 3), lambda m, x: (lambda r: r[0] + r[1])(m.std_mean(x, 1))),
+    "norm": one((4,), lambda m, x: x.norm() * x),
+    "two_outputs": one((2, 3), lambda m, x: (lambda r: r[0] * x[:, 0] + r[1])(m.var_mean(x, 1))),
     "transposed_leaf": _transposed_leaf,
     "strided_leaf": _strided_leaf,
     "two_roots": _two_roots,

@@ -26,16 +26,17 @@ def facts(t: Any) -> dict[str, Any]:
     fn = t.grad_fn
     seen = {
         "values": t.detach().tolist(), "shape": list(t.shape), "strides": list(t.stride()), "offset": t.storage_offset(),
-        "kind": str(t.dtype).rpartition(".")[2], "version": t._version, "view": t._is_view(), "leaf": t.is_leaf,
+        "dtype": str(t.dtype).rpartition(".")[2], "version": t._version, "view": t._is_view(), "leaf": t.is_leaf,
         "requires_grad": t.requires_grad, "contiguous": t.is_contiguous(), "output_nr": t.output_nr,
         "grad_fn": fn and fn.name(),
     }  # fmt: skip
     return seen if grad is None else seen | {"grad": layout(grad)}
 
 
-def layout(t: Any) -> list[Any]:
+def layout(t: Any) -> dict[str, Any]:
     """Values, strides and version: what accumulation rules leave of a gradient."""
-    return [t.detach().tolist(), list(t.stride()), t._version]
+    kind = str(t.dtype).rpartition(".")[2]
+    return {"values": t.detach().tolist(), "dtype": kind, "strides": list(t.stride()), "version": t._version}
 
 
 def tree(node: Any, depth: int = 5) -> Any:

@@ -17,7 +17,9 @@ test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("create
 SIZES = (1, 3, 64, 5000)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool", "complex64", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int32", "uint8", "bool", "complex64", "float16"]
+)
 @pytest.mark.parametrize("make", ["tensor", "as_tensor", "asarray", "from_numpy"])
 def test_later_writes_to_the_source_are_not_seen(make, dtype):
     for n in SIZES:
@@ -71,7 +73,10 @@ def test_constants_share_one_array_and_writes_stay_apart():
 
 
 def test_constants_that_compare_equal_are_told_apart():
-    assert [str(v) for v in (tg.full((1,), 0.0).item(), tg.full((1,), -0.0).item())] == ["0.0", "-0.0"]
+    assert [str(v) for v in (tg.full((1,), 0.0).item(), tg.full((1,), -0.0).item())] == [
+        "0.0",
+        "-0.0",
+    ]
     kinds = [tg.full((1,), v).dtype for v in (1, 1.0, True, 1 + 0j)]
     assert kinds == [tg.int64, tg.float32, tg.bool, tg.complex64]
 
@@ -86,7 +91,14 @@ def test_the_cache_of_constants_is_bounded():
 
 def test_arrays_on_the_default_device_are_uncommitted():
     """Kernels would otherwise be compiled once for each mixture of committed and uncommitted arguments."""
-    made = [tg.tensor([1.0]), tg.zeros(3), tg.rand(2), tg.arange(3), tg.from_numpy(np.ones(2)), tg.eye(2)]
+    made = [
+        tg.tensor([1.0]),
+        tg.zeros(3),
+        tg.rand(2),
+        tg.arange(3),
+        tg.from_numpy(np.ones(2)),
+        tg.eye(2),
+    ]
     assert not any(t._st.array.committed for t in made)
 
 
@@ -141,7 +153,11 @@ def test_linspace_rounds_as_torch_does(oracle, dtype):
         ends = rng.uniform(-9, 9, 2) if "int" not in dtype else rng.integers(-99, 99, 2)
         a, b = (e.item() for e in ends)
         want = oracle.linspace(a, b, steps, dtype=getattr(oracle, dtype))
-        assert exact(tg.linspace(a, b, steps, dtype=getattr(tg, dtype))) == exact(want), (a, b, steps)
+        assert exact(tg.linspace(a, b, steps, dtype=getattr(tg, dtype))) == exact(want), (
+            a,
+            b,
+            steps,
+        )
 
 
 def test_arange_has_torchs_length_and_values_to_a_rounding(oracle):
@@ -153,7 +169,9 @@ def test_arange_has_torchs_length_and_values_to_a_rounding(oracle):
             want = oracle.arange(start, end, step, dtype=getattr(oracle, dtype)).numpy()
             got = tg.arange(start, end, step, dtype=getattr(tg, dtype)).numpy()
             assert got.shape == want.shape
-            np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.finfo(dtype).eps * max(abs(start), abs(end)))
+            np.testing.assert_allclose(
+                got, want, rtol=0, atol=2 * np.finfo(dtype).eps * max(abs(start), abs(end))
+            )
 
 
 def test_tensors_nested_deeply_and_empty():
@@ -173,7 +191,9 @@ def test_overlapping_strides_are_one_storage():
     assert tg.from_numpy(np.broadcast_to(np.arange(2.0), (3, 2))).tolist() == [[0.0, 1.0]] * 3
 
 
-@pytest.mark.parametrize("call", ["zeros(2)", "tensor([1.0])", "rand(2)", "arange(3.0)", "empty_strided((2,), (1,))"])
+@pytest.mark.parametrize(
+    "call", ["zeros(2)", "tensor([1.0])", "rand(2)", "arange(3.0)", "empty_strided((2,), (1,))"]
+)
 def test_factories_make_inference_tensors_in_inference_mode(call):
     with tg.inference_mode():
         made = eval(f"tg.{call}")
@@ -184,7 +204,10 @@ def test_factories_make_inference_tensors_in_inference_mode(call):
 def test_a_device_block_decides_where_tensors_are_made():
     with tg.device("cpu"):
         assert tg.zeros(1).device == tg.device("cpu")
-    with tg.device("meta"), pytest.raises(NotImplementedError, match="tensors on the meta device are not supported"):
+    with (
+        tg.device("meta"),
+        pytest.raises(NotImplementedError, match="tensors on the meta device are not supported"),
+    ):
         tg.zeros(1)
     with pytest.raises(RuntimeError, match="JAX has no device for 'tpu:0'"):
         tg.zeros(1, device="tpu")

@@ -14,7 +14,7 @@ BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 """Categories in promotion order."""
 
 
-class dtype:  # noqa: N801 - torch's name
+class dtype:
     """A tensor element type.
 
     Example:
@@ -22,7 +22,16 @@ class dtype:  # noqa: N801 - torch's name
         (4, True)
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "np", "type_name")
+    __slots__ = (
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "np",
+        "type_name",
+    )
     name: str
     np: np.dtype
     category: int
@@ -39,7 +48,9 @@ class dtype:  # noqa: N801 - torch's name
         self.itemsize = self.np.itemsize
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
-        self.is_signed = not (category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu")
+        self.is_signed = not (
+            category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu"
+        )
         self.type_name = type_name
 
     def __repr__(self) -> str:
@@ -59,7 +70,12 @@ class dtype:  # noqa: N801 - torch's name
         """A short name: ``f32``, ``i64``, ``bf16``."""
         if self.category == BOOL:
             return "b8"
-        short = self.name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
+        short = (
+            self.name.replace("uint", "u")
+            .replace("int", "i")
+            .replace("float", "f")
+            .replace("complex", "c")
+        )
         return short.replace("_", "")
 
     def to_real(self) -> dtype:
@@ -206,7 +222,12 @@ def _scalar_type(d: dtype) -> str:
     special = {"uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
                "float16": "Half", "float32": "Float", "float64": "Double", "bool": "Bool",
                "bfloat16": "BFloat16", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # fmt: skip
-    return special.get(d.name, d.name[0].upper() + d.name[1:].replace("int", "Int", 1) if "uint" in d.name else d.name.capitalize())
+    return special.get(
+        d.name,
+        d.name[0].upper() + d.name[1:].replace("int", "Int", 1)
+        if "uint" in d.name
+        else d.name.capitalize(),
+    )
 
 
 scalar_type_name = _scalar_type
@@ -228,7 +249,9 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
 
 def result_type_of(dimmed: list[dtype], zero_dim: list[dtype], numbers: list[dtype]) -> dtype:
     """torch's result type from the dtypes of tensors, 0-dim tensors and Python numbers."""
-    groups = [functools.reduce(promote_types, g) if g else None for g in (dimmed, zero_dim, numbers)]
+    groups = [
+        functools.reduce(promote_types, g) if g else None for g in (dimmed, zero_dim, numbers)
+    ]
     out = _combine(groups[0], _combine(groups[1], groups[2]))
     if out is None:
         raise TypeError("result_type needs at least one operand")
@@ -255,7 +278,9 @@ def _info_dtype(what: str, given: Any) -> dtype:
         return given
     if given in (float, int, bool, complex):
         return to_dtype(given)
-    raise TypeError(f"{what}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}")
+    raise TypeError(
+        f"{what}(): argument 'type' (position 1) must be torch.dtype, not {type(given).__name__}"
+    )
 
 
 class _Info:
@@ -267,7 +292,7 @@ class _Info:
     __hash__ = None  # type: ignore[assignment]
 
 
-class finfo(_Info):  # noqa: N801 - torch's name
+class finfo(_Info):
     """Numerical limits of a floating or complex dtype.
 
     Example:
@@ -300,7 +325,7 @@ class finfo(_Info):  # noqa: N801 - torch's name
         )
 
 
-class iinfo(_Info):  # noqa: N801 - torch's name
+class iinfo(_Info):
     """Numerical limits of an integer dtype.
 
     Example:
@@ -313,9 +338,16 @@ class iinfo(_Info):  # noqa: N801 - torch's name
         if type.category == BOOL:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if type.category != INTEGRAL:
-            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+            raise TypeError(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
+            )
         info = np.iinfo(type.np)
-        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
+        self.bits, self.min, self.max, self.dtype = (
+            info.bits,
+            int(info.min),
+            int(info.max),
+            type.name,
+        )
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

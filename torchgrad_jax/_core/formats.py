@@ -9,7 +9,7 @@ from . import shapes
 Shape = tuple[int, ...]
 
 
-class memory_format:  # noqa: N801 - torch's name
+class memory_format:
     """The order in which the elements of a dense tensor lie in memory."""
 
     __slots__ = ("_name",)
@@ -29,7 +29,9 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
-MEMORY_FORMATS = {f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+MEMORY_FORMATS = {
+    f._name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)
+}
 
 
 def _by_name(name: str) -> memory_format:

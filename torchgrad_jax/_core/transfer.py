@@ -60,4 +60,6 @@ def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype) -> Put | None:
 def _works(give: Any, target: Any, sharding: Any) -> bool:
     sample = np.arange(3, dtype=np.int32)
     out = give(jax.core.ShapedArray((3,), np.int32), sharding, [sample], [target], False)
-    return isinstance(out, jax.Array) and not out.committed and np.asarray(out).tolist() == [0, 1, 2]
+    return (
+        isinstance(out, jax.Array) and not out.committed and np.asarray(out).tolist() == [0, 1, 2]
+    )

@@ -14,10 +14,10 @@ from .._core import devices, dtypes, formats, shapes
 from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES
 from . import printing, tensor_hooks
+from .history import grad_fn_of, requires_grad_of
 from .record import concrete, no_grad
-from .strided import elements, is_direct, read
+from .strided import elements, is_direct, read, storage_offset
 from .tensor import Alias, Storage, Tensor, Version, alias_of, extras
-from .views import grad_fn_of, requires_grad_of, storage_offset
 
 # --- metadata -------------------------------------------------------------------------------------
 

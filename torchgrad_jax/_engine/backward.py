@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
-from . import fused
+from . import fused, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .record import apply, no_grad
 from .saved import unpack_arrays, unpack_tensors
@@ -86,15 +86,6 @@ def dependencies(roots: Sequence[Node]) -> dict[Node, int]:
     return deps
 
 
-def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> set[Node]:
-    """The reachable nodes from which a target can be reached, targets included."""
-    needed = {n for n, _ in targets if n in deps}
-    for node in sorted(deps, key=lambda n: -1 if n.__class__ is AccumulateGrad else n.seq):
-        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
-            needed.add(node)
-    return needed
-
-
 class Buffer:
     """A gradient on its way: the tensor, and whether its memory is free of other views.
 
@@ -142,7 +133,7 @@ def _walk(
     captures: dict[Node, list[int]] = {}
     run_set = executed = None
     if targets is not None:
-        run_set = leading_to(deps, targets)
+        run_set = fused.leading_to(deps, targets)
         for i, (node, _) in enumerate(targets):
             captures.setdefault(node, []).append(i)
         task.needed = run_set
@@ -417,7 +408,7 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
     g, old = slot.tensor, leaf._g
-    want = fused.grad_layout(leaf._m)
+    want = windows.grad_layout(leaf._m)
     if create:
         leaf._g = g if old is None else _add(old, g, True)
     elif old is not None:

@@ -21,14 +21,14 @@ import numpy as np
 from .._core import dtypes
 from .._core.meta import Meta
 from .._core.state import FUNCTION_MODE, MODES, next_sequence_nr
-from .._ops import TABLE
-from .._ops import registry as reg
+from .._ops import TABLE, registry as reg
 from . import record
-from .record import NUMBERS, PLAIN, apply, apply_inplace, edge_of, inplace_call
+from .history import edge_of, requires_grad_of
+from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
 from .trace import Call
-from .views import apply_view, fast_view, known_view, requires_grad_of
+from .views import apply_view, apply_view_inplace, fast_view, known_view
 
 _EMPTY = inspect.Parameter.empty
 _MAX_VIEWS = 20_000
@@ -71,7 +71,8 @@ def type_name(value: Any) -> str:
 def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
     """torch's complaint about an argument of the wrong type."""
     where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
-    return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {type_name(value)}")
+    got = type(value).__name__ if param.kind is reg.Array else type_name(value)
+    return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}")
 
 
 def as_int(value: Any) -> int | None:
@@ -268,6 +269,15 @@ class Binding:
             call.elementwise = True
         call.grad_facts = (row.grad_follows, row.grad_version)
         return call
+
+    def inplace_view(self, call: Call) -> Call:
+        """The call whose node has the in-place form's name."""
+        if self.row.inplace_node is not None and call.inplace is None:
+            call.inplace = Call(
+                call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, edges=call.edges,
+                statics=call.statics, geometry=call.geometry, grad_view=call.grad_view,
+            )  # fmt: skip
+        return call.inplace or call
 
     def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
         """Keep a view's geometry under its raw arguments, for the fast path."""
@@ -562,7 +572,7 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
         "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
         "_rebind": rebind, "_write_out": write_out, "_run_operator": run_operator,
-        "_run_inplace": run_inplace, "_run_view": run_view, "_run_general": run_general,
+        "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view, "_run_general": run_general,
     }  # fmt: skip
     varargs = next((p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None)
     if varargs is not None and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1:
@@ -577,6 +587,8 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
     if with_out:
         lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
+    if inplace and row.view:
+        slow = "_run_view_inplace"
     fallback = f"{slow}(_me, _binding, {args})"
     if operator:
         fallback = f"_run_operator(_me, _binding, {args}, {slow})"
@@ -662,6 +674,14 @@ def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     out = apply_view(call, leaves)
     b.remember(call, leaves, args)
     return out
+
+
+def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Change how the first argument sees its storage."""
+    if overridden(args):
+        return override(me, b, args)
+    call, leaves = b.general(args)
+    return apply_view_inplace(b.inplace_view(call), leaves)
 
 
 def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
@@ -828,6 +848,7 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
     """Add numpy's argument names, overrides, and out= to a composition."""
     names, wild = _parameter_names(fn)
     takes_out = "out" in names
+    first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
     alias = {k: v for k, v in _ALIASES.items() if v in names and k not in names}
 
     @functools.wraps(fn)
@@ -839,6 +860,9 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
                 target = kwargs.pop("out")
                 if target is not None:
                     return _composite_out(public, args, kwargs, target)
+        if first is not None and args and args[0].__class__ not in PLAIN and not isinstance(args[0], Tensor):
+            if not hasattr(type(args[0]), "__torch_function__"):
+                raise TypeError(f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}")
         for a in args:
             if a.__class__ not in _ORDINARY and (a.__class__ not in PLAIN and overridden((a,))):
                 from .overrides import handle

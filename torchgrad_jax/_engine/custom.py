@@ -17,21 +17,22 @@ from .._core import dtypes, errors
 from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual
-from .node import Node
-from .record import apply, edge_of, save_general
-from .saved import Packed, SavedTensor, check_version, unpack_hooked
-from .tensor import CREATED_CUSTOM, CREATED_MULTI, CREATED_NO_GRAD, Alias, Tensor, Version, alias_of
-from .trace import Call
-from .views import (
-    _move_retained,
+from .history import (
+    move_retained,
     _regenerate,
     _relative,
     check_inplace,
+    edge_of,
     grad_fn_of,
-    make_view,
     requires_grad_of,
-    storage_offset,
 )
+from .node import Node
+from .record import apply, save_general
+from .saved import Packed, SavedTensor, check_version, unpack_hooked
+from .strided import storage_offset
+from .tensor import CREATED_CUSTOM, CREATED_MULTI, CREATED_NO_GRAD, Alias, Tensor, Version, alias_of
+from .trace import Call
+from .views import make_view
 
 # --- gradients as their inputs need them ----------------------------------------------------------
 
@@ -587,13 +588,13 @@ def rebase(t: Tensor, node: PyNode, nr: int) -> None:
     if al is None or al.base is None:
         old, old_nr = t._fn, t._onr
         t._fn, t._onr, t._rg = node, nr, True
-        _move_retained(t, old, old_nr)
+        move_retained(t, old, old_nr)
         return
     base = al.base
     outer = CopySlices(base, t, node)
     old, old_nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
-    _move_retained(base, old, old_nr)
+    move_retained(base, old, old_nr)
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)

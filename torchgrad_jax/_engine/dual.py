@@ -6,16 +6,21 @@ tangent of a view is the same view of the tangent, so that writes to one are see
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
 from .._core.meta import meta
-from .._core.state import DUAL, MODES
+from .._core.state import DUAL, MODES, Modes
+from .bind import ops
+from .history import grad_fn_of, requires_grad_of
+from .record import apply
+from .strided import read, storage_offset
 from .tensor import Tensor, extras, make
 from .trace import Call, Plan, jvp_call
-from .views import apply_view, as_strided_view, grad_fn_of, requires_grad_of, storage_offset
+from .views import apply_view, as_strided_view
 
 
 class _plain:  # noqa: N801 - reads like a context manager
@@ -81,8 +86,6 @@ def _tangents(plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None])
     which = tuple(i for i, g in enumerate(given) if g is not None)
     if not which:
         return None
-    from .record import apply
-
     key = ("jvp", which)
     call = plan.grads.get(key)
     if call is None:
@@ -109,8 +112,6 @@ def snapshot(leaves: Sequence[Any]) -> Any:
     given = [tangent_of(v) if MODES.forward_grad else None for v in leaves]
     if not any(g is not None for g in given):
         return None
-    from .strided import read
-
     me = leaves[0]
     old = make(read(me), me._m)
     old._rg = requires_grad_of(me)
@@ -132,8 +133,6 @@ def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
 
 def write_tangent(me: Tensor, new: Tensor) -> None:
     """Make `new` the tangent of `me`, so that views and base agree."""
-    from .bind import ops
-
     old = tangent_of(me)
     with _plain():
         if old is None and me._al is not None and me._al.base is not None:
@@ -145,3 +144,6 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
             set_tangent(me, new)
         else:
             ops.copy_(old, new)
+
+
+Modes.tangents = sys.modules[__name__]

@@ -154,8 +154,6 @@ def _structure(
         return None
     needed = None
     if targets is not None:
-        from .backward import leading_to
-
         needed = leading_to(deps, targets)
     found = _Structure()
     ids: dict[Node, int] = {}
@@ -350,7 +348,7 @@ def _layouts(
         return [None if slot is None else (slot[0].meta, slot[0].version) for slot in picked]
     out = []
     for i, acc in zip(sinks, leaves):
-        want = grad_layout(acc.variable._m)
+        want = windows.grad_layout(acc.variable._m)
         if i not in buffers:
             out.append((want, 0))
             continue
@@ -361,6 +359,10 @@ def _layouts(
     return out
 
 
-def grad_layout(m: Meta) -> Meta:
-    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
-    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)
+def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> set[Node]:
+    """The reachable nodes from which a target can be reached, targets included."""
+    needed = {n for n, _ in targets if n in deps}
+    for node in sorted(deps, key=lambda n: -1 if n.__class__ is AccumulateGrad else n.seq):
+        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
+            needed.add(node)
+    return needed

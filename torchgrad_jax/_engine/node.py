@@ -123,17 +123,8 @@ class Node:
         return any(e is not None for e in self.edges) or isinstance(self, AccumulateGrad)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("_saved_", "_raw_saved_")):
-            from .saved import saved_attribute
-
-            return saved_attribute(self, name)
+        # `saved` replaces this and `__dir__` by functions that know the `_saved_*` attributes.
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __dir__(self) -> list[str]:
-        from .saved import saved_names
-
-        names = saved_names(self)
-        return [*object.__dir__(self), *names]
 
     def _release(self) -> None:
         """Free what was saved; a node that saved no tensor can run again."""

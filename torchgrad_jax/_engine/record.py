@@ -12,13 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._core import dtypes
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import saved as saving
-from .node import Node, accumulator
+from .history import check_inplace, edge_of, grad_fn_of, rebase_history, requires_grad_of
+from .node import Node
 from .strided import check_disjoint, check_writable, read, write
 from .tensor import Tensor, alias_of, extras, make
 from .trace import Call, GradPlan, Plan
-from .views import check_inplace, grad_fn_of, rebase_history, requires_grad_of
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
@@ -59,16 +60,6 @@ def as_leaf(value: Any) -> Any:
         if isinstance(value, kind):
             return kind(value)
     raise TypeError(f"must be Tensor, not {type(value).__name__}")
-
-
-def edge_of(t: Tensor) -> tuple[Any, int] | None:
-    """Where a tensor's gradient goes: its node and output number, or its accumulator."""
-    fn = t._fn if t._al is None else grad_fn_of(t)
-    if fn is not None:
-        return (fn, t._onr)
-    if t._rg:  # a view that requires grad through its base alone has no accumulator of its own
-        return (accumulator(t), 0)
-    return None
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
@@ -190,9 +181,7 @@ def finish(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]
         for t in outs:
             extras(t).inference = True
     if mode & DUAL:
-        from .dual import push_tangents
-
-        push_tangents(call, plan, leaves, outs)
+        MODES.tangents.push_tangents(call, plan, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.op_ran(call, leaves, outs)
 
@@ -234,8 +223,6 @@ class InplacePlan(Plan):
     __slots__ = ()
 
     def __init__(self, call: InplaceCall, keys: tuple[Any, ...]) -> None:
-        from .._core import dtypes
-
         super().__init__(call, keys)
         me, out = keys[0], self.outs[0]
         if out.shape != me.shape:
@@ -292,9 +279,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     (array,) = run_plan(call, plan, leaves, xs)
     before = None
     if mode & DUAL:
-        from .dual import snapshot
-
-        before = snapshot(leaves)
+        before = MODES.tangents.snapshot(leaves)
     node = None
     if gp is not None:
         node = begin_node(gp, _keep_old_self(gp, leaves, xs[0]), mode)
@@ -304,9 +289,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         end_node(node, (result,), mode)
         rebase_history(me, node)
     if mode & DUAL:
-        from .dual import push_inplace
-
-        push_inplace(call, plan, before, me)
+        MODES.tangents.push_inplace(call, plan, before, me)
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.op_ran(call, (make(xs[0], me._m), *leaves[1:]), (me,))
     return me

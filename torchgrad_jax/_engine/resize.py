@@ -11,7 +11,7 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.transfer import put
 from . import strided
-from .tensor import Alias, Storage, Tensor
+from .tensor import Alias, Tensor
 
 
 def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> bool:
@@ -27,7 +27,9 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
     offset = 0 if t._al is None else t._al.offset
     need = offset + (shapes.storage_extent(m.shape, m.strides) if m.numel else 0)
     if t._st.meta.dtype is not m.dtype:
-        raise NotImplementedError("resize_ of a tensor that views its storage as another dtype is not supported")
+        raise NotImplementedError(
+            "resize_ of a tensor that views its storage as another dtype is not supported"
+        )
     have = strided.elements(t._st.meta)
     if need > have:
         _grow(t, need, have)
@@ -39,7 +41,14 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
     """Let `t` look at its storage as `m`, keeping what autograd knows of it as a view."""
     al = t._al
     t._m = m
-    if al is None and offset == 0 and m.dense and t._st.meta.contiguous and m.numel == t._st.meta.numel and _alone(t):
+    if (
+        al is None
+        and offset == 0
+        and m.dense
+        and t._st.meta.contiguous
+        and m.numel == t._st.meta.numel
+        and _alone(t)
+    ):
         st = t._st
         st.array, st.meta = strided.from_flat(st.array.reshape(-1), m), m
         return

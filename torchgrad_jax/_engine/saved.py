@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from .._core import errors
-from .._core.state import MODES, PACKING
+from .._core.state import GRAD, MODES, PACKING
 from . import strided
+from .history import grad_fn_of
+from .node import AccumulateGrad, Node
 from .tensor import Alias, Storage, Tensor, alias_of, make
 
 
@@ -34,17 +37,14 @@ def pack(value: Any, is_output: bool) -> Any:
         return value
     if not hooks:
         return value
-    from .record import no_grad
-
-    before = tensor._vc.version
-    MODES.pack_hooks = ()  # what a hook computes is not packed itself
-    MODES.bits &= ~PACKING
+    before, recording = tensor._vc.version, MODES.bits & GRAD
+    MODES.pack_hooks = ()  # what a hook computes is neither packed itself nor recorded
+    MODES.bits &= ~(PACKING | GRAD)
     try:
-        with no_grad():
-            packed = hooks[-1][0](tensor)
+        packed = hooks[-1][0](tensor)
     finally:
         MODES.pack_hooks = hooks
-        MODES.bits |= PACKING
+        MODES.bits = (MODES.bits & ~GRAD) | PACKING | recording
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
@@ -70,8 +70,6 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     if index >= n_in:
         return type(node).__name__, node.gp.saved_out[index - n_in]
     if isinstance(entry, Tensor) and entry._fn is not None:
-        from .views import grad_fn_of
-
         return type(grad_fn_of(entry)).__name__, entry._onr
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
@@ -120,8 +118,6 @@ def check_version(node: Any, index: int, entry: Any, then: int, producer: str | 
     """Complain if a tensor that a node saved was written to since."""
     if entry._vc.version != then:
         if producer is None and entry._fn is not None:
-            from .views import grad_fn_of
-
             fn = grad_fn_of(entry)
             producer, nr = fn.name(), entry._onr
         raise _complain(entry._m, producer, nr, entry._vc.version, then)
@@ -179,13 +175,9 @@ def _rewire(node: Any, index: int, n_in: int, value: Tensor) -> Tensor:
     if leaf in gp.edge_leaves:
         edge = node.edges[gp.edge_leaves.index(leaf)]
         if edge is not None:
-            from .node import AccumulateGrad
-
             t = alias_of(value, value._m, value._al)
             t._rg = True
             if isinstance(edge[0], AccumulateGrad):
-                import weakref
-
                 t._acc = weakref.ref(edge[0])
                 return t
             t._fn, t._onr = edge
@@ -301,3 +293,17 @@ def saved_attribute(node: Any, name: str) -> Any:
     if gp is not None and not raw and label in gp.plan.call.statics:
         return gp.plan.call.statics[label]
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _getattr(node: Node, name: str) -> Any:
+    if name.startswith(("_saved_", "_raw_saved_")):
+        return saved_attribute(node, name)
+    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _dir(node: Node) -> list[str]:
+    return [*object.__dir__(node), *saved_names(node)]
+
+
+Node.__getattr__ = _getattr
+Node.__dir__ = _dir

@@ -222,6 +222,11 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     return jax.jit(write_view)
 
 
+def storage_offset(t: Tensor) -> int:
+    """Elements from the start of the storage to the tensor's first element."""
+    return 0 if t._al is None else t._al.offset
+
+
 def is_direct(t: Tensor) -> bool:
     """Whether the tensor reads its storage whole and as it is."""
     al = t._al

@@ -64,6 +64,7 @@ class Alias:
 
 
 CREATED_DEFAULT, CREATED_NO_GRAD, CREATED_MULTI, CREATED_INFERENCE, CREATED_CUSTOM = range(5)
+CREATED_NO_GRAD_MULTI = 5
 """Values of `Alias.creation`."""
 
 

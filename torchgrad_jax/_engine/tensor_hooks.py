@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from .history import grad_fn_of, requires_grad_of
 from .hooks import Hooks, RemovableHandle
 from .tensor import Tensor, extras
-from .views import grad_fn_of, requires_grad_of
 
 
 def register_hook(t: Tensor, hook: Any) -> RemovableHandle:

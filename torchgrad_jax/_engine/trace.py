@@ -21,6 +21,7 @@ import numpy as np
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
 from .._ops.registry import Grad, Layout, Promote
+from .node import node_class
 
 Key = Meta | type | None
 _PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -123,6 +124,11 @@ class Plan:
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys
         self.present = tuple(i for i, k in enumerate(keys) if k is not None)
+        if not any(isinstance(k, Meta) for k in keys):
+            if not keys:
+                call.run(())  # an empty list: the op says what it thinks of that
+            given = ", ".join("None" if k is None else k.__name__ for k in keys)
+            raise TypeError(f"{call.name}() received an invalid combination of arguments - got ({given})")
         self.device = _common_device(keys, call.name)
         self.grads: dict[Any, Any] = {}  # gradient plans by mask, jvp calls by the leaves with tangents
         target = compute_dtype(call, keys)
@@ -332,8 +338,6 @@ class GradPlan:
                  "slices", "vjps")  # fmt: skip
 
     def __init__(self, plan: Plan, mask: int) -> None:
-        from .node import node_class
-
         self.plan, self.mask = plan, mask
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
         self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
@@ -347,7 +351,10 @@ class GradPlan:
         self.described: dict[Any, Any] = {}
         self.fused = 0
         self._derive()
-        self.saves_tensors = bool(self.saved_out) or any(isinstance(plan.keys[i], Meta) for i in self.saved_in)
+        # A number with an edge is one that torch turns into a tensor, and saves as one.
+        self.saves_tensors = bool(self.saved_out) or any(
+            isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
+        )
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
         self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
 

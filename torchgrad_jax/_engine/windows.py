@@ -298,8 +298,6 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
 
 def _store(flow: Flow, leaves: Sequence[AccumulateGrad]) -> None:
     """Put what arrived at the leaves into their `.grad`, as the general walk would."""
-    from .fused import grad_layout
-
     for acc in leaves:
         slot = flow.slots.pop((acc, 0), None)
         if slot is None:
@@ -313,3 +311,8 @@ def _store(flow: Flow, leaves: Sequence[AccumulateGrad]) -> None:
         leaf._g = g = make(array, want)
         stolen = state.meta.strides == want.strides and not state.shared
         g._st.version = state.version if stolen else 1
+
+
+def grad_layout(m: Meta) -> Meta:
+    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
+    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)

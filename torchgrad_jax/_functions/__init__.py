@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 
 FAMILIES = (
-    "shape", "create", "exchange", "sequences", "random", "fills", "sampling", "convert", "constructors",
+    "shape", "create", "exchange", "sequences", "windows", "random", "fills", "sampling", "convert", "constructors",
     "storage", "misc", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index",
     "matmul", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
 )  # fmt: skip

@@ -13,17 +13,34 @@ from .._core.formats import memory_format
 from .._core.state import FUNCTION_MODE, MODES
 from .._engine import bind
 from .._engine.attributes import layout, strided_layout
+from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 
+COMMON = (
+    "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = False, "
+    "bool requires_grad = False"
+)
+"""The end of most signatures, as messages print it."""
 NO_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
 _HEAP_TYPE = 1 << 9
-_PYTHON_DTYPES = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128}
+_PYTHON_DTYPES = {
+    bool: dtypes.bool_,
+    int: dtypes.int64,
+    float: dtypes.float64,
+    complex: dtypes.complex128,
+}
 _MAX_BYTES = 2**63
 
 
-def register(name: str, fn: Callable[..., Any], *, namespace: str = "", function: bool = True, method: bool = False) -> Any:
+def register(
+    name: str,
+    fn: Callable[..., Any],
+    *,
+    namespace: str = "",
+    function: bool = True,
+    method: bool = False,
+) -> Any:
     """Publish a function whose arguments are not tensors; only a function mode can override it.
 
     `bind.composite` does this for functions of tensors, at a cost that these can do without.
@@ -76,7 +93,9 @@ def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: 
     )
 
 
-def shape_from(fn: str, given: tuple[Any, ...], kwargs: dict[str, Any], name: str = "size") -> tuple[int, ...]:
+def shape_from(
+    fn: str, given: tuple[Any, ...], kwargs: dict[str, Any], name: str = "size"
+) -> tuple[int, ...]:
     """A shape given as varargs, as one sequence or by keyword; `kwargs` must hold nothing else."""
     if kwargs:
         if name in kwargs:
@@ -116,7 +135,9 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
     out = []
     for i, v in enumerate(value):
         n = v if v.__class__ is int else bind.as_int(v)
-        if n is None and isinstance(v, bool | np.bool_) and i:  # torch looks closely at the first only
+        if (
+            n is None and isinstance(v, bool | np.bool_) and i
+        ):  # torch looks closely at the first only
             n = int(v)
         if n is None:
             if i:
@@ -143,7 +164,9 @@ def check_shape(shape: tuple[int, ...], itemsize: int = 1) -> None:
     numel = itemsize
     for n in shape:
         if n < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+            )
         numel *= n
     if numel >= _MAX_BYTES:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
@@ -212,7 +235,9 @@ def device_of(fn: str, value: Any) -> devices.device:
     raise wrong(fn, "device", "torch.device", value)
 
 
-def options(fn: str, dtype: Any, layout_: Any, device: Any, pin_memory: Any, requires_grad: Any) -> tuple[Any, devices.device]:
+def options(
+    fn: str, dtype: Any, layout_: Any, device: Any, pin_memory: Any, requires_grad: Any
+) -> tuple[Any, devices.device]:
     """The dtype (None where none is given) and device that a call asks for; checks the rest."""
     if layout_ is not None and layout_ is not strided_layout:
         check_layout(fn, layout_)
@@ -230,7 +255,9 @@ def check_layout(fn: str, value: Any) -> None:
     if not isinstance(value, layout):
         raise wrong(fn, "layout", "torch.layout", value)
     if value is not strided_layout:
-        raise UnsupportedLayoutError(f"{fn}(): layout {value!r} is not supported; only torch.strided is")
+        raise UnsupportedLayoutError(
+            f"{fn}(): layout {value!r} is not supported; only torch.strided is"
+        )
 
 
 def check_pinned(fn: str, value: Any) -> None:

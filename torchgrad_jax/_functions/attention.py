@@ -12,8 +12,8 @@ from .._core import dtypes, errors
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .._engine.bind import composite, ops
+from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 from .layers import dropout as _dropout, linear as _linear
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")

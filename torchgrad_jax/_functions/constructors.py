@@ -15,7 +15,6 @@ from .._engine.strided import elements
 from .._engine.tensor import Alias, Tensor, alias_of, make_of
 from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
 from .create import filled, from_data
-from .exchange import from_numpy_array
 
 _SIGNATURES = (
     "*, torch.device device = None", "torch.Storage storage", "Tensor other",
@@ -23,7 +22,9 @@ _SIGNATURES = (
 )  # fmt: skip
 
 
-def construct(dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def construct(
+    dt: dtypes.dtype | None, dev: devices.device, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Tensor:
     """What the older constructors make: sizes as separate ints, or data; `dt` None leaves tensors as they are."""
     named = dict(kwargs)
     if "device" in named:
@@ -111,7 +112,11 @@ class _TensorType(type):
         return construct(cls.dtype, dev, args, kwargs)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, Tensor) and value._m.dtype is cls.dtype and value._m.device.type == cls.device_type
+        return (
+            isinstance(value, Tensor)
+            and value._m.dtype is cls.dtype
+            and value._m.device.type == cls.device_type
+        )
 
     def tensor_type(cls) -> tuple[dtypes.dtype, devices.device]:
         """The dtype and device that the type stands for."""
@@ -136,9 +141,15 @@ class _TensorType(type):
 def tensor_types(device_type: str = "cpu") -> dict[str, Any]:
     """The types of all dtypes that torch has one for, by name."""
     module = "torch" if device_type == "cpu" else f"torch.{device_type}"
-    named = [d for d in dtypes.ALL if d.category != dtypes.COMPLEX and d not in dtypes.FLOAT8 and d not in _UNNAMED]
+    named = [
+        d
+        for d in dtypes.ALL
+        if d.category != dtypes.COMPLEX and d not in dtypes.FLOAT8 and d not in _UNNAMED
+    ]
     return {
-        d.type_name: _TensorType(d.type_name, (), {"dtype": d, "device_type": device_type, "__module__": module})
+        d.type_name: _TensorType(
+            d.type_name, (), {"dtype": d, "device_type": device_type, "__module__": module}
+        )
         for d in named
     }
 

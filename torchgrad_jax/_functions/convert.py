@@ -10,17 +10,23 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes, warn
-from .._core.formats import contiguous_format, is_contiguous_in, memory_format, preserve_format, strides_in
+from .._core.formats import (
+    contiguous_format,
+    is_contiguous_in,
+    memory_format,
+    preserve_format,
+    strides_in,
+)
 from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
 from .._engine.bind import composite, ops
+from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
-from .._engine.record import apply, edge_of
+from .._engine.record import apply
 from .._engine.strided import read
 from .._engine.tensor import Tensor, extras, make
 from .._engine.trace import Call
-from .._engine.views import requires_grad_of
 from .._ops import helpers
 from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong
 
@@ -36,7 +42,9 @@ _SIGNATURES = (
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype) or (isinstance(value, type) and value in (bool, int, float, complex))
+    return isinstance(value, dtypes.dtype) or (
+        isinstance(value, type) and value in (bool, int, float, complex)
+    )
 
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool, Any]:
@@ -51,7 +59,9 @@ def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bo
     else:
         names = ("device", "dtype", "non_blocking", "copy")
     found = dict(zip(names, args))
-    if len(args) > len(names) or any(k in found or k not in ("device", "dtype", "other", "non_blocking", "copy") for k in named):
+    if len(args) > len(names) or any(
+        k in found or k not in ("device", "dtype", "other", "non_blocking", "copy") for k in named
+    ):
         raise no_match("to", args, kwargs, *_SIGNATURES)
     if names[0] != "device" and "device" in named:
         raise no_match("to", args, kwargs, *_SIGNATURES)
@@ -92,11 +102,22 @@ def cast(t: Tensor, dt: dtypes.dtype) -> Tensor:
     return ops._to_copy(t, dt)
 
 
-def move(t: Tensor, dev: Any = None, dt: Any = None, copy: bool = False, kind: memory_format | None = None) -> Tensor:
+def move(
+    t: Tensor,
+    dev: Any = None,
+    dt: Any = None,
+    copy: bool = False,
+    kind: memory_format | None = None,
+) -> Tensor:
     """The tensor with what is asked for, copied only when something changes or `copy` says so."""
     m = t._m
     dt, dev = dt or m.dtype, dev or m.device
-    ordered = kind is None or kind is preserve_format or (kind is contiguous_format) or is_contiguous_in(kind, m.shape, m.strides)
+    ordered = (
+        kind is None
+        or kind is preserve_format
+        or (kind is contiguous_format)
+        or is_contiguous_in(kind, m.shape, m.strides)
+    )
     if m.dtype is dt and m.device is dev and not copy and ordered:
         return t
     if m.dtype.is_complex and not dt.is_complex and dt.category != dtypes.BOOL:
@@ -117,7 +138,13 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
     def run(leaves: Any) -> Any:
         return leaves[0] if dt is None else helpers.convert(leaves[0], dt.np)
 
-    return Call("_to_copy", run, node_name=node, argnames=("self",), layout=lambda metas, shape: strides_in(kind, shape))
+    return Call(
+        "_to_copy",
+        run,
+        node_name=node,
+        argnames=("self",),
+        layout=lambda metas, shape: strides_in(kind, shape),
+    )
 
 
 def clone_in(t: Tensor, kind: memory_format) -> Tensor:
@@ -162,7 +189,9 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
         from .._engine.dual import tangent_of
 
         if tangent_of(t) is not None:
-            raise NotImplementedError("forward-mode differentiation through a copy to another device is not supported")
+            raise NotImplementedError(
+                "forward-mode differentiation through a copy to another device is not supported"
+            )
     m = t._m.like(device=dev, strides=None if t._m.contiguous else t._m.strides)
     array = read(t)
     if t._m.device.type == "cpu":
@@ -211,7 +240,9 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @composite(function=False)
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Tensor:
     """The tensor on a GPU."""
     dev = devices.resolve("cuda") if device is None else device_of("cuda", device)
     if dev.type != "cuda":

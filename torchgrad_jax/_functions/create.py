@@ -3,9 +3,6 @@
 JAX's arrays are immutable and XLA owns their bytes, so that no tensor shares memory with NumPy:
 `from_numpy`, `as_tensor` and `frombuffer` copy, and writing to the tensor or to the source afterwards
 is not seen by the other. What torch would report about such a tensor (strides, dtype) is kept.
-
-Small constants are cached: tensors filled alike may share one JAX array. That is safe as long as
-nobody donates the array of a tensor that it did not compute itself.
 """
 
 from __future__ import annotations
@@ -17,19 +14,15 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes, shapes, warn
-from .._core.formats import contiguous_format, preserve_format, strides_in
-from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, MODES
-from .._core.transfer import put
-from .._engine.bind import METHODS, composite, ops
+from .._core.formats import preserve_format, strides_in
+from .._core.meta import meta
+from .._core.state import MODES
+from .._engine.bind import METHODS, composite
 from .._engine.record import no_grad
-from .._engine.resize import resize
-from .._engine.strided import check_writable, read, write
-from .._engine.tensor import Alias, Tensor, alias_of, extras, make, wrap_array
-from .._engine.views import requires_grad_of
+from .._engine.strided import read
+from .._engine.tensor import Tensor, wrap_array
 from . import data as data_
 from .arguments import (
-    NO_GRAD_DTYPE,
     check_shape,
     factory,
     format_of,
@@ -38,111 +31,10 @@ from .arguments import (
     register,
     shape_from,
     shape_of,
-    wrong,
 )
-
-# --- fresh tensors --------------------------------------------------------------------------------
-
-
-def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
-    """A new leaf around an array."""
-    t = make(array, m)
-    if requires_grad:
-        if m.dtype.category < dtypes.FLOATING:
-            raise RuntimeError(NO_GRAD_DTYPE)
-        t._rg = True
-    if MODES.bits & INFERENCE:
-        extras(t).inference = True
-    return t
-
-
-def from_host(host: np.ndarray, dev: devices.device, requires_grad: bool = False, strides: Any = None) -> Tensor:
-    """A new leaf with the values of a host array that nobody will write to again."""
-    m = meta(host.shape, dtypes.BY_NP[host.dtype], dev, strides)
-    return fresh(put(host, dev), m, requires_grad)
-
-
-def with_strides(host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False) -> Tensor:
-    """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
-    if not _overlaps(host.shape, strides):
-        return from_host(host, dev, requires_grad, strides)
-    flat = np.zeros(shapes.storage_extent(host.shape, strides), host.dtype)
-    places = np.zeros(host.shape, np.int64)
-    for d, step in enumerate(strides):
-        places += np.arange(host.shape[d]).reshape([-1 if i == d else 1 for i in range(host.ndim)]) * step
-    flat[places] = host
-    store = from_host(flat, dev, requires_grad)
-    out = alias_of(store, meta(host.shape, store._m.dtype, dev, strides), Alias(0, None, 0, 0))
-    out._rg, out._x = requires_grad, store._x
-    return out
-
-
-def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    reach = 0
-    for step, n in sorted((s, n) for s, n in zip(strides, shape) if n > 1):
-        if step <= reach:
-            return 0 not in shape
-        reach += step * (n - 1)
-    return False
-
+from .fresh import filled, fresh, from_host, into, known, like, remember, with_strides
 
 # --- one value ------------------------------------------------------------------------------------
-
-_CONSTANTS: dict[Any, Any] = {}
-_CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
-
-
-def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
-    """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
-    key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
-    found = _CONSTANTS.get(key)
-    if found is None:
-        check_shape(shape, dt.itemsize)
-        host = np.zeros(shape, dt.np) if value.__class__ is int and not value else np.full(shape, value, dt.np)
-        found = remember(key, host, dev)
-    return found
-
-
-def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
-    """Put a host array on a device, and keep a small one to be used again under its key."""
-    found = put(host, dev)
-    if host.nbytes <= _CACHED_BYTES:
-        if len(_CONSTANTS) >= _CACHED_ARRAYS:
-            del _CONSTANTS[next(iter(_CONSTANTS))]
-        _CONSTANTS[key] = found
-    return found
-
-
-def known(key: Any) -> Any:
-    """The array kept under a key, or None."""
-    return _CONSTANTS.get(key)
-
-
-def into(fn: str, out: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, values: Any) -> Tensor:
-    """Write ``values(dtype, device)``, an array, into an ``out=`` tensor, resizing it silently."""
-    if not isinstance(out, Tensor):
-        raise wrong(fn, "out", "Tensor", out)
-    m = out._m
-    if dtype is not None and dtype is not m.dtype:
-        names = [dtypes.scalar_type_name(d) for d in (dtype, m.dtype)]
-        raise RuntimeError(f"dtype {names[0]} does not match dtype of out parameter ({names[1]})")
-    if device is not None and devices.resolve(device) is not m.device:
-        raise RuntimeError(
-            f"device type {devices.resolve(device).type} does not match device type of out parameter ({m.device.type})"
-        )
-    if requires_grad_of(out):
-        raise RuntimeError(
-            f"aten::{fn}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    check_shape(shape, m.dtype.itemsize)
-    array = values(m.dtype, m.device)
-    resize(out, shape)
-    check_writable(out)
-    write(out, array)
-    if requires_grad:
-        out.requires_grad_(True)
-    return out
 
 
 def _constant(fn: str, value: int) -> Any:
@@ -155,7 +47,9 @@ def _constant(fn: str, value: int) -> Any:
         if fn == "zeros" and any(n < 0 for n in shape):
             raise RuntimeError("zeros: Dimension size must be non-negative.")
         if out is not None:
-            return into(fn, out, shape, dt, device, requires_grad, lambda d, v: filled(value, shape, d, v))
+            return into(
+                fn, out, shape, dt, device, requires_grad, lambda d, v: filled(value, shape, d, v)
+            )
         dt = dt or dtypes.get_default_dtype()
         return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
 
@@ -181,7 +75,9 @@ def empty(
             raise RuntimeError("unsupported memory format Preserve")
         strides = strides_in(memory_format, shape)
     if out is not None:
-        return into("empty", out, shape, dt, device, requires_grad, lambda d, v: filled(0, shape, d, v))
+        return into(
+            "empty", out, shape, dt, device, requires_grad, lambda d, v: filled(0, shape, d, v)
+        )
     dt = dt or dtypes.get_default_dtype()
     return fresh(filled(0, shape, dt, dev), meta(shape, dt, dev, strides), requires_grad)
 
@@ -197,7 +93,13 @@ def full(
     dt, dev = options("full", dtype, layout, device, pin_memory, requires_grad)
     if out is not None:
         return into(
-            "full", out, shape, dt, device, requires_grad, lambda d, v: filled(data_.number_as(value, d), shape, d, v)
+            "full",
+            out,
+            shape,
+            dt,
+            device,
+            requires_grad,
+            lambda d, v: filled(data_.number_as(value, d), shape, d, v),
         )
     dt = dt or dtypes.of_python(value.__class__)
     key = ("full", value.__class__, value, shape, dt, dev)
@@ -210,7 +112,13 @@ def full(
 
 @factory
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False
+    s: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
 ) -> Tensor:
     """A 0-dim tensor of the default dtype, whatever the number's type."""
     value = number("scalar_tensor", "s", s, 1)
@@ -228,10 +136,14 @@ def _check_strided(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
         )
     check_shape(shape)
     if any(s < 0 for s in stride):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}"
+        )
 
 
-def _empty_strided(fn: str, size: Any, stride: Any, dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> Tensor:
+def _empty_strided(
+    fn: str, size: Any, stride: Any, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
+) -> Tensor:
     shape, steps = shape_of(fn, size), shape_of(fn, stride, 2, "stride")
     _check_strided(shape, steps)
     return with_strides(np.zeros(shape, dt.np), steps, dev, requires_grad)
@@ -244,7 +156,9 @@ def empty_strided(
 ) -> Tensor:  # fmt: skip
     """`empty` with given strides."""
     dt, dev = options("empty_strided", dtype, layout, device, pin_memory, requires_grad)
-    return _empty_strided("empty_strided", size, stride, dt or dtypes.get_default_dtype(), dev, requires_grad)
+    return _empty_strided(
+        "empty_strided", size, stride, dt or dtypes.get_default_dtype(), dev, requires_grad
+    )
 
 
 @factory
@@ -253,7 +167,10 @@ def empty_permuted(
     requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """`empty` whose dimensions lie in memory in the given order."""
-    shape, order = shape_of("empty_permuted", size), shape_of("empty_permuted", physical_layout, 2, "physical_layout")
+    shape, order = (
+        shape_of("empty_permuted", size),
+        shape_of("empty_permuted", physical_layout, 2, "physical_layout"),
+    )
     dt, dev = options("empty_permuted", dtype, layout, device, pin_memory, requires_grad)
     n = len(shape)
     if len(order) != n:
@@ -272,24 +189,17 @@ def empty_permuted(
         if d in order[:i]:
             raise RuntimeError("Duplicate dim not allowed")
         strides[d] = dense[i]
-    return _empty_strided("empty_permuted", shape, tuple(strides), dt or dtypes.get_default_dtype(), dev, requires_grad)
+    return _empty_strided(
+        "empty_permuted",
+        shape,
+        tuple(strides),
+        dt or dtypes.get_default_dtype(),
+        dev,
+        requires_grad,
+    )
 
 
 # --- like another tensor --------------------------------------------------------------------------
-
-
-def like(fn: str, input: Any, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any, memory_format: Any) -> Meta:
-    """Meta of a tensor like `input` but for what the other arguments say."""
-    if not isinstance(input, Tensor):
-        raise wrong(fn, "input", "Tensor", input, 1)
-    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
-    m = input._m
-    kind = format_of(fn, memory_format)
-    if kind is None or kind is preserve_format:
-        strides = shapes.preserve_strides(m.shape, m.strides)
-    else:
-        strides = None if kind is contiguous_format else strides_in(kind, m.shape)
-    return meta(m.shape, dt or m.dtype, m.device if device is None else dev, strides)
 
 
 def _like(fn: str, value: int, doc: str) -> Any:
@@ -305,9 +215,15 @@ def _like(fn: str, value: int, doc: str) -> Any:
     return composite(filled_like, method=False)
 
 
-zeros_like = _like("zeros_like", 0, "Zeros with another tensor's shape, dtype, device and order in memory.")
-ones_like = _like("ones_like", 1, "Ones with another tensor's shape, dtype, device and order in memory.")
-empty_like = _like("empty_like", 0, "`empty` with another tensor's shape, dtype, device and order in memory.")
+zeros_like = _like(
+    "zeros_like", 0, "Zeros with another tensor's shape, dtype, device and order in memory."
+)
+ones_like = _like(
+    "ones_like", 1, "Ones with another tensor's shape, dtype, device and order in memory."
+)
+empty_like = _like(
+    "empty_like", 0, "`empty` with another tensor's shape, dtype, device and order in memory."
+)
 
 
 @composite(method=False)
@@ -324,7 +240,9 @@ def full_like(
 # --- methods that take dtype and device from a tensor ---------------------------------------------
 
 
-def _chosen(fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any) -> Any:
+def _chosen(
+    fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any
+) -> Any:
     dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
     return dt or self._m.dtype, self._m.device if device is None else dev
 
@@ -414,17 +332,25 @@ def from_data(
     return from_host(host, dev, requires_grad)
 
 
-def _copied(t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool) -> Tensor:
+def _copied(
+    t: Tensor, dt: dtypes.dtype | None, dev: devices.device | None, requires_grad: bool
+) -> Tensor:
     m = t._m
     if (dt is None or dt is m.dtype) and (dev is None or dev is m.device):
         # Arrays are immutable: a new storage around the same array is a copy.
-        return fresh(read(t), meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)), requires_grad)
+        return fresh(
+            read(t),
+            meta(m.shape, m.dtype, m.device, shapes.preserve_strides(m.shape, m.strides)),
+            requires_grad,
+        )
     with no_grad():
         moved = METHODS["to"](t, device=dev, dtype=dt or m.dtype)
     return fresh(moved._st.array, moved._m, requires_grad)
 
 
-def _from_numpy_copy(array: np.ndarray, dt: dtypes.dtype | None, dev: devices.device, requires_grad: bool) -> Tensor:
+def _from_numpy_copy(
+    array: np.ndarray, dt: dtypes.dtype | None, dev: devices.device, requires_grad: bool
+) -> Tensor:
     found = data_.numpy_dtype(array)
     strides = shapes.preserve_strides(array.shape, data_.numpy_strides(array))
     if array.dtype.kind == "c" and dt is not None and not dt.is_complex:
@@ -434,7 +360,14 @@ def _from_numpy_copy(array: np.ndarray, dt: dtypes.dtype | None, dev: devices.de
 
 
 @factory
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: Any = False,
+    pin_memory: Any = False,
+) -> Tensor:
     """A fresh leaf with a copy of the given values.
 
     Args:
@@ -450,4 +383,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: A
                 [3., 4.]])
     """
     dt, dev = options("tensor", dtype, None, device, pin_memory, requires_grad)
-    return from_data(data, dt, dev if device is not None or MODES.device_stack else None, requires_grad)
+    return from_data(
+        data, dt, dev if device is not None or MODES.device_stack else None, requires_grad
+    )

@@ -17,9 +17,9 @@ import numpy as np
 
 from .._core import dtypes, warn
 from .._core.rounding import cast
+from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 from .arguments import type_name
 
 _MAX_DIMS = 128
@@ -79,7 +79,9 @@ def _plain_array(leaves: Sequence[Any], kinds: set[Any], dt: dtypes.dtype) -> np
             return _rounded(np.array(leaves, np.float64), dt)
         if dt in (dtypes.float32, dtypes.complex64):
             with np.errstate(all="ignore"):
-                return np.array(leaves, np.float64 if dt is dtypes.float32 else np.complex128).astype(dt.np)
+                return np.array(
+                    leaves, np.float64 if dt is dtypes.float32 else np.complex128
+                ).astype(dt.np)
         return np.array(leaves, dt.np)
     except OverflowError:
         return None
@@ -131,8 +133,10 @@ def _shape(data: Any) -> tuple[int, ...]:
             break
         try:
             first = data[0]
-        except Exception:  # noqa: BLE001 - whatever it is, torch says this
-            raise ValueError(f"could not determine the shape of object type '{type_name(data)}'") from None
+        except Exception:
+            raise ValueError(
+                f"could not determine the shape of object type '{type_name(data)}'"
+            ) from None
         data = first
     return tuple(shape)
 
@@ -178,7 +182,9 @@ def _store(data: Any, shape: tuple[int, ...], dim: int, element: Any, out: list[
     except TypeError:
         raise TypeError("not a sequence") from None
     if len(items) != shape[dim]:
-        raise ValueError(f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})")
+        raise ValueError(
+            f"expected sequence of length {shape[dim]} at dim {dim} (got {len(items)})"
+        )
     for item in items:
         _store(item, shape, dim + 1, element, out)
 
@@ -222,7 +228,9 @@ def _truth(value: Any) -> bool:
 
 
 def _double(value: Any) -> float:
-    if isinstance(value, complex | list | tuple) or not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+    if isinstance(value, complex | list | tuple) or (
+        not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__")
+    ):
         raise TypeError(f"must be real number, not {type_name(value)}")
     return float(value)
 
@@ -241,7 +249,9 @@ def _integer(dt: dtypes.dtype, value: Any) -> int:
     try:
         out = value.__index__()
     except (AttributeError, TypeError):
-        raise TypeError(f"'{_index_name(value)}' object cannot be interpreted as an integer") from None
+        raise TypeError(
+            f"'{_index_name(value)}' object cannot be interpreted as an integer"
+        ) from None
     if not -(2**63) <= out < 2**63:
         raise ValueError("Overflow when unpacking long long")
     return wrapped(out, dt, dt.name)
@@ -254,7 +264,9 @@ def _index_name(value: Any) -> str:
 
 def _from_float(dt: dtypes.dtype, value: float) -> int:
     info = np.iinfo(dt.np)
-    if not math.isfinite(value) or not float(info.min) <= value <= float(info.max):  # 2**63 fits, in doubles
+    if not math.isfinite(value) or not float(info.min) <= value <= float(
+        info.max
+    ):  # 2**63 fits, in doubles
         raise overflow(dt.name)
     return int(wrap(int(value), dt))
 

@@ -12,8 +12,8 @@ from .._core import devices, dtypes, warn
 from .._core.state import MODES
 from .._engine.attributes import detach
 from .._engine.bind import METHODS, ops
+from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, wrap_array
-from .._engine.views import requires_grad_of
 from . import data as data_
 from .arguments import device_of, dtype_of, factory, flag, integer, type_name, wrong
 from .create import from_data, from_host, with_strides
@@ -55,7 +55,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 @factory
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False
+) -> Tensor:
     """The bytes of a buffer as a 1-dim tensor.
 
     Differs from torch: the bytes are copied, as with `from_numpy`.
@@ -97,7 +99,9 @@ _REQUIRES_GRAD_KEPT = (
 
 
 @factory
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None) -> Tensor:
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None
+) -> Tensor:
     """`obj` as a tensor; a tensor that already fits is returned as it is unless `copy` is True.
 
     Differs from torch: NumPy arrays and buffers are copied even where torch would share their memory.
@@ -197,7 +201,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
     else:
         out = _foreign(ext_tensor)
     dev = None if device is None else device_of("from_dlpack", device)
-    return METHODS["to"](out, device=dev, dtype=out._m.dtype, copy=bool(copy)) if copy or dev else out
+    return (
+        METHODS["to"](out, device=dev, dtype=out._m.dtype, copy=bool(copy)) if copy or dev else out
+    )
 
 
 def _foreign(ext: Any) -> Tensor:

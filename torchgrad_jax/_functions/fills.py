@@ -18,21 +18,35 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._core.transfer import put
 from .._engine.bind import as_int, composite
+from .._engine.history import check_inplace, requires_grad_of
 from .._engine.record import apply_inplace
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
-from .._engine.views import check_inplace, requires_grad_of
 from .arguments import no_match, real, unexpected
 from .random import _FLOATS, check_integers, chosen, integers, laid, normals, refuse, uniforms
 
-_REAL = (dtypes.bool_, dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, *_FLOATS)
+_REAL = (
+    dtypes.bool_,
+    dtypes.uint8,
+    dtypes.int8,
+    dtypes.int16,
+    dtypes.int32,
+    dtypes.int64,
+    *_FLOATS,
+)
 
 
 @functools.cache
 def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,)) -> Call:
     """A call whose result is its last leaf, with gradients of zeros for the others."""
-    return Call(name, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges)
+    return Call(
+        name,
+        lambda leaves: leaves[-1],
+        node_name=node,
+        argnames=("self",),
+        edges=lambda keys: edges,
+    )
 
 
 def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray]) -> Tensor:
@@ -49,8 +63,10 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 def uniform_(self: Tensor, *args: Any, generator: Any = None, **named: Any) -> Tensor:
     """Fill with uniform numbers: ``uniform_(from=0, to=1)``."""
     if len(args) > 2:
-        raise TypeError(f"uniform_() takes from 0 to 2 positional arguments but {len(args)} were given")
-    given = {**{"from": 0.0, "to": 1.0}, **dict(zip(("from", "to"), args))}
+        raise TypeError(
+            f"uniform_() takes from 0 to 2 positional arguments but {len(args)} were given"
+        )
+    given = {"from": 0.0, "to": 1.0, **dict(zip(("from", "to"), args))}
     for k in [k for k in named if k in given]:
         given[k] = named.pop(k)
     unexpected("uniform_", named)

@@ -10,9 +10,9 @@ import numpy as np
 from .._core import dtypes
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
+from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 from .shape import slice_along
 
 
@@ -22,11 +22,6 @@ def _as_int(value: Any) -> int | None:
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
     """A list, array or tensor used as an index."""
-    if value.__class__ in (int, float, bool) and not (MODES.bits & GRAD and requires_grad_of(self)):
-        out, indices = parse(self, index)
-        if not indices:
-            ops.fill_value_(out, value)  # no tensor is made for a plain number
-            return
     if not isinstance(value, Tensor):
         from .create import tensor
 
@@ -73,6 +68,13 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     used = sum(_width(v) for v in items)
     ndim = x._m.ndim
     if used > ndim:
+        if ndim == 0:
+            if any(isinstance(v, slice) for v in items):
+                raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, at = x, 0
     gathered: dict[int, Tensor] = {}

@@ -15,9 +15,9 @@ from .._core import dtypes, shapes
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.kernels import cpp_name
 from .._engine.bind import NAMESPACES, OPERATORS, composite, ops, store_out
+from .._engine.history import requires_grad_of
 from .._engine.record import apply
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 from .shape import conj, contiguous, flatten, imag, meshgrid, real, reshape, squeeze
 
 # --- matmul ---------------------------------------------------------------------------------------

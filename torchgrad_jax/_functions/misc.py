@@ -62,7 +62,10 @@ def is_nonzero(input: Any) -> bool:
 @composite
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape."""
-    return _checked("is_same_size", input)._m.shape == _checked("is_same_size", other, "other", 2)._m.shape
+    return (
+        _checked("is_same_size", input)._m.shape
+        == _checked("is_same_size", other, "other", 2)._m.shape
+    )
 
 
 @composite(method=False)
@@ -113,7 +116,11 @@ def result_type(*args: Any, **kwargs: Any) -> dtypes.dtype:
                        "Tensor tensor, Number other", "Number scalar1, Number scalar2")  # fmt: skip
     dimmed = [v._m.dtype for v in given if isinstance(v, Tensor) and v._m.ndim]
     zero_dim = [v._m.dtype for v in given if isinstance(v, Tensor) and not v._m.ndim]
-    numbers = [dtypes.of_python(type(number("result_type", "scalar", v))) for v in given if not isinstance(v, Tensor)]
+    numbers = [
+        dtypes.of_python(type(number("result_type", "scalar", v)))
+        for v in given
+        if not isinstance(v, Tensor)
+    ]
     return dtypes.result_type_of(dimmed, zero_dim, numbers)
 
 
@@ -127,13 +134,17 @@ def _dtype_at(fn: str, name: str, value: Any, position: int) -> dtypes.dtype:
 @factory
 def can_cast(from_: Any, to: Any) -> bool:
     """Whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
-    return dtypes.can_cast(_dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2))
+    return dtypes.can_cast(
+        _dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2)
+    )
 
 
 @factory
 def promote_types(type1: Any, type2: Any) -> dtypes.dtype:
     """The smallest dtype that holds the values of both."""
-    return dtypes.promote_types(_dtype_at("promote_types", "type1", type1, 1), _dtype_at("promote_types", "type2", type2, 2))
+    return dtypes.promote_types(
+        _dtype_at("promote_types", "type1", type1, 1), _dtype_at("promote_types", "type2", type2, 2)
+    )
 
 
 @factory
@@ -149,11 +160,15 @@ _DEFAULTS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 def set_default_dtype(d: Any, /) -> None:
     """Choose the dtype of tensors made of Python floats; complex numbers follow."""
     if not isinstance(d, dtypes.dtype):
-        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     if d not in _DEFAULTS:
-        raise TypeError(f"{d!r} is not supported as the default type; use one of {', '.join(map(repr, _DEFAULTS))}")
+        raise TypeError(
+            f"{d!r} is not supported as the default type; use one of {', '.join(map(repr, _DEFAULTS))}"
+        )
     if d is not SETTINGS.default_dtype:
         SETTINGS.default_dtype = d
         forget_plans()
@@ -222,5 +237,3 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 register("set_warn_always", warn.set_warn_always)
 register("is_warn_always_enabled", warn.is_warn_always_enabled)
-
-

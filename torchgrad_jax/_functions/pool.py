@@ -8,8 +8,8 @@ from typing import Any
 
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._engine.bind import NAMESPACES, as_int, as_ints, composite, ops
+from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
-from .._engine.views import requires_grad_of
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)

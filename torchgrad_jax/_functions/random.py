@@ -23,8 +23,18 @@ from .._engine.bind import as_int, composite
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from . import data as data_
-from .arguments import check_shape, device_of, factory, integer, no_match, options, shape_from, shape_of, wrong
-from .create import fresh, from_host, into, like
+from .arguments import (
+    check_shape,
+    device_of,
+    factory,
+    integer,
+    no_match,
+    options,
+    shape_from,
+    shape_of,
+    wrong,
+)
+from .fresh import fresh, from_host, into, like
 
 # --- generators -----------------------------------------------------------------------------------
 
@@ -86,7 +96,9 @@ def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     if not isinstance(generator, Generator):
         raise wrong(fn, "generator", "torch.Generator", generator)
     if generator.device is not dev:
-        raise RuntimeError(f"Expected a '{dev.type}' device type for generator but found '{generator.device.type}'")
+        raise RuntimeError(
+            f"Expected a '{dev.type}' device type for generator but found '{generator.device.type}'"
+        )
     return generator
 
 
@@ -185,13 +197,17 @@ def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
         return flat.reshape(m.shape)
     order = memory_order(m)
     inverse = tuple(int(i) for i in np.argsort(order))
-    return np.ascontiguousarray(flat.reshape([m.shape[d] for d in order]).transpose(inverse)).reshape(m.shape)
+    return np.ascontiguousarray(
+        flat.reshape([m.shape[d] for d in order]).transpose(inverse)
+    ).reshape(m.shape)
 
 
 def refuse(kernel: str, dt: dtypes.dtype, ok: tuple[dtypes.dtype, ...]) -> None:
     """torch's complaint about a dtype that a kernel does not have."""
     if dt not in ok:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
+        raise NotImplementedError(
+            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
+        )
 
 
 def uniforms(m: Meta, gen: Any, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -241,8 +257,12 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
         input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
         pin_memory: Any = False, requires_grad: Any = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
-        m = like(fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
-        return fresh(put(values(m, chosen(fn + "_like", generator, m.device)), m.device), m, requires_grad)
+        m = like(
+            fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format
+        )
+        return fresh(
+            put(values(m, chosen(fn + "_like", generator, m.device)), m.device), m, requires_grad
+        )
 
     sized.__name__, alike.__name__ = fn, fn + "_like"
     alike.__qualname__ = alike.__name__
@@ -252,7 +272,16 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
     return factory(sized), composite(alike, method=False)
 
 
-def _into(fn: str, out: Any, shape: Any, dt: Any, device: Any, requires_grad: bool, generator: Any, values: Any) -> Tensor:
+def _into(
+    fn: str,
+    out: Any,
+    shape: Any,
+    dt: Any,
+    device: Any,
+    requires_grad: bool,
+    generator: Any,
+    values: Any,
+) -> Tensor:
     """Draw into an ``out=`` tensor, which keeps its order in memory where it has the right shape already."""
     if not isinstance(out, Tensor):
         raise wrong(fn, "out", "Tensor", out)
@@ -268,7 +297,9 @@ randn, randn_like = _drawn("randn", normals)
 def check_integers(dt: dtypes.dtype) -> None:
     """Refuse dtypes that hold no range of integers."""
     if dt.is_complex:
-        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean types"
+        )
     if dt in dtypes.FLOAT8:
         refuse("random_update_from_to", dt, ())
 
@@ -279,7 +310,10 @@ def integers(m: Meta, gen: Any, low: int, high: int | None) -> np.ndarray:
     return laid(m, rng.randint(low, high, (m.numel,), m.dtype.np, generator=gen))
 
 
-_RANDINT = ("int high, tuple of ints size, *, torch.Generator generator, ...", "int low, int high, tuple of ints size, ...")
+_RANDINT = (
+    "int high, tuple of ints size, *, torch.Generator generator, ...",
+    "int low, int high, tuple of ints size, ...",
+)
 
 
 @factory
@@ -302,7 +336,9 @@ def randint(
     return fresh(put(values(m, chosen("randint", generator, dev)), dev), m, requires_grad)
 
 
-def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any], generator: Any) -> tuple[int, int, Any]:
+def _randint_arguments(
+    args: tuple[Any, ...], named: dict[str, Any], generator: Any
+) -> tuple[int, int, Any]:
     names = ("high", "size") if len(args) + len(named) == 2 else ("low", "high", "size")
     free = [n for n in names if n not in named]
     found = {**dict(zip(free, args)), **named}
@@ -325,9 +361,19 @@ def randint_like(
     """Integers in [low, high), as many as another tensor has elements and laid out like it."""
     names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
     found = {**dict(zip([n for n in names if n not in named], args)), **named}
-    ends = [as_int(found.get("low", 0)), as_int(found.get("high"))] if set(found) == set(names) else [None]
+    ends = (
+        [as_int(found.get("low", 0)), as_int(found.get("high"))]
+        if set(found) == set(names)
+        else [None]
+    )
     if None in ends or len(args) + len(named) != len(names):
-        raise no_match("randint_like", (input, *args), named, "Tensor input, int high, *, ...", "Tensor input, int low, int high, *, ...")
+        raise no_match(
+            "randint_like",
+            (input, *args),
+            named,
+            "Tensor input, int high, *, ...",
+            "Tensor input, int low, int high, *, ...",
+        )
     m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     values = integers(m, chosen("randint_like", generator, m.device), *ends)  # type: ignore[arg-type]
     return fresh(put(values, m.device), m, requires_grad)

@@ -12,15 +12,15 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._core.transfer import put
 from .._engine.bind import composite
+from .._engine.history import check_inplace, requires_grad_of
 from .._engine.record import apply, apply_inplace, concrete
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
-from .._engine.views import check_inplace, requires_grad_of
 from .._ops.registry import Grad
 from . import fills
 from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, wrong
-from .create import fresh, from_host, into
+from .fresh import fresh, from_host, into
 from .random import _FLOATS, chosen, laid, memory_order, normals, refuse, warn_resized
 
 
@@ -45,7 +45,14 @@ def _result(
 @functools.cache
 def _op(fn: str, node: str, edges: tuple[int, ...], grad: Grad) -> Call:
     """An op whose result is its last leaf; the gradients of the others are zeros."""
-    return Call(fn, lambda leaves: leaves[-1], node_name=node, argnames=("self",), edges=lambda keys: edges, grad=grad)
+    return Call(
+        fn,
+        lambda leaves: leaves[-1],
+        node_name=node,
+        argnames=("self",),
+        edges=lambda keys: edges,
+        grad=grad,
+    )
 
 
 # --- bernoulli ------------------------------------------------------------------------------------
@@ -108,7 +115,9 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     flat = chances.transpose(memory_order(m)).reshape(-1)
     drawn = laid(m, rng.bernoulli(flat, flat.shape, m.dtype.np, generator=gen))
     new = make(put(drawn, m.device), meta(m.shape, m.dtype, m.device))
-    return apply_inplace(fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new))
+    return apply_inplace(
+        fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new)
+    )
 
 
 def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
@@ -118,7 +127,11 @@ def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
             f"The expanded size of the tensor ({len(target)}) must be greater or equal to the number of dimensions in the "
             f"tensor ({len(shape)})"
         )
-    d = next(d for d in reversed(range(len(target))) if d >= extra and shape[d - extra] not in (1, target[d]))
+    d = next(
+        d
+        for d in reversed(range(len(target)))
+        if d >= extra and shape[d - extra] not in (1, target[d])
+    )
     return (
         f"The expanded size of the tensor ({target[d]}) must match the existing size ({shape[d - extra]}) at "
         f"non-singleton dimension {d}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
@@ -143,24 +156,45 @@ def normal(
     """Normal numbers around tensors of means and deviations, or ``size`` of them around two numbers."""
     tensors = tuple(v for v in (mean, std) if isinstance(v, Tensor))
     numbers = all(v is None or isinstance(v, Tensor) or is_number(v) for v in (mean, std))
-    if mean is None or not numbers or bool(tensors) == (size is not None) or (not tensors and std is None):
+    if (
+        mean is None
+        or not numbers
+        or bool(tensors) == (size is not None)
+        or (not tensors and std is None)
+    ):
         raise no_match("normal", [v for v in (mean, std, size) if v is not None], {}, *_NORMAL)
     if size is not None:
-        return _normals_of(mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad))
+        return _normals_of(
+            mean, std, size, generator, out, (dtype, layout, device, pin_memory, requires_grad)
+        )
     m = tensors[0]._m
     refuse("normal_kernel_cpu", m.dtype, _FLOATS)
     gen = chosen("normal", generator, m.device)
     mu = concrete(mean) if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
-    sigma = concrete(std) if isinstance(std, Tensor) else 1.0 if std is None else real("normal", "std", std, 2)
+    sigma = (
+        concrete(std)
+        if isinstance(std, Tensor)
+        else 1.0
+        if std is None
+        else real("normal", "std", std, 2)
+    )
     if not isinstance(sigma, np.ndarray) and not sigma >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {sigma:g}")
     shapes.broadcast_shapes(*[t._m.shape for t in tensors])
     drawn = rng.normal_around(mu, sigma, m.dtype.np, generator=gen)
-    node = "NormalBackward3" if len(tensors) == 2 else "NormalBackward1" if isinstance(mean, Tensor) else "NormalBackward2"
+    node = (
+        "NormalBackward3"
+        if len(tensors) == 2
+        else "NormalBackward1"
+        if isinstance(mean, Tensor)
+        else "NormalBackward2"
+    )
     return _result("normal", node, tensors, np.asarray(drawn), out)
 
 
-def _normals_of(mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: tuple[Any, ...]) -> Tensor:
+def _normals_of(
+    mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: tuple[Any, ...]
+) -> Tensor:
     mu, sigma = real("normal", "mean", mean, 1), real("normal", "std", std, 2)
     shape = shape_of("normal", size, 3)
     dt, dev = options("normal", *opts)
@@ -168,17 +202,34 @@ def _normals_of(mean: Any, std: Any, size: Any, generator: Any, out: Any, opts: 
     if out is not None:
         gen = chosen("normal", generator, _tensor("normal", "out", out, 0)._m.device)
         target = meta(shape, out._m.dtype, out._m.device)
-        return into("normal", out, shape, dt, device, requires_grad, lambda d, v: put(normals(target, gen, mu, sigma), v))
+        return into(
+            "normal",
+            out,
+            shape,
+            dt,
+            device,
+            requires_grad,
+            lambda d, v: put(normals(target, gen, mu, sigma), v),
+        )
     m = meta(shape, dt or dtypes.get_default_dtype(), dev)
     check_shape(shape, m.dtype.itemsize)
-    return fresh(put(normals(m, chosen("normal", generator, dev), mu, sigma), dev), m, requires_grad)
+    return fresh(
+        put(normals(m, chosen("normal", generator, dev), mu, sigma), dev), m, requires_grad
+    )
 
 
 # --- multinomial, poisson, binomial ---------------------------------------------------------------
 
 
 @composite
-def multinomial(input: Any, num_samples: Any, replacement: Any = False, *, generator: Any = None, out: Any = None) -> Tensor:
+def multinomial(
+    input: Any,
+    num_samples: Any,
+    replacement: Any = False,
+    *,
+    generator: Any = None,
+    out: Any = None,
+) -> Tensor:
     """Category numbers drawn with the weights of each row."""
     t = _tensor("multinomial", "input", input)
     n = integer("multinomial", "num_samples", num_samples, 2)
@@ -189,7 +240,9 @@ def multinomial(input: Any, num_samples: Any, replacement: Any = False, *, gener
             f"multinomial only supports floating-point dtypes for input, got: {dtypes.scalar_type_name(t._m.dtype)}"
         )
     if out is not None and _tensor("multinomial", "out", out, 0)._m.dtype is not dtypes.int64:
-        raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}")
+        raise RuntimeError(
+            f"multinomial expects Long tensor out, got: {dtypes.scalar_type_name(out._m.dtype)}"
+        )
     if t._m.ndim and t._m.shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     gen = chosen("multinomial", generator, t._m.device)

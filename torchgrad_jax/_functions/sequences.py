@@ -1,4 +1,4 @@
-"""Tensors filled by a rule: ranges, the identity, indices of triangles, window functions.
+"""Tensors filled by a rule: ranges, the identity, indices of triangles.
 
 All are computed on the host, in the arithmetic of torch's kernels: results of `arange` may differ from
 torch's in the last bit, since torch's own depend on the processor's vector width.
@@ -14,34 +14,51 @@ from typing import Any
 import numpy as np
 
 from .._core import devices, dtypes
-from .._core.kernels import cpp_name
 from .._core.meta import meta
 from .._core.rounding import fma32, fma64
 from .._engine.bind import as_int
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from . import data as data_
-from .arguments import factory, flag, integer, is_number, no_match, number, options, real, wrong
-from .create import fresh, from_host, into, known, put, remember
+from .arguments import (
+    COMMON,
+    factory,
+    integer,
+    is_number,
+    no_match,
+    number,
+    options,
+    real,
+    wrong,
+)
+from .fresh import fresh, from_host, into, known, put, remember
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
-_COMMON = (
-    "torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, bool pin_memory = False, "
-    "bool requires_grad = False"
-)
 Values = Callable[[dtypes.dtype], np.ndarray]
 
 
-def _deliver(fn: str, values: Values, n: int, out: Any, dt: Any, dev: devices.device, device: Any, requires_grad: bool) -> Tensor:
+def _deliver(
+    fn: str,
+    values: Values,
+    n: int,
+    out: Any,
+    dt: Any,
+    dev: devices.device,
+    device: Any,
+    requires_grad: bool,
+) -> Tensor:
     """A tensor of computed values, or the same written into ``out``."""
     if out is None:
         return from_host(values(dt), dev, requires_grad)
     return into(fn, out, (n,), dt, device, requires_grad, lambda d, v: put(values(d), v))
 
 
-def _refuse(kernel: str, dt: dtypes.dtype, *kinds: Any) -> None:
+def refuse(kernel: str, dt: dtypes.dtype, *kinds: Any) -> None:
+    """torch's complaint about a dtype that a kernel does not have."""
     if dt in kinds or dt in dtypes.FLOAT8:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
+        raise NotImplementedError(
+            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
+        )
 
 
 _UNSIGNED = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
@@ -69,13 +86,21 @@ def arange(
         >>> arange(1, 4)
         tensor([1, 2, 3])
     """
-    if len(args) == 1 and args[0].__class__ is int and start is None and end is None and step is None:
+    if (
+        len(args) == 1
+        and args[0].__class__ is int
+        and start is None
+        and end is None
+        and step is None
+    ):
         first, last, by = 0, args[0], 1
     else:
         given = {"start": start, "end": end, "step": step}
         named = {k: v for k, v in given.items() if v is not None}
         bounds = _range_arguments("arange", args, named)
-        first, last, by = (_bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds))
+        first, last, by = (
+            _bound("arange", k, v, 1) for k, v in zip(("start", "end", "step"), bounds)
+        )
     dt, dev = options("arange", dtype, layout, device, pin_memory, requires_grad)
     if out is None and dt is None:
         floating = any(isinstance(v, float) for v in (first, last, by))
@@ -100,7 +125,9 @@ def arange(
     return into("arange", out, shape, dt, device, requires_grad, lambda d, v: put(values(d), v))
 
 
-def _whole_numbers(first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> Tensor:
+def _whole_numbers(
+    first: Any, by: Any, n: int, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
+) -> Tensor:
     """The numbers of a range; one of integers is kept for the next time."""
     if first.__class__ is not int or by.__class__ is not int:
         return from_host(_steps(first, by, n, dt), dev, requires_grad)
@@ -122,8 +149,8 @@ def _range_arguments(fn: str, args: tuple[Any, ...], named: dict[str, Any]) -> t
     bad = len(args) > 3 or clash or "end" not in found or ("step" in found and "start" not in found)
     if bad or not all(is_number(v) for v in found.values()):
         raise no_match(
-            fn, args, named, f"Number end, *, Tensor out = None, {_COMMON}", f"Number start, Number end, *, {_COMMON}",
-            f"Number start, Number end, Number step = 1, *, Tensor out = None, {_COMMON}",
+            fn, args, named, f"Number end, *, Tensor out = None, {COMMON}", f"Number start, Number end, *, {COMMON}",
+            f"Number start, Number end, Number step = 1, *, Tensor out = None, {COMMON}",
         )  # fmt: skip
     return found.get("start", 0), found["end"], found.get("step", 1)
 
@@ -145,7 +172,7 @@ def _count(first: Any, last: Any, by: Any, dt: dtypes.dtype) -> int:
 
 
 def _steps(first: Any, by: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
-    _refuse("arange_cpu", dt, dtypes.bool_, *_UNSIGNED, *_COMPLEX)
+    refuse("arange_cpu", dt, dtypes.bool_, *_UNSIGNED, *_COMPLEX)
     if dt.category == dtypes.INTEGRAL:
         return (int(first) + np.arange(n, dtype=np.int64) * int(by)).astype(dt.np)
     return data_.convert(float(first) + np.arange(n, dtype=np.float64) * float(by), dt)
@@ -163,7 +190,8 @@ def range(
         stacklevel=3,
     )
     first, last, by = (
-        _bound("range", k, v, i + 1) for i, (k, v) in enumerate(zip(("start", "end", "step"), (start, end, step)))
+        _bound("range", k, v, i + 1)
+        for i, (k, v) in enumerate(zip(("start", "end", "step"), (start, end, step)))
     )
     dt, dev = options("range", dtype, layout, device, pin_memory, requires_grad)
     if by == 0:
@@ -174,17 +202,21 @@ def range(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     n = int((last - first) / by) + 1
     dt = dt or (None if out is not None else dtypes.get_default_dtype())
-    return _deliver("range", lambda d: _steps(first, by, n, d), n, out, dt, dev, device, requires_grad)
+    return _deliver(
+        "range", lambda d: _steps(first, by, n, d), n, out, dt, dev, device, requires_grad
+    )
 
 
 # --- linspace and logspace ------------------------------------------------------------------------
 
 
-def _ends(fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, int]:
+def _ends(
+    fn: str, start: Any, end: Any, steps: Any, kwargs: dict[str, Any]
+) -> tuple[Any, Any, int]:
     ok = all(is_number(v) or isinstance(v, Tensor) for v in (start, end))
     n = None if steps is None or isinstance(steps, bool) else _int_or_none(steps)
     if not ok or n is None:
-        tail = f"int steps, *, Tensor out = None, {_COMMON}"
+        tail = f"int steps, *, Tensor out = None, {COMMON}"
         raise no_match(
             fn, [v for v in (start, end, steps) if v is not None], kwargs, f"Tensor start, Tensor end, {tail}",
             f"Number start, Tensor end, {tail}", f"Tensor start, Number end, {tail}", f"Number start, Number end, {tail}",
@@ -205,13 +237,17 @@ def _int_or_none(value: Any) -> int | None:
     return as_int(value)
 
 
-def _span_dtype(fn: str, values: tuple[Any, ...], dt: dtypes.dtype | None, out: Any) -> dtypes.dtype | None:
+def _span_dtype(
+    fn: str, values: tuple[Any, ...], dt: dtypes.dtype | None, out: Any
+) -> dtypes.dtype | None:
     """The dtype of evenly spaced values: complex ends make it complex and refuse real dtypes."""
     asked = out._m.dtype if isinstance(out, Tensor) else dt
     if any(isinstance(v, complex) for v in values):
         inferred = dtypes.to_complex(dtypes.get_default_dtype())
         if asked is not None and not asked.is_complex:
-            shown = "c10::complex<float>" if inferred is dtypes.complex64 else "c10::complex<double>"
+            shown = (
+                "c10::complex<float>" if inferred is dtypes.complex64 else "c10::complex<double>"
+            )
             raise RuntimeError(
                 f"torch.{fn}(): inferred dtype {shown} can't be safely cast to passed dtype "
                 f"{dtypes.scalar_type_name(asked)}"
@@ -229,7 +265,9 @@ def linspace(
     first, last, n = _ends("linspace", start, end, steps, {})
     dt, dev = options("linspace", dtype, layout, device, pin_memory, requires_grad)
     dt = _span_dtype("linspace", (first, last), dt, out)
-    return _deliver("linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad)
+    return _deliver(
+        "linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad
+    )
 
 
 def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -240,7 +278,7 @@ def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
-    _refuse("linspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
+    refuse("linspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
     a, b = data_.number_as(first, dt), data_.number_as(last, dt)
     if n < 2:
         return np.full(n, a, dt.np)
@@ -248,11 +286,17 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
     with np.errstate(all="ignore"):
         if dt.category == dtypes.INTEGRAL:
             step = (float(b) - float(a)) / (n - 1)
-            near = np.where(lower, fma64(away.astype(np.float64), step, float(a)), fma64(away.astype(np.float64), -step, float(b)))
+            near = np.where(
+                lower,
+                fma64(away.astype(np.float64), step, float(a)),
+                fma64(away.astype(np.float64), -step, float(b)),
+            )
             return near.astype(dt.np)
         if dt.is_complex:
             step = (b - a) / dt.np.type(n - 1)
-            return np.where(lower, a + step * away.astype(dt.np), b - step * away.astype(dt.np)).astype(dt.np)
+            return np.where(
+                lower, a + step * away.astype(dt.np), b - step * away.astype(dt.np)
+            ).astype(dt.np)
         if dt in _HALVES:
             step = data_.convert(np.asarray((np.float32(b - a)) / np.float32(n - 1)), dt)
             move = step * away.astype(dt.np)
@@ -262,7 +306,9 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
             move = away.astype(np.float32)
             return np.where(lower, fma32(move, step, a), fma32(move, -step, b))
         move = away.astype(np.float64)
-        return np.where(lower, fma64(move, float(step), float(a)), fma64(move, -float(step), float(b)))
+        return np.where(
+            lower, fma64(move, float(step), float(a)), fma64(move, -float(step), float(b))
+        )
 
 
 @factory
@@ -275,16 +321,27 @@ def logspace(
     power = real("logspace", "base", base, 4)
     dt, dev = options("logspace", dtype, layout, device, pin_memory, requires_grad)
     dt = _span_dtype("logspace", (first, last), dt, out)
-    return _deliver("logspace", lambda d: _powers(first, last, n, power, d), n, out, dt, dev, device, requires_grad)
+    return _deliver(
+        "logspace",
+        lambda d: _powers(first, last, n, power, d),
+        n,
+        out,
+        dt,
+        dev,
+        device,
+        requires_grad,
+    )
 
 
 def _powers(first: Any, last: Any, n: int, base: float, dt: dtypes.dtype) -> np.ndarray:
-    _refuse("logspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
+    refuse("logspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
     if dt in _HALVES:
         return data_.convert(_powers(first, last, n, base, dtypes.float32), dt)
     work = dtypes.float32 if dt.category == dtypes.INTEGRAL else dt
     with np.errstate(all="ignore"):
-        exponents = data_.number_as(first, work).reshape(1)[:n] if n < 2 else _spaced(first, last, n, work)
+        exponents = (
+            data_.number_as(first, work).reshape(1)[:n] if n < 2 else _spaced(first, last, n, work)
+        )
         wide = np.complex128 if dt.is_complex else np.float64
         values = np.power(wide(base), exponents.astype(wide))
     return data_.convert(values.astype(work.np), dt)
@@ -306,9 +363,17 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     dt, dev = options("eye", dtype, layout, device, pin_memory, requires_grad)
     if out is None:
-        return from_host(np.eye(rows, columns, dtype=(dt or dtypes.get_default_dtype()).np), dev, requires_grad)
+        return from_host(
+            np.eye(rows, columns, dtype=(dt or dtypes.get_default_dtype()).np), dev, requires_grad
+        )
     return into(
-        "eye", out, (rows, columns), dt, device, requires_grad, lambda d, v: put(np.eye(rows, columns, dtype=d.np), v)
+        "eye",
+        out,
+        (rows, columns),
+        dt,
+        device,
+        requires_grad,
+        lambda d, v: put(np.eye(rows, columns, dtype=d.np), v),
     )
 
 
@@ -317,14 +382,20 @@ def _triangle(fn: str, doc: str) -> Any:
         row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
         pin_memory: Any = False,
     ) -> Tensor:  # fmt: skip
-        n, m, k = integer(fn, "row", row, 1), integer(fn, "col", col, 2), integer(fn, "offset", offset, 3)
+        n, m, k = (
+            integer(fn, "row", row, 1),
+            integer(fn, "col", col, 2),
+            integer(fn, "offset", offset, 3),
+        )
         dt, dev = options(fn, dtype, layout, device, pin_memory, False)
         for name, size in (("row", n), ("col", m)):
             if size < 0:
                 raise RuntimeError(f"{name} must be non-negative, got{size}")
         dt = dt or dtypes.int64
         if dt not in (dtypes.int32, dtypes.int64):
-            raise NotImplementedError(f"\"{fn}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
+            raise NotImplementedError(
+                f"\"{fn}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
+            )
         found = np.tril_indices(n, k, m) if fn == "tril_indices" else np.triu_indices(n, k, m)
         return from_host(np.stack(found).astype(dt.np), dev)
 
@@ -333,145 +404,9 @@ def _triangle(fn: str, doc: str) -> Any:
     return factory(indices)
 
 
-tril_indices = _triangle("tril_indices", "Row and column numbers of the lower triangle of a matrix.")
-triu_indices = _triangle("triu_indices", "Row and column numbers of the upper triangle of a matrix.")
-
-
-# --- windows --------------------------------------------------------------------------------------
-
-
-def _window(fn: str, length: Any, periodic: Any, opts: tuple[Any, ...], shape_: Shaped) -> Tensor:
-    n = integer(fn, "window_length", length, 1)
-    flag(fn, "periodic", periodic, 2)
-    dt, dev = options(fn, *opts)
-    dt = dt or dtypes.get_default_dtype()
-    if dt.category < dtypes.FLOATING:
-        raise RuntimeError(f"{fn} expects floating point dtypes, got: {_type_options(dt, dev, opts[-1])}")
-    if dt.is_complex:
-        raise RuntimeError(f"{fn} does not support complex dtypes, got: {dt!r}")
-    if n < 0:
-        raise RuntimeError(f"{fn} requires non-negative window_length, got window_length={n}")
-    if n < 2:
-        return from_host(np.ones(n, dt.np), dev, opts[-1])
-    full = n + 1 if periodic else n
-    _refuse("arange_cpu", dt)
-    values = shape_(_Rounded(dt, np.arange(full)), full).values[:n]
-    return from_host(np.ascontiguousarray(values), dev, opts[-1])
-
-
-def _type_options(dt: dtypes.dtype, dev: devices.device, requires_grad: bool) -> str:
-    flagged = "true" if requires_grad else "false (default)"
-    return (
-        f"TensorOptions(dtype={cpp_name(np.zeros(0, dt.np))}, device={dev}, layout=Strided (default), "
-        f"requires_grad={flagged}, pinned_memory=false, memory_format=(nullopt))"
-    )
-
-
-class _Rounded:
-    """Values of one dtype whose every operation rounds to it, as a chain of torch's functions does."""
-
-    def __init__(self, dt: dtypes.dtype, values: np.ndarray) -> None:
-        self.dt = dt
-        self.wide = np.float64 if dt is dtypes.float64 else np.float32
-        self.values = data_.convert(values, dt)
-
-    def _with(self, wide: np.ndarray) -> _Rounded:
-        return _Rounded(self.dt, wide)
-
-    def __mul__(self, number: float) -> _Rounded:
-        return self._with(self.values.astype(self.wide) * self.wide(number))
-
-    def __add__(self, number: float) -> _Rounded:
-        return self._with(self.values.astype(self.wide) + self.wide(number))
-
-    def __sub__(self, other: _Rounded) -> _Rounded:
-        return self._with(self.values.astype(self.wide) - other.values.astype(self.wide))
-
-    def cos(self) -> _Rounded:
-        return self._with(np.cos(self.values.astype(np.float64)))
-
-
-Shaped = Callable[[_Rounded, int], _Rounded]
-
-
-def _raised(alpha: float, beta: float) -> Shaped:
-    return lambda i, n: (i * (2 * math.pi / (n - 1))).cos() * -beta + alpha
-
-
-@factory
-def hann_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
-    """Half a cosine wave raised to start and end at 0."""
-    opts = (dtype, layout, device, pin_memory, requires_grad)
-    return _window("hann_window", window_length, periodic, opts, _raised(0.5, 0.5))
-
-
-@factory
-def hamming_window(
-    window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
-    """A raised cosine: alpha minus beta times a cosine."""
-    opts = (dtype, layout, device, pin_memory, requires_grad)
-    a, b = real("hamming_window", "alpha", alpha, 3), real("hamming_window", "beta", beta, 4)
-    return _window("hamming_window", window_length, periodic, opts, _raised(a, b))
-
-
-def _blackman(i: _Rounded, n: int) -> _Rounded:
-    x = i * (math.pi / (n - 1))
-    return (x * 4).cos() * 0.08 - (x * 2).cos() * 0.5 + 0.42
-
-
-@factory
-def blackman_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
-    """A sum of two cosines with low side lobes."""
-    opts = (dtype, layout, device, pin_memory, requires_grad)
-    return _window("blackman_window", window_length, periodic, opts, _blackman)
-
-
-def _bartlett(i: _Rounded, n: int) -> _Rounded:
-    rising = i * (2 / (n - 1))
-    falling = rising * -1 + 2
-    rising.values[(n - 1) // 2 + 1 :] = falling.values[(n - 1) // 2 + 1 :]
-    return rising
-
-
-@factory
-def bartlett_window(
-    window_length: Any, periodic: Any = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
-    """A triangle that starts and ends at 0."""
-    opts = (dtype, layout, device, pin_memory, requires_grad)
-    return _window("bartlett_window", window_length, periodic, opts, _bartlett)
-
-
-@factory
-def kaiser_window(window_length: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """Bessel's window: ``kaiser_window(window_length, periodic=True, beta=12.0)``."""
-    named = {k: kwargs.pop(k) for k in ("periodic", "beta") if k in kwargs}
-    given = {**dict(zip(("periodic", "beta"), args)), **named}
-    if len(args) + len(named) != len(given) or len(args) > 2 or ("beta" in given and "periodic" not in given):
-        raise no_match(
-            "kaiser_window", (window_length, *args), named, f"int window_length, *, {_COMMON}",
-            f"int window_length, bool periodic, *, {_COMMON}",
-            f"int window_length, bool periodic, float beta, *, {_COMMON}",
-        )  # fmt: skip
-    beta = real("kaiser_window", "beta", given.get("beta", 12.0), 3)
-    return _kaiser_window(window_length, given.get("periodic", True), beta, **kwargs)
-
-
-def _kaiser_window(
-    length: Any, periodic: Any, beta: float, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
-) -> Tensor:  # fmt: skip
-    def shaped(i: _Rounded, n: int) -> _Rounded:
-        x = i.values.astype(np.float64) * (2 / (n - 1)) - 1
-        return _Rounded(i.dt, np.i0(beta * np.sqrt(np.maximum(0, 1 - x * x))) / np.i0(beta))
-
-    return _window("kaiser_window", length, periodic, (dtype, layout, device, pin_memory, requires_grad), shaped)
+tril_indices = _triangle(
+    "tril_indices", "Row and column numbers of the lower triangle of a matrix."
+)
+triu_indices = _triangle(
+    "triu_indices", "Row and column numbers of the upper triangle of a matrix."
+)

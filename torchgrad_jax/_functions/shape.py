@@ -11,9 +11,10 @@ from .._core import dtypes, shapes
 from .._core.formats import is_contiguous_in, preserve_format
 from .._core.meta import Meta, View
 from .._engine.bind import as_int, as_ints, composite, ops
+from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
-from .._engine.views import apply_view, requires_grad_of
+from .._engine.views import apply_view, apply_view_inplace
 from .convert import clone_in
 
 
@@ -75,7 +76,9 @@ def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
     from .._engine.record import no_grad
 
     with no_grad():
-        return apply_view(call, (input,))
+        out = apply_view(call, (input,))
+    out._al.base = None  # torch does not count it as a view of its source
+    return out
 
 
 @composite(name="view", function=False)
@@ -200,6 +203,16 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if isinstance(dim, list | tuple):
         return ops.squeeze_dims(input, tuple(dim)) if dim else ops.squeeze_dims(input, ())
     return ops.squeeze_dim(input, dim)
+
+
+@composite(name="squeeze_", function=False)
+def squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+    """`squeeze` that changes the tensor itself."""
+    if dim is None:
+        return ops.squeeze_all_(input)
+    if isinstance(dim, list | tuple):
+        return ops.squeeze_dims_(input, tuple(dim))
+    return ops.squeeze_dim_(input, dim)
 
 
 @composite(aliases=("moveaxis",))
@@ -522,7 +535,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         for k, t in enumerate(parts)
     ]
     if swap:
-        grids = [ops.transpose(g, 0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -553,7 +565,7 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return ops.repeat(input, (1,) * (input._m.ndim - len(reps)) + reps)
 
 
-@composite
+@composite(out=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, or the matrix of a diagonal."""
     if input._m.ndim == 1:
@@ -625,7 +637,7 @@ composite(_fill, name="fill_")
 @composite
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy filled with one value."""
-    return ops.fill_tensor(input, value) if isinstance(value, Tensor) else ops.fill_value(input, value)
+    return ops.fill_tensor_copy(input, value) if isinstance(value, Tensor) else ops.fill_value_copy(input, value)
 
 
 @composite(name="zero_")
@@ -716,3 +728,20 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     from .._engine.views import as_strided_view
 
     return as_strided_view(input, _sizes((size,), "as_strided"), _sizes((stride,), "as_strided"), storage_offset)
+
+
+_RESTRIDE = Call(
+    "as_strided_", lambda leaves: leaves[0], node_name="AsStridedBackward1",
+    geometry=lambda m, leaves: View(leaves[1], leaves[2], leaves[3]),
+)  # fmt: skip
+
+
+@composite(name="as_strided_")
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """`as_strided` that changes how the tensor itself sees its storage."""
+    if requires_grad_of(input):
+        raise NotImplementedError("as_strided_ on a tensor that requires grad is not supported; use as_strided")
+    shape, strides = _sizes((size,), "as_strided_"), _sizes((stride,), "as_strided_")
+    window = as_strided(input.detach(), shape, strides, storage_offset)
+    relative = window.storage_offset() - input.storage_offset()
+    return apply_view_inplace(_RESTRIDE, (input, shape, strides, relative))

@@ -14,10 +14,11 @@ from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
+from .._engine.history import check_inplace, requires_grad_of
 from .._engine.record import concrete
 from .._engine.resize import resize
+from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Storage, Tensor, Version
-from .._engine.views import check_inplace, requires_grad_of, storage_offset
 from . import data as data_
 from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
 
@@ -58,22 +59,33 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
 
 
 @composite(function=False)
-def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None
+) -> Tensor:
     """Make the tensor look at another tensor's storage, whole or in part."""
     if source is not None and not isinstance(source, Tensor | UntypedStorage):
         raise no_match("set_", (source,), {}, "", "torch.Storage source", "Tensor source",
                        "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None")  # fmt: skip
     check_inplace(self, requires_grad_of(self))
     if requires_grad_of(self) or (isinstance(source, Tensor) and requires_grad_of(source)):
-        raise NotImplementedError("set_() is not differentiable; use it on tensors that do not require grad")
+        raise NotImplementedError(
+            "set_() is not differentiable; use it on tensors that do not require grad"
+        )
     old = self._m
     st, m, offset = _source(source, old)
     if m.dtype is not old.dtype:
         names = [_short(d) for d in (m.dtype, old.dtype)]
-        raise RuntimeError(f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}")
+        raise RuntimeError(
+            f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}"
+        )
     if size is not None:
         offset = integer("set_", "storage_offset", storage_offset, 2)
-        m = meta(shape_of("set_", size, 3), m.dtype, m.device, None if stride is None else shape_of("set_", stride, 4, "stride"))
+        m = meta(
+            shape_of("set_", size, 3),
+            m.dtype,
+            m.device,
+            None if stride is None else shape_of("set_", stride, 4, "stride"),
+        )
     version = self._vc.version + 1
     self._vc = Version(version)
     self._st, self._m = st, m
@@ -92,7 +104,9 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
         st = source._storage
         return st, meta((strided.elements(st.meta),), st.meta.dtype, st.meta.device), 0
     if source._al is not None and (source._al.conj or source._al.neg):
-        raise NotImplementedError("set_() with a conjugated or negated view is not supported; use resolve_conj()")
+        raise NotImplementedError(
+            "set_() with a conjugated or negated view is not supported; use resolve_conj()"
+        )
     return source._st, source._m, storage_offset(source)
 
 
@@ -119,7 +133,11 @@ def is_set_to(self: Tensor, tensor: Any) -> bool:
     """Whether both look at the same storage in the same way."""
     if not isinstance(tensor, Tensor):
         raise wrong("is_set_to", "tensor", "Tensor", tensor, 1)
-    return self._st is tensor._st and self._m is tensor._m and storage_offset(self) == storage_offset(tensor)
+    return (
+        self._st is tensor._st
+        and self._m is tensor._m
+        and storage_offset(self) == storage_offset(tensor)
+    )
 
 
 # --- Python functions, element by element ---------------------------------------------------------
@@ -128,8 +146,12 @@ def is_set_to(self: Tensor, tensor: Any) -> bool:
 def _overwrite(self: Tensor, values: list[Any]) -> Tensor:
     """Store Python results without telling the version counter, as torch does."""
     m = self._m
-    stored = [data_.number_as(v, m.dtype) if m.dtype.category < dtypes.FLOATING else v for v in values]
-    host = data_.convert(np.array(stored, np.complex128 if m.dtype.is_complex else None).reshape(m.shape), m.dtype)
+    stored = [
+        data_.number_as(v, m.dtype) if m.dtype.category < dtypes.FLOATING else v for v in values
+    ]
+    host = data_.convert(
+        np.array(stored, np.complex128 if m.dtype.is_complex else None).reshape(m.shape), m.dtype
+    )
     strided.check_writable(self)
     strided.write(self, put(host, m.device), bump=False)
     return self
@@ -137,7 +159,9 @@ def _overwrite(self: Tensor, values: list[Any]) -> Tensor:
 
 def _refuse_grad(fn: str, *tensors: Tensor) -> None:
     if any(requires_grad_of(t) for t in tensors):
-        raise RuntimeError(f"Can't call {fn}() on Variable that requires grad. Use var.detach().{fn}() instead.")
+        raise RuntimeError(
+            f"Can't call {fn}() on Variable that requires grad. Use var.detach().{fn}() instead."
+        )
 
 
 @composite(function=False)
@@ -160,7 +184,9 @@ def _mapped(fn: str, self: Tensor, others: tuple[Any, ...], callable: Callable[.
         if other._m.dtype is not self._m.dtype:
             names = [t._m.dtype.type_name for t in (self, other)]
             raise TypeError(f"{fn}: expected torch.{names[0]} for 'other' (got torch.{names[1]})")
-    columns = [np.broadcast_to(concrete(t), self._m.shape).reshape(-1).tolist() for t in (self, *others)]
+    columns = [
+        np.broadcast_to(concrete(t), self._m.shape).reshape(-1).tolist() for t in (self, *others)
+    ]
     return _overwrite(self, [callable(*row) for row in zip(*columns)])
 
 
@@ -174,5 +200,3 @@ def map_(self: Tensor, tensor: Any, callable: Callable[[Any, Any], Any]) -> Tens
 def map2_(self: Tensor, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """`map_` with two other tensors."""
     return _mapped("map2_", self, (x, y), callable)
-
-

@@ -6,8 +6,9 @@ import importlib.util
 from .registry import TABLE as TABLE
 
 FAMILIES = (
-    "shape", "pointwise", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort", "index", "scatter", "embedding",
-    "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special",
+    "shape", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
+    "index", "scatter", "embedding", "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm",
+    "attention", "vision", "pad", "resize", "grid", "layers", "special",
 )  # fmt: skip
 
 for _family in FAMILIES:

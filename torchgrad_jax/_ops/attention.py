@@ -119,7 +119,7 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
 def _scaled_dot_product_flash_attention_for_cpu(
     query: Array, key: Array, value: Array, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Array | None = None, scale: float | None = None,
-):  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     """Output and log-sum-exp of attention over (batch, heads, length, features).
 
     The latter is differentiable, because the backward is written in terms of it.

@@ -12,8 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
-from .._core.kernels import category, cpp_name, refuse, scalar_name
-from .._core.kernels import where as choose
+from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .helpers import broadcast
 from .registry import (
     COMMON,

@@ -106,7 +106,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
     running_var: Array | None, training: bool, momentum: Scalar, eps: float,
-):  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     """Output, mean and 1 / std; in training with running statistics also their new values."""
     if input.ndim < 2:
         raise IndexError(errors.dim_out_of_range(1, input.ndim))
@@ -153,7 +153,7 @@ def _check_batch_norm(
 @op(name="_native_layer_norm", node="NativeLayerNormBackward0", out=False, method=False, function=False)
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
-):  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     k = len(normalized_shape)
     shape = list(normalized_shape)
     if not k:
@@ -182,7 +182,7 @@ def native_layer_norm(
 @op(node="NativeGroupNormBackward0", layout=following(), out=False, method=False)
 def native_group_norm(
     input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
-):  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (C,):
             # torch prints the shape of the weight here whichever of the two is wrong

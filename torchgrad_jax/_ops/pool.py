@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -244,12 +245,12 @@ def _take_places(x: Array, at: Array, k: int) -> Array:
     return x.reshape(-1).at[flat].get(mode="promise_in_bounds").reshape(at.shape)
 
 
-def _with_places(fn, k: int):
+def _with_places(fn: Callable[..., Any], k: int) -> Callable[..., Any]:
     """``fn(x, ...) -> (values, places)`` with the tangent of x picked at those places."""
     ruled = jax.custom_jvp(fn, nondiff_argnums=(1,))
 
     @ruled.defjvp
-    def jvp(rest, primals, tangents):
+    def jvp(rest: Any, primals: Any, tangents: Any) -> Any:
         y, at = ruled(*primals, rest)
         return (y, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
 
@@ -271,7 +272,7 @@ def _max_pool(
 def max_pool2d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
     ceil_mode: bool = False,
-):  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -279,7 +280,7 @@ def max_pool2d_with_indices(
 def max_pool3d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
     ceil_mode: bool = False,
-):  # fmt: skip
+) -> tuple[Array, Array]:  # fmt: skip
     return _max_pool("max_pool3d", input, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -308,12 +309,12 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
 
 
 @op(node="AdaptiveMaxPool2DBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
-def adaptive_max_pool2d(input: Array, output_size: Dims):
+def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
 
 @op(node="AdaptiveMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
-def adaptive_max_pool3d(input: Array, output_size: Dims):
+def adaptive_max_pool3d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool3d", input, 3, output_size)
 
 
@@ -449,7 +450,7 @@ def _fractional_starts(sample: Array, n: int, out: int, size: int) -> Array:
     return jnp.concatenate([start, last], -1)
 
 
-def _fractional_places(x: Array, rest: tuple) -> tuple[Array, Array]:
+def _fractional_places(x: Array, rest: tuple[Array, Shape, Shape]) -> tuple[Array, Array]:
     sample, kernel, size = rest
     k = len(kernel)
     at, step = None, 1
@@ -501,7 +502,7 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
     ruled = jax.custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 
     @ruled.defjvp
-    def jvp(primals, tangents):  # nothing flows back to the samples
+    def jvp(primals: Any, tangents: Any) -> Any:  # nothing flows back to the samples
         out, at = ruled(*primals)
         return (out, at), (_take_places(tangents[0], at, k), np.zeros(at.shape, jax.dtypes.float0))
 
@@ -510,12 +511,16 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
 
 
 @op(node="FractionalMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False)
-def fractional_max_pool2d_rows(input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array):
+def fractional_max_pool2d_rows(
+    input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
+) -> tuple[Array, Array]:
     return _fractional(input, kernel_size, output_size, random_samples, 2)
 
 
 @op(node="FractionalMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
-def fractional_max_pool3d_rows(input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array):
+def fractional_max_pool3d_rows(
+    input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
+) -> tuple[Array, Array]:
     return _fractional(input, kernel_size, output_size, random_samples, 3)
 
 
@@ -554,7 +559,7 @@ def _scatter(x: Array, at: Array, size: int) -> Array:
 
 
 @_scatter.defjvp
-def _scatter_jvp(size: int, primals, tangents):
+def _scatter_jvp(size: int, primals: Any, tangents: Any) -> Any:
     # torch hands every source the gradient at its place, as if no place repeated
     x, at = primals
     t = jnp.zeros((size,), x.dtype).at[at].set(tangents[0], mode="promise_in_bounds", unique_indices=True)
@@ -569,11 +574,11 @@ def _check_unpool(indices: np.ndarray, size: Sequence[int]) -> None:
         raise RuntimeError(f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {shown})")
 
 
-def _check_unpool2d(input, indices, output_size) -> None:
+def _check_unpool2d(input: Any, indices: Any, output_size: Any) -> None:
     _check_unpool(np.asarray(indices), output_size)
 
 
-def _check_unpool3d(input, indices, output_size, stride, padding) -> None:
+def _check_unpool3d(input: Any, indices: Any, output_size: Any, stride: Any, padding: Any) -> None:
     _check_unpool(np.asarray(indices), output_size)
 
 

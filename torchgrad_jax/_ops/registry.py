@@ -142,6 +142,7 @@ class OpDef:
     grad: Grad = Grad.YES
     layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
     inplace: bool = False  # also derive `name_`
+    inplace_node: str | None = None  # backward node of the in-place form where it differs (views)
     out: bool = True  # also accept out=
     function: bool = True  # exposed as torch.<name> (or in `namespace`)
     method: bool = True  # exposed as Tensor.<name>

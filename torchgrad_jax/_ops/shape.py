@@ -24,6 +24,7 @@ from .registry import (
     Size,
     TracedInt,
     op,
+    variant,
 )
 
 # --- views ----------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def _swapped(ct: Meta, m: Meta, dim0: int, dim1: int) -> tuple[int, ...]:
     return _swap(ct.strides, shapes.wrap_dim(dim0, m.ndim), shapes.wrap_dim(dim1, m.ndim))
 
 
-@op(geometry=_transpose_geometry, grad_view=_swapped, out=False, aliases=("swapaxes", "swapdims"))
+@op(geometry=_transpose_geometry, grad_view=_swapped, inplace=True, inplace_node="TransposeBackward1", out=False, aliases=("swapaxes", "swapdims"))
 def transpose(input: Array, dim0: int, dim1: int) -> Array:
     if input.ndim == 0:
         return input
@@ -87,7 +88,7 @@ def _t_geometry(m: Meta) -> View:
     return View(m.shape[::-1], m.strides[::-1])
 
 
-@op(geometry=_t_geometry, grad_view=lambda ct, m: ct.strides[::-1], node="TBackward0", out=False)
+@op(geometry=_t_geometry, grad_view=lambda ct, m: ct.strides[::-1], node="TBackward0", inplace=True, inplace_node="TBackward1", out=False)
 def t(input: Array) -> Array:
     return input.T
 
@@ -119,16 +120,16 @@ def permute(input: Array, dims: Size) -> Array:
     return jnp.transpose(input, _permutation(dims, input.ndim))
 
 
-def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
+def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...], type_name: str = "FloatTensor") -> tuple[int, ...]:
     """The shape that `expand(size)` gives."""
     lead = len(size) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"expand(torch.FloatTensor{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
+            f"expand(torch.{type_name}{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
-    out = []
-    for i, n in enumerate(size):
+    out = list(size)
+    for i, n in reversed(list(enumerate(size))):  # torch complains of the last mismatch
         have = shape[i - lead] if i >= lead else 1
         if n == -1:
             if i < lead:
@@ -143,12 +144,12 @@ def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, 
                 f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
                 f"dimension {i}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
             )
-        out.append(n)
+        out[i] = n
     return tuple(out)
 
 
 def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
-    shape = expanded_shape(m.shape, size)
+    shape = expanded_shape(m.shape, size, m.dtype.type_name)
     lead = len(shape) - m.ndim
     strides = []
     for i in range(len(shape) - 1, -1, -1):
@@ -185,17 +186,17 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
     return lax.squeeze(input, _squeeze_dims(input.shape, dim))
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward0", function=False, method=False, out=False)
+@op(geometry=_squeeze_geometry, node="SqueezeBackward0", inplace=True, inplace_node="SqueezeBackward3", function=False, method=False, out=False)
 def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
     return _squeeze(input, dim)
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward1", function=False, method=False, out=False)
+@op(geometry=_squeeze_geometry, node="SqueezeBackward1", inplace=True, inplace_node="SqueezeBackward4", function=False, method=False, out=False)
 def squeeze_dim(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward2", function=False, method=False, out=False)
+@op(geometry=_squeeze_geometry, node="SqueezeBackward2", inplace=True, inplace_node="SqueezeBackward5", function=False, method=False, out=False)
 def squeeze_dims(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
@@ -206,7 +207,7 @@ def _unsqueeze_geometry(m: Meta, dim: int) -> View:
     return View((*m.shape[:d], 1, *m.shape[d:]), (*m.strides[:d], stride, *m.strides[d:]))
 
 
-@op(geometry=_unsqueeze_geometry, out=False)
+@op(geometry=_unsqueeze_geometry, inplace=True, inplace_node="UnsqueezeBackward1", out=False)
 def unsqueeze(input: Array, dim: int) -> Array:
     return jnp.expand_dims(input, dim)
 
@@ -483,6 +484,10 @@ def fill_tensor(input: Array, value: Array) -> Array:
     return jnp.broadcast_to(helpers.convert(value, input.dtype), input.shape)
 
 
+variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
+variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
+
+
 @op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0")
 def zero(input: Array) -> Array:
     return jnp.zeros(input.shape, input.dtype)
@@ -607,7 +612,8 @@ def repeat(input: Array, repeats: Size) -> Array:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         )
     if any(r < 0 for r in repeats):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(repeats)}")
+        shape = [r * n for r, n in zip(repeats, (1,) * (len(repeats) - input.ndim) + input.shape)]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
     x = input.reshape((1,) * (len(repeats) - input.ndim) + input.shape)
     return jnp.tile(x, repeats)
 

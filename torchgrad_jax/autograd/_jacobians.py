@@ -10,9 +10,9 @@ import numpy as np
 
 from .._core import dtypes
 from .._core.meta import Meta, meta
+from .._engine.history import requires_grad_of
 from .._engine.strided import read, write
 from .._engine.tensor import Tensor, make
-from .._engine.views import requires_grad_of
 from . import forward_ad
 from ._passes import run_backward
 

@@ -16,11 +16,10 @@ from .._core.state import MODES
 from .._engine.backward import run
 from .._engine.bind import ops
 from .._engine.custom import fitted
+from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node, accumulator
-from .._engine.record import edge_of
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
-from .._engine.views import requires_grad_of
 
 
 class GradientEdge(

@@ -12,9 +12,9 @@ from typing import Any
 
 from .._core.state import GRAD, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function
+from .._engine.history import requires_grad_of
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor, alias_of
-from .._engine.views import requires_grad_of
 
 _function_ids = itertools.count()
 

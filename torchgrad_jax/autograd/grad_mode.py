@@ -49,7 +49,7 @@ class _NoParameters(DecoratorContext):
         return self if orig_func is None else self(orig_func)
 
 
-class no_grad(_NoParameters):  # noqa: N801 - torch's name
+class no_grad(_NoParameters):
     """Nothing is recorded inside; usable with `with` and as a decorator.
 
     Example:
@@ -69,7 +69,7 @@ class no_grad(_NoParameters):  # noqa: N801 - torch's name
         _switch(self.prev)
 
 
-class enable_grad(_NoParameters):  # noqa: N801 - torch's name
+class enable_grad(_NoParameters):
     """Operations are recorded inside, also within `no_grad`."""
 
     def __init__(self, orig_func: Any = None) -> None:
@@ -83,7 +83,7 @@ class enable_grad(_NoParameters):  # noqa: N801 - torch's name
         _switch(self.prev)
 
 
-class set_grad_enabled(DecoratorContext):  # noqa: N801 - torch's name
+class set_grad_enabled(DecoratorContext):
     """Turn recording on or off: at once when called, until the end of the block with `with`.
 
     As a decorator it leaves the mode around the decorated function alone.
@@ -120,7 +120,7 @@ class set_grad_enabled(DecoratorContext):  # noqa: N801 - torch's name
         return out
 
 
-class inference_mode(DecoratorContext):  # noqa: N801 - torch's name
+class inference_mode(DecoratorContext):
     """Nothing is recorded inside, and new tensors can never take part in recorded operations."""
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -146,7 +146,7 @@ class inference_mode(DecoratorContext):  # noqa: N801 - torch's name
         return type(self)(self.mode)
 
 
-class set_multithreading_enabled(DecoratorContext):  # noqa: N801 - torch's name
+class set_multithreading_enabled(DecoratorContext):
     """Whether a backward pass may use several threads; kept for scripts that ask, the walk uses one."""
 
     def __init__(self, mode: bool) -> None:

@@ -13,12 +13,11 @@ import jax
 
 from .._core.devices import to_jax
 from .._core.state import MODES, PACKING
+from .._engine.history import edge_of, requires_grad_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import AccumulateGrad, Node as _EngineNode
-from .._engine.record import edge_of
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
-from .._engine.views import requires_grad_of
 from ._passes import Engine, GradientEdge as GradientEdge
 
 GradientEdge.__module__ = "torch.autograd.graph"

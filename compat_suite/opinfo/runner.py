@@ -1,35 +1,24 @@
-"""Torch's own table of operators and samples (`op_db`), run on both libraries.
-
-    python -m compat_suite opinfo [--samples N] [--op NAME] [--state FILE]
-
-Live torch only. What was judged is kept in a JSON file, so that an interrupted run goes on where it
-stopped.
-"""
+"""Runs torch's own samples of an operator on both libraries and scores how they end."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import sys
-import time
-import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .core_ops import CORE_OPS
-from .libs import Lib, dtype_name, live_torch, ours
-from .opinfo_translate import Translator, Untranslatable, cotangent
-from .tolerances import default, difference
+from ..libs import Lib, dtype_name, live_torch, ours
+from .results import Comparison, Different, attempt, brief, tensors, where
+from .translate import Translator, Untranslatable, cotangent
 
 CHECKS = ("forward", "layout", "node", "grad", "gradgrad", "jvp", "inplace", "errors")
 FORWARD_DTYPES = ("float32", "float64", "int64", "bool", "complex128", "bfloat16", "uint8")
 GRAD_DTYPES = ("float64", "complex128")
+UNORDERED = ("sort", "argsort", "topk", "kthvalue")
+"""Operators that leave the order of equal elements open."""
 UNINITIALISED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
 POOL = 200
 """Samples of an operator and dtype among which some are chosen."""
@@ -53,10 +42,6 @@ class Score:
         self.reasons[head] = self.reasons.get(head, 0) + 1
 
 
-class Different(AssertionError):
-    """Two results do not agree."""
-
-
 class Runner:
     """Runs one operator's samples on both libraries."""
 
@@ -68,6 +53,7 @@ class Runner:
     def run(self, info: Any) -> dict[str, Score]:
         """All checks of one operator variant."""
         self.info = info
+        self.compare = Comparison(self.torch, self.mine, info.name)
         self.scores = {c: Score() for c in self.checks}
         supported = {dtype_name(d) for d in info.supported_dtypes("cpu")}
         differentiable = {dtype_name(d) for d in info.supported_backward_dtypes("cpu")}
@@ -87,12 +73,9 @@ class Runner:
                         dtype, self.samples if dtype == "float64" else max(1, self.samples // 2)
                     )
         if info.error_inputs_func is not None and "errors" in self.checks:
-            for i, case in enumerate(itertools.islice(self.error_cases(), 40)):
+            for i, case in enumerate(itertools.islice(self.info.error_inputs("cpu"), 40)):
                 self.one("errors", f"error {i}", lambda c=case: self.error(c))
         return self.scores
-
-    def error_cases(self) -> Iterator[Any]:
-        yield from self.info.error_inputs("cpu")
 
     def chosen(self, dtype: str, requires_grad: bool, count: int) -> list[tuple[str, Any]]:
         """Samples spread evenly over those that torch offers, the first among them."""
@@ -124,9 +107,7 @@ class Runner:
             except Different as reason:
                 score.fail(f"{label} | {reason}")
             except Exception as error:
-                score.fail(
-                    f"{label} | {type(error).__name__}: {str(error)[:300]} [{_where(error)}]"
-                )
+                score.fail(f"{label} | {type(error).__name__}: {str(error)[:300]} [{where(error)}]")
             else:
                 score.passed += 1
 
@@ -153,11 +134,26 @@ class Runner:
         return got, want, tensors(self.mine, (x, args, kwargs)), tensors(self.torch, values)
 
     def forward(self, sample: Any) -> None:
-        """Values, dtypes and shapes; layout and node are scored apart."""
+        """Values, dtypes and shapes; layout is scored apart."""
         got, want, _, _ = self.both(self.info.op, sample)
-        self.equal(got, want, self.info.name not in UNINITIALISED, sample)
+        name = self.info.name
+        process = sample.output_process_fn_grad
+        unique = process.__qualname__.startswith("SampleInput.")  # the identity: results are unique
+        self.compare.equal(got, want, unique and name not in (*UNINITIALISED, *UNORDERED))
+        if name in UNORDERED:
+            self.ordered(got, want, sample)
+        elif not unique:
+            self.compare.equal(self.translate.callable(process)(got), process(want))
         if "layout" in self.checks:
-            self.one("layout", _brief(sample), lambda: self.layout(got, want))
+            self.one("layout", brief(sample), lambda: self.layout(got, want))
+
+    def ordered(self, got: Any, want: Any, sample: Any) -> None:
+        """Sorted values always; indices where no ties leave their order open."""
+        values = self.torch.array(sample.input)
+        ties = np.unique(values).size < values.size and not sample.kwargs.get("stable")
+        for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)):
+            if not ties or (w.dtype == sample.input.dtype and self.info.name != "argsort"):
+                self.compare.equal(g, w)
 
     def layout(self, got: Any, want: Any) -> None:
         for g, w in zip(tensors(self.mine, got), tensors(self.torch, want)):
@@ -190,7 +186,7 @@ class Runner:
             raise got
         if got is not before:
             raise Different("does not return its input")
-        self.equal(got, want, True, sample)
+        self.compare.equal(got, want)
         if got._version != want._version:
             raise Different(f"_version {got._version}, want {want._version}")
 
@@ -211,7 +207,7 @@ class Runner:
                 else "no exception"
             )
             raise Different(
-                f"got {said}, want {type(want).__name__}({str(want)[:160]}) for {_brief(sample)}"
+                f"got {said}, want {type(want).__name__}({str(want)[:160]}) for {brief(sample)}"
             )
 
     # --- derivatives --------------------------------------------------------------------------
@@ -227,7 +223,7 @@ class Runner:
     def gradient(self, sample: Any, second: bool) -> None:
         got, want, my_inputs, inputs = self.both(self.info.op, sample)
         if not second and "node" in self.checks:
-            self.one_plain("node", _brief(sample), lambda: self.node(got, want))
+            self.one_plain("node", brief(sample), lambda: self.node(got, want))
         process = sample.output_process_fn_grad
         if process is not None:
             got, want = self.translate.callable(process)(got), process(want)
@@ -319,7 +315,7 @@ class Runner:
                     + " (zeros)" * zero
                 )
             if w is not None and g is not None:
-                self.equal(g, w, True, None, f"gradient {i}: ")
+                self.compare.equal(g, w, what=f"gradient {i}: ")
 
     def jvp(self, sample: Any) -> None:
         torch = self.torch.module
@@ -365,166 +361,3 @@ class Runner:
         if isinstance(want, NotImplementedError):
             raise Untranslatable("torch has no forward mode here")
         self.agree(got, want)
-
-    # --- comparison ---------------------------------------------------------------------------
-
-    def equal(self, got: Any, want: Any, values: bool, sample: Any, what: str = "") -> None:
-        """Type, dtype, shape and value."""
-        torch = self.torch.module
-        if isinstance(want, list | tuple):
-            if not isinstance(got, list | tuple) or len(got) != len(want):
-                raise Different(
-                    f"{what}type: got {type(got).__name__}, want {type(want).__name__} of {len(want)}"
-                )
-            if getattr(type(want), "__module__", "") == "torch.return_types":
-                names = [
-                    n
-                    for n in dir(want)
-                    if not n.startswith(("_", "n_")) and n not in ("count", "index")
-                ]
-                missing = [n for n in names if not hasattr(got, n)]
-                if missing:
-                    raise Different(f"{what}no field {missing}")
-            for i, (g, w) in enumerate(zip(got, want)):
-                self.equal(g, w, values, sample, f"{what}result {i}: ")
-            return
-        if not isinstance(want, torch.Tensor):
-            if isinstance(want, torch.dtype):
-                got, want = dtype_name(got), dtype_name(want)
-            near = isinstance(want, float | complex) and np.isclose(got, want, equal_nan=True)
-            if (type(got), got) != (type(want), want) and not near:
-                raise Different(f"{what}got {got!r}, want {want!r}")
-            return
-        if not isinstance(got, self.mine.tensor_type):
-            raise Different(f"{what}type: got {type(got).__name__}, want a tensor")
-        if dtype_name(got) != dtype_name(want):
-            raise Different(f"{what}dtype: got {dtype_name(got)}, want {dtype_name(want)}")
-        if tuple(got.shape) != tuple(want.shape):
-            raise Different(f"{what}shape: got {tuple(got.shape)}, want {tuple(want.shape)}")
-        if values:
-            found = difference(
-                self.mine.array(got), self.torch.array(want), default(dtype_name(want))
-            )
-            if found:
-                raise Different(f"{what}value: {found}")
-
-
-def attempt(action: Callable[[], Any]) -> Any:
-    """A result, or the exception in its place."""
-    try:
-        return action()
-    except Exception as error:
-        return error
-
-
-def tensors(lib: Lib, value: Any) -> list[Any]:
-    """All tensors inside nested lists, tuples and dicts, in order."""
-    if isinstance(value, lib.tensor_type):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [t for v in value for t in tensors(lib, v)]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in tensors(lib, v)]
-    return []
-
-
-def _brief(sample: Any) -> str:
-    def show(v: Any) -> str:
-        if hasattr(v, "stride") and hasattr(v, "dtype"):
-            return f"{dtype_name(v)}{list(v.shape)}"
-        if isinstance(v, list | tuple):
-            return "(" + ", ".join(map(show, v)) + ")"
-        return repr(v)[:40]
-
-    parts = [
-        show(sample.input),
-        *map(show, sample.args),
-        *(f"{k}={show(v)}" for k, v in sample.kwargs.items()),
-    ]
-    return "(" + ", ".join(parts)[:200] + ")"
-
-
-def _where(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "torchgrad_jax" in f.filename] or frames
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
-
-
-def infos(names: tuple[str, ...]) -> list[Any]:
-    """The rows of torch's table for these names, in their order."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch.testing._internal.common_methods_invocations import op_db
-
-    by_name: dict[str, list[Any]] = {}
-    for info in op_db:
-        by_name.setdefault(info.name, []).append(info)
-    return [info for name in names for info in by_name[name]]
-
-
-def label(info: Any) -> str:
-    """``round.decimals_3``."""
-    return info.name + ("." + info.variant_test_name if info.variant_test_name else "")
-
-
-def main(args: Any) -> int:
-    """Run what the state file does not have yet, then print the table."""
-    import torch
-
-    torch.set_num_threads(1)
-    names = tuple(args.op) if args.op else CORE_OPS
-    path = Path(args.state)
-    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() and not args.op else {}
-    runner = Runner(args.samples, args.seed, tuple(args.checks) if args.checks else CHECKS)
-    rows = infos(names)
-    began = time.time()
-    for i, info in enumerate(rows):
-        name = label(info)
-        if name in state and not args.redo:
-            continue
-        start = time.time()
-        scores = runner.run(info)
-        state[name] = {c: asdict(s) for c, s in scores.items()} | {
-            "seconds": round(time.time() - start, 1)
-        }
-        if not args.op:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(state, indent=1))
-        marks = " ".join(
-            f"{c}:{s.passed}/{s.passed + s.failed}"
-            for c, s in scores.items()
-            if s.passed + s.failed
-        )
-        print(f"[{i + 1}/{len(rows)} {time.time() - began:.0f}s] {name}: {marks}", flush=True)
-        for c, s in scores.items():
-            if s.failed:
-                print(f"    {c}: {s.first}")
-                for reason, n in list(s.reasons.items())[1:4]:
-                    print(f"        {n} x {reason}")
-    wanted = {label(info) for info in rows}
-    return summary({k: v for k, v in state.items() if k in wanted})
-
-
-def summary(state: dict[str, Any]) -> int:
-    """Print how many samples, and how many operators entirely, pass each check."""
-    print(f"\n{'check':10} {'samples':>15} {'operators':>15}")
-    for check in CHECKS:
-        samples: Counter[str] = Counter()
-        whole = total = 0
-        for row in state.values():
-            s = row.get(check)
-            if s is None or s["passed"] + s["failed"] == 0:
-                continue
-            samples["passed"] += s["passed"]
-            samples["all"] += s["passed"] + s["failed"]
-            total += 1
-            whole += s["failed"] == 0
-        if total:
-            share = 100 * samples["passed"] / samples["all"]
-            counts = f"{samples['passed']:6}/{samples['all']:<6} {share:5.1f}%"
-            print(f"{check:10} {counts} {whole:5}/{total:<5} {100 * whole / total:5.1f}%")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit("use: python -m compat_suite opinfo")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .libs import Lib, dtype_name
+from ..libs import Lib, dtype_name
 
 NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "Tensor")
 
@@ -86,10 +86,13 @@ class Translator:
         """A leaf with the same values, strides and offset."""
         if t.layout is not self.torch.module.strided or t.is_quantized:
             raise Untranslatable(f"layout {t.layout}")
+        if t.dim() > 64:
+            raise Untranslatable("numpy has no arrays of more than 64 dimensions")
         if t.is_conj():
             return self.tensor(t.detach().conj()).conj().requires_grad_(t.requires_grad)
         plain = t.detach()
-        if plain.is_contiguous() or not plain.numel():
+        whole = plain.untyped_storage().nbytes() == plain.numel() * plain.element_size()
+        if (plain.is_contiguous() and whole) or not plain.numel():
             out = self.target.from_array(self.torch.array(plain))
             if tuple(out.stride()) != tuple(plain.stride()):
                 out = out.as_strided(tuple(plain.shape), tuple(plain.stride())).detach()

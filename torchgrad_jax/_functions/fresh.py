@@ -1,0 +1,166 @@
+"""New tensors around arrays: from the host, filled with one value, with any strides, or in ``out=``.
+
+Small constants are cached: tensors filled alike may share one JAX array. That is safe as long as
+nobody donates the array of a tensor that it did not compute itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core import devices, dtypes, shapes
+from .._core.formats import contiguous_format, preserve_format, strides_in
+from .._core.meta import Meta, meta
+from .._core.state import INFERENCE, MODES
+from .._core.transfer import put
+from .._engine.resize import resize
+from .._engine.strided import check_writable, write
+from .._engine.tensor import Alias, Tensor, alias_of, extras, make
+from .._engine.views import requires_grad_of
+from .arguments import NO_GRAD_DTYPE, check_shape, format_of, options, wrong
+
+# --- fresh tensors --------------------------------------------------------------------------------
+
+
+def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
+    """A new leaf around an array."""
+    t = make(array, m)
+    if requires_grad:
+        if m.dtype.category < dtypes.FLOATING:
+            raise RuntimeError(NO_GRAD_DTYPE)
+        t._rg = True
+    if MODES.bits & INFERENCE:
+        extras(t).inference = True
+    return t
+
+
+def from_host(
+    host: np.ndarray, dev: devices.device, requires_grad: bool = False, strides: Any = None
+) -> Tensor:
+    """A new leaf with the values of a host array that nobody will write to again."""
+    m = meta(host.shape, dtypes.BY_NP[host.dtype], dev, strides)
+    return fresh(put(host, dev), m, requires_grad)
+
+
+def with_strides(
+    host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False
+) -> Tensor:
+    """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
+    if not _overlaps(host.shape, strides):
+        return from_host(host, dev, requires_grad, strides)
+    flat = np.zeros(shapes.storage_extent(host.shape, strides), host.dtype)
+    places = np.zeros(host.shape, np.int64)
+    for d, step in enumerate(strides):
+        places += (
+            np.arange(host.shape[d]).reshape([-1 if i == d else 1 for i in range(host.ndim)]) * step
+        )
+    flat[places] = host
+    store = from_host(flat, dev, requires_grad)
+    out = alias_of(store, meta(host.shape, store._m.dtype, dev, strides), Alias(0, None, 0, 0))
+    out._rg, out._x = requires_grad, store._x
+    return out
+
+
+def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    reach = 0
+    for step, n in sorted((s, n) for s, n in zip(strides, shape) if n > 1):
+        if step <= reach:
+            return 0 not in shape
+        reach += step * (n - 1)
+    return False
+
+
+# --- one value ------------------------------------------------------------------------------------
+
+_CONSTANTS: dict[Any, Any] = {}
+_CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
+
+
+def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
+    """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
+    key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
+    found = _CONSTANTS.get(key)
+    if found is None:
+        check_shape(shape, dt.itemsize)
+        host = (
+            np.zeros(shape, dt.np)
+            if value.__class__ is int and not value
+            else np.full(shape, value, dt.np)
+        )
+        found = remember(key, host, dev)
+    return found
+
+
+def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
+    """Put a host array on a device, and keep a small one to be used again under its key."""
+    found = put(host, dev)
+    if host.nbytes <= _CACHED_BYTES:
+        if len(_CONSTANTS) >= _CACHED_ARRAYS:
+            del _CONSTANTS[next(iter(_CONSTANTS))]
+        _CONSTANTS[key] = found
+    return found
+
+
+def known(key: Any) -> Any:
+    """The array kept under a key, or None."""
+    return _CONSTANTS.get(key)
+
+
+def into(
+    fn: str,
+    out: Any,
+    shape: tuple[int, ...],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    values: Any,
+) -> Tensor:
+    """Write ``values(dtype, device)``, an array, into an ``out=`` tensor, resizing it silently."""
+    if not isinstance(out, Tensor):
+        raise wrong(fn, "out", "Tensor", out)
+    m = out._m
+    if dtype is not None and dtype is not m.dtype:
+        names = [dtypes.scalar_type_name(d) for d in (dtype, m.dtype)]
+        raise RuntimeError(f"dtype {names[0]} does not match dtype of out parameter ({names[1]})")
+    if device is not None and devices.resolve(device) is not m.device:
+        raise RuntimeError(
+            f"device type {devices.resolve(device).type} does not match device type of out parameter ({m.device.type})"
+        )
+    if requires_grad_of(out):
+        raise RuntimeError(
+            f"aten::{fn}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    check_shape(shape, m.dtype.itemsize)
+    array = values(m.dtype, m.device)
+    resize(out, shape)
+    check_writable(out)
+    write(out, array)
+    if requires_grad:
+        out.requires_grad_(True)
+    return out
+
+
+def like(
+    fn: str,
+    input: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: Any,
+    requires_grad: Any,
+    memory_format: Any,
+) -> Meta:
+    """Meta of a tensor like `input` but for what the other arguments say."""
+    if not isinstance(input, Tensor):
+        raise wrong(fn, "input", "Tensor", input, 1)
+    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
+    m = input._m
+    kind = format_of(fn, memory_format)
+    if kind is None or kind is preserve_format:
+        strides = shapes.preserve_strides(m.shape, m.strides)
+    else:
+        strides = None if kind is contiguous_format else strides_in(kind, m.shape)
+    return meta(m.shape, dt or m.dtype, m.device if device is None else dev, strides)

@@ -1,0 +1,287 @@
+"""Arithmetic of two or three tensors: sums, products, quotients, remainders, interpolation."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._core import dtypes
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.kernels import category, cpp_name, half_as_float, refuse, where, widen
+from .helpers import broadcast
+from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op
+
+_elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
+
+
+# --- sums and products --------------------------------------------------------------------------
+
+
+def _own_dtype(x: Array, y: Array) -> tuple[Array, Array]:
+    """Promotion done here rather than by the engine, for ops that must see the dtypes as given."""
+    groups: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    for a in (x, y):
+        d = dtypes.from_np(a.dtype)
+        if getattr(a, "weak_type", False) and a.ndim == 0:
+            kind = (bool, int, float, complex)[d.category]
+            groups[2].append(dtypes.of_python(kind))
+        else:
+            groups[0 if a.ndim else 1].append(d)
+    target = dtypes.result_type_of(*groups).np
+    return lax.convert_element_type(x, target), lax.convert_element_type(y, target)
+
+
+def _scaled(y: Array, alpha: Any) -> Array:
+    """``alpha * y`` with torch's demands on the type of alpha; None is 1 and costs nothing."""
+    if alpha is None:
+        return y
+    alpha = jnp.asarray(alpha)
+    kind, own = category(alpha), category(y)
+    if kind == BOOL and own != BOOL:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind >= FLOATING and own < FLOATING:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == COMPLEX and own != COMPLEX:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    return jnp.multiply(y, lax.convert_element_type(alpha, y.dtype))
+
+
+def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
+    if alpha is None:
+        return (lax.add if sign > 0 else lax.sub)(x, y)
+    return half_as_float(lambda x, y: x + sign * _scaled(y, alpha))(x, y)
+
+
+@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True,
+              wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
+def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    if category(x) == BOOL:
+        return x | (y if alpha is None else _scaled(y, alpha))
+    return _plus(x, y, alpha, 1)
+
+
+def _sub(input: Any, other: Any, alpha: Any) -> Array:
+    x, y = jnp.asarray(input), jnp.asarray(other)
+    kinds = (category(x), category(y))
+    if kinds == (BOOL, BOOL):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+    if BOOL in kinds:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return _plus(*broadcast(*_own_dtype(input, other)), alpha, -1)
+
+
+@_elementwise(promote=NONE, inplace=True, aliases=("subtract",),
+              wraps=True, operator="__sub__", inplace_operator="__isub__")  # fmt: skip
+def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``input - alpha * other``."""
+    return _sub(input, other, alpha)
+
+
+@_elementwise(promote=NONE, method=False, out=False, operator="__rsub__",
+              node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
+def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
+    """``other - alpha * input``."""
+    return _sub(other, input, alpha)
+
+
+@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",),
+              wraps=True, operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
+def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """``input * other``."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    return x & y if category(x) == BOOL else lax.mul(x, y)
+
+
+@jax.custom_jvp
+def _div(x: Array, y: Array) -> Array:
+    return lax.div(x, y)
+
+
+@_div.defjvp
+def _div_jvp(primals: Any, tangents: Any) -> Any:
+    """As torch writes it, ``-(x / y) / y``: JAX's ``-x * y**-2`` overflows earlier."""
+    (x, y), (tx, ty) = primals, tangents
+    return _div(x, y), _div(tx, y) - ty * _div(_div(x, y), y)
+
+
+@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0",
+              wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
+def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """``input / other``; the quotient of integers is floating."""
+    return _div(*broadcast(jnp.asarray(input), jnp.asarray(other)))
+
+
+# The overloads with a C++ number, which torch's own compositions call: the number is no edge.
+@_elementwise(name="mul_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="MulBackward1")
+def _mul_number(input: Array, other: Scalar) -> Array:
+    return mul(input, other)
+
+
+@_elementwise(name="div_number", promote=FLOAT, promoted=("input", "other"), function=False, method=False, node="DivBackward1")
+def _div_number(input: Array, other: Scalar) -> Array:
+    return true_divide(input, other)
+
+
+@_elementwise(name="add_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="AddBackward1")
+def _add_number(input: Array, other: Scalar) -> Array:
+    return add(input, other)
+
+
+def _floor_div(x: Array, y: Array) -> Array:
+    """Python's floor division, exact for floating point like torch's; its slope is 0."""
+    if category(x) == INTEGRAL:
+        q = lax.div(x, y)
+        r = x - q * y
+        return where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
+    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
+    r = lax.rem(x, y)
+    q = (x - r) / y
+    q = where((r != 0) & ((y < 0) != (r < 0)), q - 1, q)
+    whole = lax.floor(q)
+    whole = where(q - whole > 0.5, whole + 1, whole)
+    whole = where(q != 0, whole, jnp.copysign(jnp.zeros_like(q), x / y))
+    return where(y == 0, x / y, whole)
+
+
+def _trunc_div(x: Array, y: Array) -> Array:
+    """Rounded towards 0. torch rounds a quotient of half types before it truncates."""
+    if category(x) == INTEGRAL:
+        return lax.div(x, y)
+    q = lax.stop_gradient(lax.div(widen(x), widen(y)))
+    info = jnp.finfo(x.dtype)
+    q = lax.reduce_precision(q, info.nexp, info.nmant)
+    return lax.select(q < 0, lax.ceil(q), lax.floor(q)).astype(x.dtype)
+
+
+def _no_zero(input: Any, other: Any, **_: Any) -> None:
+    """Integers do not divide by zero."""
+    x, y = np.asarray(input), np.asarray(other)
+    if all(a.dtype.kind in "iub" for a in (x, y)) and (y == 0).any() and x.size:
+        raise RuntimeError("ZeroDivisionError")
+
+
+def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
+    _no_zero(input, other)
+
+
+@_elementwise(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True, node="DivBackward2",
+              check=_no_zero_mode)  # fmt: skip
+def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    if rounding_mode not in ("floor", "trunc"):
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    refuse(x, f"div_{rounding_mode}_cpu", BOOL, COMPLEX)
+    return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero,
+              operator="__floordiv__", inplace_operator="__ifloordiv__")  # fmt: skip
+def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """The quotient rounded down; torch gives it no derivative."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    refuse(x, "div_floor_cpu", BOOL, COMPLEX)
+    return half_as_float(_floor_div)(x, y)
+
+
+@jax.custom_jvp
+def _remainder(x: Array, y: Array) -> Array:
+    r = lax.rem(x, y)
+    return where((r != 0) & ((y < 0) != (r < 0)), r + y, r)
+
+
+@_remainder.defjvp
+def _remainder_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _remainder(x, y), tx - ty * _floor_div(x, y)
+
+
+@jax.custom_jvp
+def _fmod(x: Array, y: Array) -> Array:
+    return lax.rem(x, y)
+
+
+@_fmod.defjvp
+def _fmod_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _fmod(x, y), tx - ty * _trunc_div(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, check=_no_zero, operator="__mod__", inplace_operator="__imod__",
+              node=lambda a: "RemainderBackward0" if a.get("other") == "scalar" else "RemainderBackward1")  # fmt: skip
+def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
+    """What is left of the division, with the sign of the divisor."""
+    x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+    refuse(x, "remainder_cpu", BOOL, COMPLEX)
+    return half_as_float(_remainder)(x, y)
+
+
+@_elementwise(promote=COMMON, inplace=True, check=_no_zero,
+              node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1")  # fmt: skip
+def fmod(input: Array, other: Array | Scalar) -> Array:
+    """What is left of the division, with the sign of the dividend."""
+    x, y = broadcast(input, jnp.asarray(other))
+    refuse(x, "fmod_cpu", BOOL, COMPLEX)
+    return half_as_float(_fmod)(x, y)
+
+
+# --- sums of products, interpolation ------------------------------------------------------------
+
+
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
+    """``input + value * tensor1 * tensor2``."""
+    x, a, b = broadcast(input, tensor1, tensor2)
+    refuse(x, "addcmul_cpu_out", BOOL)
+    return half_as_float(lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b)(x, a, b)
+
+
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
+    """``input + value * tensor1 / tensor2``."""
+    x, a, b = broadcast(input, tensor1, tensor2)
+    if category(x) < FLOATING:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+            "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can "
+            "be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+            "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
+            "tensor2), for all dtypes."
+        )
+    return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(x, a, b)
+
+
+def _value(value: Any, x: Array) -> Array:
+    return lax.convert_element_type(value, x.dtype)
+
+
+@_elementwise(promote=NONE, inplace=True,
+              node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
+def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
+    """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
+    weight = jnp.asarray(weight)
+    number = getattr(weight, "weak_type", False)
+    for name, other in (("end", end), ("weight", weight)):
+        if other.dtype != input.dtype and not (name == "weight" and number):
+            raise RuntimeError(f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}")
+    refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
+
+    def body(x: Array, y: Array, w: Array) -> Array:
+        w = lax.convert_element_type(w, x.dtype)
+        near = lax.abs(w) < 0.5
+        return where(near, x + w * (y - x), y - (y - x) * (1 - w))
+
+    return half_as_float(body)(*broadcast(input, end, weight))

@@ -26,7 +26,8 @@ def bars(rows: list[dict[str, Any]]) -> str:
         out.append(f'<text x="{left + r["ratio"] * scale + 6:.1f}" y="{y + 14}">{r["ratio"]:.2f}x</text>')
     one = left + scale
     out.append(
-        f'<line x1="{one:.1f}" x2="{one:.1f}" y1="6" y2="{14 + height * len(rows)}" stroke="#888" stroke-dasharray="4 3"/>'
+        f'<line x1="{one:.1f}" x2="{one:.1f}" y1="6" y2="{14 + height * len(rows)}" '
+        'stroke="#888" stroke-dasharray="4 3"/>'
     )
     out.append(f'<text x="{one:.1f}" y="{30 + height * len(rows)}" text-anchor="middle" fill="#555">torch = 1</text>')
     out.append("</svg>")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import jax
 import pytest
 
 from compat_suite.judge import Oracle
@@ -18,3 +21,10 @@ def torch_oracle(request: pytest.FixtureRequest) -> Oracle:
     from compat_suite.oracles.torch_recorded import RecordedTorch
 
     return RecordedTorch()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_kernels() -> Iterator[None]:
+    """Each file makes thousands of kernels that no other file needs: a few GB if they all stayed."""
+    yield
+    jax.clear_caches()

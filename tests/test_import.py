@@ -56,7 +56,8 @@ except TypeError as error:
 
 
 def test_the_environment_can_keep_64_bit_types_off():
-    code = "import os; os.environ['TORCHGRAD_JAX_X64'] = '0'; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)"
+    off = "import os; os.environ['TORCHGRAD_JAX_X64'] = '0'"
+    code = f"{off}; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)"
     assert fresh(code) == "False"
 
 

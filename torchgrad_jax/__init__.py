@@ -37,7 +37,8 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "cuda", "fft", "func", "interop", "linalg", "nn", "optim", "random", "return_types", "special", "testing", "utils", "version",
+    "cuda", "fft", "func", "interop", "linalg", "nn", "optim", "random", "return_types", "special",
+    "testing", "utils", "version",
 )  # fmt: skip
 
 

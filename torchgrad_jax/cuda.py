@@ -88,8 +88,8 @@ def set_device(device: Any) -> None:
     _gpu(index)
     if index != current_device():
         raise NotImplementedError(
-            f"set_device({index}): changing the current GPU is not supported; use `with torch.device('cuda:{index}')` or "
-            f"torch.set_default_device('cuda:{index}')"
+            f"set_device({index}): changing the current GPU is not supported; use "
+            f"`with torch.device('cuda:{index}')` or torch.set_default_device('cuda:{index}')"
         )
 
 

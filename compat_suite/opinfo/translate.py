@@ -113,6 +113,8 @@ class Translator:
             return None
         if id(fn) in self.memo:
             return self.memo[id(fn)]
+        if fn.__module__ == "compat_suite.opinfo.runner":
+            return fn
         if getattr(fn, "__name__", "") == "wrapper_set_seed":
             return seeded(self.target)
         path = self.paths.get(id(fn))

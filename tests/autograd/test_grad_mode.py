@@ -140,9 +140,7 @@ def generators_keep_their_own_mode(m):
             yield "caught", modes(m)
         return "done"
 
-    seen = []
-    for item in numbers():
-        seen.append((item, modes(m)))
+    seen = [(item, modes(m)) for item in numbers()]
     gen = numbers()
     seen += [next(gen), gen.send("sent"), gen.throw(ValueError), modes(m)]
     try:

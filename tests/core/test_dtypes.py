@@ -133,7 +133,7 @@ def test_dtypes_are_one_of_a_kind():
 def test_numpy_dtypes_map_back():
     for d in dtypes.ALL:
         assert dtypes.from_np(d.np) is d
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
         dtypes.from_np(np.dtype("datetime64[s]"))
 
 

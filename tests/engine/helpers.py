@@ -25,7 +25,8 @@ def facts(t: Any) -> dict[str, Any]:
         grad = t.grad
     fn = t.grad_fn
     seen = {
-        "values": t.detach().tolist(), "shape": list(t.shape), "strides": list(t.stride()), "offset": t.storage_offset(),
+        "values": t.detach().tolist(), "shape": list(t.shape), "strides": list(t.stride()),
+        "offset": t.storage_offset(),
         "dtype": str(t.dtype).rpartition(".")[2], "version": t._version, "view": t._is_view(), "leaf": t.is_leaf,
         "requires_grad": t.requires_grad, "contiguous": t.is_contiguous(), "output_nr": t.output_nr,
         "grad_fn": fn and fn.name(),
@@ -50,7 +51,7 @@ def attempt(fn: Callable[[], Any]) -> Any:
     """What a step gives, or what it raises, so that a program can go on."""
     try:
         return fn()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+    except Exception as error:
         return error
 
 

@@ -165,7 +165,8 @@ def expanded_gradient(m):
 FREED = {
     "mul": lambda m, x: (x * x).sum(), "exp": lambda m, x: x.exp().sum(), "add": lambda m, x: (x + x).sum(),
     "view": lambda m, x: x.view(3, 1).sum(), "matmul": lambda m, x: x @ x, "mul_number": lambda m, x: (x * 2).sum(),
-    "add_then_mul": lambda m, x: (x + x) @ m.ones(3), "mul_then_add": lambda m, x: (x * x + 1).sum(), "max": lambda m, x: x.max(),
+    "add_then_mul": lambda m, x: (x + x) @ m.ones(3), "mul_then_add": lambda m, x: (x * x + 1).sum(),
+    "max": lambda m, x: x.max(),
     "select": lambda m, x: x[0], "cat": lambda m, x: m.cat([x, x]).sum(), "pow": lambda m, x: x.pow(2).sum(),
 }  # fmt: skip
 
@@ -300,7 +301,7 @@ def failing_hook_leaves_the_engine_usable(m):
 @PROGRAMS
 def undefined_gradients_stay_undefined(m):
     x = leaf(m, 2, 3)
-    values, indices = x.max(1)
+    _, indices = x.max(1)
     a, b = x.unbind(0)
     seen = []
     a.grad_fn.register_hook(lambda gi, go: seen.append([g is None for g in go]))

@@ -60,7 +60,8 @@ def test_ways_agree(name, way):
     for kind in ("fused", "windows", "uncompiled windows"):
         way(kind)
         agree(want, outcome(name), kind)
-    if name != "leaf_itself":  # a graph of no nodes: nothing to cut into windows
+    # A root inside another root's graph is walked; a graph of no nodes has no windows.
+    if name not in ("root_inside_another", "leaf_as_root", "leaf_itself"):
         assert all(way.count.values()), way.count
 
 
@@ -158,7 +159,7 @@ def test_every_way_keeps_or_frees_what_was_saved(kind, way):
     assert y.grad_fn._saved_result.shape == (3,)
     y.sum().backward()
     with pytest.raises(RuntimeError, match="after they have already been freed"):
-        y.grad_fn._saved_result  # noqa: B018
+        y.grad_fn._saved_result
 
 
 @pytest.mark.parametrize("kind", ["fused", "windows", "node by node"])

@@ -71,7 +71,8 @@ def test_same_as_torch(fn, same):
 @PROGRAMS
 def leaf_is_not_written(m):
     x = leaf(m, 3)
-    steps = [lambda: x.add_(1), lambda: x.mul_(x), lambda: x.zero_(), lambda: x.__setitem__(0, 1.0), lambda: x.copy_(m.ones(3)),
+    steps = [lambda: x.add_(1), lambda: x.mul_(x), lambda: x.zero_(), lambda: x.__setitem__(0, 1.0),
+             lambda: x.copy_(m.ones(3)),
              lambda: x.__iadd__(1), lambda: x.fill_(0)]  # fmt: skip
     errors = [attempt(s) for s in steps]
     with m.no_grad():

@@ -179,8 +179,10 @@ def test_backward_frees_what_was_saved(step):
 
 @pytest.mark.parametrize(
     "step,kept",
-    [(lambda h: h + 1, False), (lambda h: h.exp(), False), (lambda h: h.sum(), False), (lambda h: h * 2, False), (lambda h: -h, False),
-     (lambda h: h.view(1, 3), True), (lambda h: h.sin(), True), (lambda h: h * h, True), (lambda h: h.relu(), False), (lambda h: h.sigmoid(), False)],
+    [(lambda h: h + 1, False), (lambda h: h.exp(), False), (lambda h: h.sum(), False),
+     (lambda h: h * 2, False), (lambda h: -h, False),
+     (lambda h: h.view(1, 3), True), (lambda h: h.sin(), True), (lambda h: h * h, True),
+     (lambda h: h.relu(), False), (lambda h: h.sigmoid(), False)],
     ids=["add", "exp", "sum", "scale", "neg", "view", "sin", "square", "relu", "sigmoid"],
 )  # fmt: skip
 def test_a_node_pins_only_what_it_needs(step, kept):

@@ -254,7 +254,7 @@ def outputs_of_a_multi_view(m):
 @PROGRAMS
 def multi_view_after_its_base_was_written(m):
     y = leaf(m, 2, 4) * 1
-    a, b = y.unbind(0)
+    a, _ = y.unbind(0)
     y.add_(1)
     return attempt(lambda: a.grad_fn), attempt(lambda: (a * 2).sum()), a.tolist()
 
@@ -312,10 +312,14 @@ def view_of_view_dtype(m):
 def views_that_torch_refuses(m):
     x = leaf(m, 2, 4, requires_grad=False)
     steps = [
-        lambda: x.t().view(8), lambda: x.view(3, 3), lambda: x.view(-1, -1), lambda: x.view(-1, 3), lambda: x.expand(3, 4),
-        lambda: x.narrow(1, 2, 3), lambda: x.select(2, 0), lambda: x.unfold(1, 5, 1), lambda: x.as_strided((3, 3), (4, 1)),
-        lambda: x.as_strided((1,), (1,), 8), lambda: x.diagonal(0, 1, 1), lambda: x[2], lambda: x[:, 4], lambda: x[0, 0, 0],
-        lambda: x.transpose(0, 2), lambda: x.permute(0, 0), lambda: x.permute(0), lambda: x.squeeze(3), lambda: x.unsqueeze(4),
+        lambda: x.t().view(8), lambda: x.view(3, 3), lambda: x.view(-1, -1), lambda: x.view(-1, 3),
+        lambda: x.expand(3, 4),
+        lambda: x.narrow(1, 2, 3), lambda: x.select(2, 0), lambda: x.unfold(1, 5, 1),
+        lambda: x.as_strided((3, 3), (4, 1)),
+        lambda: x.as_strided((1,), (1,), 8), lambda: x.diagonal(0, 1, 1), lambda: x[2], lambda: x[:, 4],
+        lambda: x[0, 0, 0],
+        lambda: x.transpose(0, 2), lambda: x.permute(0, 0), lambda: x.permute(0), lambda: x.squeeze(3),
+        lambda: x.unsqueeze(4),
     ]  # fmt: skip
     return [attempt(s) for s in steps]
 

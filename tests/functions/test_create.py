@@ -10,7 +10,7 @@ import pytest
 import torchgrad_jax as tg
 from tests.expressions import Expressions, exact
 from torchgrad_jax._core import devices, transfer
-from torchgrad_jax._functions import create
+from torchgrad_jax._functions import fresh
 
 test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("create.txt").read_text())
 
@@ -82,11 +82,11 @@ def test_constants_that_compare_equal_are_told_apart():
 
 
 def test_the_cache_of_constants_is_bounded():
-    for i in range(2 * create._CACHED_ARRAYS):
+    for i in range(2 * fresh._CACHED_ARRAYS):
         tg.full((2,), float(i + 1))
-    assert len(create._CONSTANTS) <= create._CACHED_ARRAYS
-    big = tg.zeros(create._CACHED_BYTES)
-    assert all(a is not big._st.array for a in create._CONSTANTS.values())
+    assert len(fresh._CONSTANTS) <= fresh._CACHED_ARRAYS
+    big = tg.zeros(fresh._CACHED_BYTES)
+    assert all(a is not big._st.array for a in fresh._CONSTANTS.values())
 
 
 def test_arrays_on_the_default_device_are_uncommitted():

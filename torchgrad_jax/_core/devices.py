@@ -17,7 +17,7 @@ _KNOWN = (
 )
 
 
-class device:  # noqa: N801 - torch's name
+class device:
     """Where a tensor lives: a type such as ``"cpu"`` or ``"cuda"`` and an optional index.
 
     Example:

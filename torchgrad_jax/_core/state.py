@@ -38,7 +38,7 @@ class Modes(threading.local):
     function_modes: tuple[Any, ...] = ()
     lifts: tuple[Any, ...] = ()
     dual_level: int = -1
-    dual_open: list[Any] = []  # noqa: RUF012 - replaced, per thread, when a level opens
+    dual_open: list[Any] = []  # replaced, per thread, when a level opens
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
     device_stack: tuple[Any, ...] = ()

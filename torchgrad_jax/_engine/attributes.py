@@ -183,10 +183,9 @@ def retains_grad(self: Tensor) -> bool:
 def _share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
     al = self._al
     alias = None
-    if al is not None:
-        if not is_direct(self):
-            alias = Alias(al.offset, None, 0, 0)
-            alias.conj, alias.neg = al.conj, al.neg
+    if al is not None and not is_direct(self):
+        alias = Alias(al.offset, None, 0, 0)
+        alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
     if self._x is not None and self._x.inference:
         extras(out).inference = True
@@ -263,9 +262,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         if requires_grad_of(self):
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._al is not None and (self._al.conj or self._al.neg):
-            kind = "conjugate" if self._al.conj else "negative"
+            kind, cure = ("conjugate", "conj") if self._al.conj else ("negative", "neg")
             raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {kind} bit set. Use tensor.resolve_{kind[:4] if kind[0] == 'c' else 'neg'}().numpy() instead."
+                f"Can't call numpy() on Tensor that has {kind} bit set. "
+                f"Use tensor.resolve_{cure}().numpy() instead."
             )
         if self._m.device.type != "cpu":
             raise TypeError(
@@ -274,8 +274,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
         raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
-    out = np.array(concrete(self))
-    return out
+    return np.array(concrete(self))
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -373,7 +372,7 @@ def contains(self: Tensor, element: Any) -> bool:
 
 def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """torch's repr."""
-    array = read(self) if is_direct(self) or self._m.numel else read(self)
+    array = read(self)
     if isinstance(array, jax.core.Tracer):
         return f"tensor({array}, size={list(self._m.shape)})"
     index = printing.summary_index(self._m.shape)
@@ -387,7 +386,8 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         tangent = tangent_of(self)
     return printing.format_tensor(
         shown, dtype=self._m.dtype.name, default_dtype=dtypes.get_default_dtype().name, shape=self._m.shape,
-        device=str(self._m.device), requires_grad=requires_grad_of(self), grad_fn=None if fn is None else type(fn).__name__,
+        device=str(self._m.device), requires_grad=requires_grad_of(self),
+        grad_fn=None if fn is None else type(fn).__name__,
         is_parameter=parameter, class_name="tensor" if type(self) is Tensor or parameter else type(self).__name__,
         tangent=None if tangent is None else format(tangent, ""),
     )  # fmt: skip
@@ -453,7 +453,8 @@ def reduce_ex(self: Tensor, protocol: int) -> Any:
     state = dict(self.__dict__)
     return (
         rebuild,
-        (None if type(self) is Tensor else type(self), concrete(self), self._m.dtype.name, self._m.strides if self._m.dense else None,
+        (None if type(self) is Tensor else type(self), concrete(self), self._m.dtype.name,
+         self._m.strides if self._m.dense else None,
          str(self._m.device), requires_grad_of(self), state),
     )  # fmt: skip
 
@@ -526,7 +527,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     return UntypedStorage(self._st)
 
 
-class layout:  # noqa: N801 - torch's name
+class layout:
     """How a tensor's elements are stored; only `strided` exists here."""
 
     def __init__(self, name: str) -> None:

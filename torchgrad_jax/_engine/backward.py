@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
+from .._ops.registry import Layout
 from . import fused, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .record import apply, no_grad
@@ -135,7 +136,8 @@ def _walk(
     if targets is not None:
         run_set = fused.leading_to(deps, targets)
         for i, (node, _) in enumerate(targets):
-            captures.setdefault(node, []).append(i)
+            if not (accumulate and node.__class__ is AccumulateGrad):  # its gradient goes to `.grad`
+                captures.setdefault(node, []).append(i)
         task.needed = run_set
         executed = _executed(run_set, accumulate)
         if accumulate:  # torch runs the nodes of non-leaf inputs too, freed or not
@@ -334,6 +336,9 @@ def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Seq
     where_out = {k: len(gp.saved_in) + i for i, k in enumerate(gp.saved_out)}
     by_pos = {}
     for p in wanted:
+        if len(cts) == 1 and gp.passes(p) and cts[0]._m.shape == gp.plan.keys[gp.inputs[p]].shape:
+            by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
+            continue
         call, ins, outs, used = gp.call(p, present)
         leaves = [c for c, u in zip(cts, used) if u]
         leaves += [saved[where_in[i]] for i in ins]
@@ -405,12 +410,24 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
             hook((), (None if slot is None else slot.tensor,))
 
 
+_copy_call = Call(
+    "copy", lambda leaves: leaves[1], node_name="CopyBackwards", argnames=("self", "src"), layout=Layout.PRESERVE
+)
+
+
+def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
+    """A gradient laid out like its leaf, with its history; torch copies it into fresh memory."""
+    out = apply(_copy_call, (make(read(leaf), want), g))
+    out._st.version = 1
+    return out
+
+
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
     g, old = slot.tensor, leaf._g
     want = windows.grad_layout(leaf._m)
     if create:
-        leaf._g = g if old is None else _add(old, g, True)
+        leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
     elif old is not None:
         with no_grad():
             write(old, _add_jit(read(old), read(g)))

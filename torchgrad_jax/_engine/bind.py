@@ -115,10 +115,7 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
             out = float(record.concrete(value).reshape(()))
     elif kind is str:
         out = value if isinstance(value, str) else None
-    elif kind is reg.Dims:
-        single = as_int(value) if not isinstance(value, list | tuple) else None
-        out = (single,) if single is not None else as_ints(value)
-    elif kind is reg.Size:
+    elif kind is reg.Dims or kind is reg.Size:
         single = as_int(value) if not isinstance(value, list | tuple) else None
         out = (single,) if single is not None else as_ints(value)
     elif kind is reg.Dtype:
@@ -237,7 +234,7 @@ class Binding:
 
             def node_of(keys: Sequence[Any]) -> str:
                 args = dict(static)
-                for name, at, n, default in recipe:
+                for name, at, n, _ in recipe:
                     k = keys[at] if n < 0 and at < len(keys) else None
                     args[name] = None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
                 return shape_of(args)
@@ -375,7 +372,7 @@ def return_type(name: str, fields: Sequence[str]) -> type:
     found = RETURN_TYPES.get(name)
     if found is not None:
         return found
-    base = namedtuple(name, list(fields))  # type: ignore[misc]  # noqa: PYI024
+    base = namedtuple(name, list(fields))  # type: ignore[misc]
 
     class Result(base):  # type: ignore[misc,valid-type]
         __slots__ = ()
@@ -424,12 +421,12 @@ def public_name(row: reg.OpDef) -> str:
 def _fast(b: Binding) -> bool:
     """Whether the plain case of this row can be unrolled."""
     row = b.row
-    required = [p for p in b.dynamic if p.kind is reg.Array and not p.optional or p.scalar and not p.optional]
+    required = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
     others = [p for p in b.dynamic if p not in required]
     return (
         not b.lists and not row.view and row.check is None and row.check_result is None
         and row.returns is None and len(required) in (1, 2, 3)
-        and all(p.default is None or p.kind is reg.Scalar and p.default is not _EMPTY for p in others)
+        and all(p.default is None or (p.kind is reg.Scalar and p.default is not _EMPTY) for p in others)
     )  # fmt: skip
 
 
@@ -572,7 +569,8 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
         "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
         "_rebind": rebind, "_write_out": write_out, "_run_operator": run_operator,
-        "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view, "_run_general": run_general,
+        "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
+        "_run_general": run_general,
     }  # fmt: skip
     varargs = next((p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None)
     if varargs is not None and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1:
@@ -646,8 +644,10 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
     if inplace:
         space["_inplace_call"] = inplace_call
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
-        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=" or ".join(rs), fallback=fallback,
-                                   aliased="".join(f" or (_c{i} in _plain and {p.name}._al is not None)" for i, p in enumerate(hot) if i)))  # fmt: skip
+        others = [(i, p.name) for i, p in enumerate(hot) if i]
+        aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
+        anyr = " or ".join(rs)
+        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=anyr, fallback=fallback, aliased=aliased))
         return lines
     lines.append(
         _RUN.format(
@@ -715,7 +715,7 @@ def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
 
 def rebind(me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None) -> Any:
     """Call again with numpy's argument names translated, or say which name is unknown."""
-    named = {k: v for k, v in zip(names, args)}
+    named = dict(zip(names, args))
     for k, v in kw.items():
         known = _ALIASES.get(k)
         if known is None or known not in named:
@@ -860,9 +860,11 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
                 target = kwargs.pop("out")
                 if target is not None:
                     return _composite_out(public, args, kwargs, target)
-        if first is not None and args and args[0].__class__ not in PLAIN and not isinstance(args[0], Tensor):
-            if not hasattr(type(args[0]), "__torch_function__"):
-                raise TypeError(f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}")
+        if (
+            first is not None and args and args[0].__class__ not in PLAIN
+            and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
+        ):  # fmt: skip
+            raise TypeError(f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}")
         for a in args:
             if a.__class__ not in _ORDINARY and (a.__class__ not in PLAIN and overridden((a,))):
                 from .overrides import handle
@@ -913,7 +915,7 @@ def bind_table() -> None:
             if row.namespace == "":
                 if row.method:
                     for n in (label, *row.aliases):
-                        _enter(METHODS, n + "_", ip if n == label else ip)
+                        _enter(METHODS, n + "_", ip)
             else:
                 _enter(NAMESPACES.setdefault(row.namespace, {}), label + "_", ip)
         if row.operator:

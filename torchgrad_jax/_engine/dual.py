@@ -23,7 +23,7 @@ from .trace import Call, Plan, jvp_call
 from .views import apply_view, as_strided_view
 
 
-class _plain:  # noqa: N801 - reads like a context manager
+class _plain:
     """Tangent arithmetic itself carries no tangents."""
 
     __slots__ = ("bits",)

@@ -226,6 +226,10 @@ class CopySlicesPlan:
         self.calls: dict[Any, Any] = {}
         self.fused = 0
 
+    def passes(self, p: int) -> bool:
+        """Never: the base's gradient is a new tensor."""
+        return False
+
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """Layouts of the gradients: the base's was copied and then written to once."""
         piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)

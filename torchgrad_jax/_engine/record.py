@@ -26,7 +26,7 @@ PLAIN: set[type] = {Tensor}
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 
 
-class no_grad:  # noqa: N801 - reads like the public context manager
+class no_grad:
     """Recording off inside, as a light context manager for the engine's own use."""
 
     __slots__ = ("bits",)

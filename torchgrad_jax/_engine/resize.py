@@ -62,8 +62,8 @@ def _grow(t: Tensor, need: int, have: int) -> None:
     base = t._al.base if t._al is not None else None
     if not _alone(t, base):
         raise NotImplementedError(
-            "resize_: the storage has to grow, but it is shared with other tensors (a detached tensor, .data or a value "
-            "saved for backward), which cannot follow; clone() the tensor first"
+            "resize_: the storage has to grow, but it is shared with other tensors (a detached tensor, .data "
+            "or a value saved for backward), which cannot follow; clone() the tensor first"
         )
     st = t._st
     flat = np.zeros(need, st.meta.dtype.np)

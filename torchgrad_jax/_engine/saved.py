@@ -5,12 +5,17 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._core import errors
+import jax.numpy as jnp
+
+from .._core import dtypes, errors
+from .._core.meta import meta
 from .._core.state import GRAD, MODES, PACKING
 from . import strided
 from .history import grad_fn_of
 from .node import AccumulateGrad, Node
 from .tensor import Alias, Storage, Tensor, alias_of, make
+
+_NUMBERS = (int, float, complex)
 
 
 class Packed:
@@ -132,7 +137,7 @@ def unpack_tensors(node: Any) -> list[Any]:
     gp = node.gp
     n_in = len(gp.saved_in)
     out: list[Any] = []
-    for i, (entry, then) in enumerate(zip(saved, node.vers)):
+    for i, entry in enumerate(saved):
         kind = entry.__class__
         if kind is Packed:
             out.append(_rewire(node, i, n_in, unpack_hooked(entry)))
@@ -289,10 +294,19 @@ def saved_attribute(node: Any, name: str) -> Any:
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         values = unpack_tensors(node)
-        return tuple(values[i] for i in at) if isinstance(at, tuple) else values[at]
+        return tuple(values[i] for i in at) if isinstance(at, tuple) else _shown(gp, at, values[at])
     if gp is not None and not raw and label in gp.plan.call.statics:
         return gp.plan.call.statics[label]
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _shown(gp: Any, at: int, value: Any) -> Any:
+    """A saved value; a number that has an edge is one that torch turned into a tensor."""
+    if isinstance(value, _NUMBERS) and at < len(gp.saved_in) and gp.saved_in[at] in gp.edge_leaves:
+        wide = {float: dtypes.float64, complex: dtypes.complex128}
+        dtype = wide.get(type(value)) or dtypes.of_python(type(value))
+        return make(jnp.asarray(value, dtype.np), meta((), dtype, gp.plan.device))
+    return value
 
 
 def _getattr(node: Node, name: str) -> Any:

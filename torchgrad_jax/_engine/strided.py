@@ -30,9 +30,8 @@ def _dense_order(m: Meta) -> tuple[int, ...]:
 
 def to_flat(x: Any, m: Meta) -> Any:
     """Elements in memory order; a layout with gaps is filled with zeros."""
-    if m.contiguous or m.ndim < 2:
-        if m.contiguous or m.dense:
-            return x.reshape(-1)
+    if m.contiguous or (m.ndim < 2 and m.dense):
+        return x.reshape(-1)
     if m.dense:
         return jnp.transpose(x, _dense_order(m)).reshape(-1)
     extent = shapes.storage_extent(m.shape, m.strides)
@@ -150,7 +149,6 @@ def scatter(
     if found is None or (overlapping and not add):
         at = flat.at[_indices(shape, strides) + offset]
         return at.add(value) if add else at.set(value)
-    dims, shape_up = found
     whole = extent == flat.shape[0]
     segment = flat if whole else lax.dynamic_slice(flat, (offset,), (extent,))
     placed = _put(value, extent, shape, strides)

@@ -162,6 +162,6 @@ def wrap_array(array: Any) -> Tensor:
 
     try:
         dev = devices.of_jax(next(iter(array.devices())))
-    except Exception:  # noqa: BLE001 - tracers do not know their device
+    except Exception:
         dev = devices.default_device()
     return make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), dev))

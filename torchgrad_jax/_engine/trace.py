@@ -39,7 +39,8 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "argnames", "check", "check_result", "edges", "elementwise", "geometry", "grad", "grad_facts", "grad_view", "inplace", "layout", "masks",
+        "__weakref__", "argnames", "check", "check_result", "edges", "elementwise", "geometry", "grad",
+        "grad_facts", "grad_view", "inplace", "layout", "masks",
         "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
     )  # fmt: skip
 
@@ -171,7 +172,7 @@ class Plan:
 
     def _strides(self, out: Any) -> tuple[int, ...] | None:
         layout = self.call.layout
-        if layout is Layout.CONTIGUOUS or len(out.shape) < 2:
+        if layout is Layout.CONTIGUOUS or (len(out.shape) < 2 and layout is not Layout.PRESERVE):
             return None
         metas = [k for k in self.keys if isinstance(k, Meta)]
         shape = tuple(out.shape)
@@ -333,8 +334,10 @@ class GradPlan:
     it is whatever inputs and outputs the gradients still depend on.
     """
 
-    __slots__ = ("_steps", "calls", "cuts", "described", "edge_grads", "fused", "edge_pick", "edge_leaves", "grad_refs", "inputs", "jvps", "mask",
-                 "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in", "saves_tensors", "saved_out",
+    __slots__ = ("_steps", "calls", "cuts", "described", "edge_grads", "fused", "edge_pick", "edge_leaves",
+                 "grad_refs", "inputs", "jvps", "mask",
+                 "name", "node_class", "out_refs", "pick", "plan", "prim_pos", "save", "saved_in",
+                 "saves_tensors", "saved_out",
                  "slices", "vjps")  # fmt: skip
 
     def __init__(self, plan: Plan, mask: int) -> None:
@@ -387,7 +390,7 @@ class GradPlan:
         steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
         n_out = len(plan.outs)
         self._steps = steps
-        self.prim_pos = {leaf: p for leaf, p in positions.items()}
+        self.prim_pos = dict(positions)
         self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
         self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, _Const) and r >= steps.n_in)
         _, read = steps.slice(self.grad_refs, self.cuts)
@@ -466,7 +469,7 @@ class GradPlan:
             strides = call.grad_view(ct, key, **call.statics)
             if strides is not None:
                 return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
-        if call.geometry is None and self._passes(p) and ct.shape == key.shape:
+        if call.geometry is None and self.passes(p) and ct.shape == key.shape:
             return ct, PASSED, 0
         if call.geometry is not None and key.numel == ct.numel:
             strides = shapes.view_strides(ct.shape, ct.strides, key.shape)
@@ -482,7 +485,8 @@ class GradPlan:
             return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, 0
         return plain, FRESH, 0
 
-    def _passes(self, p: int) -> bool:
+    def passes(self, p: int) -> bool:
+        """Whether a gradient is the incoming one, unchanged."""
         ref = self.grad_refs[p]
         base = len(self.plan.present)
         return not isinstance(ref, _Const) and base <= ref < self._steps.n_in
@@ -517,7 +521,8 @@ class MissingGradPlan(GradPlan):
     def _derive(self) -> None:
         self.saved_in = self.saved_out = ()
 
-    def _passes(self, p: int) -> bool:
+    def passes(self, p: int) -> bool:
+        """Never: there is no gradient."""
         return False
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:

@@ -129,7 +129,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 _functional(prelu, name="prelu")
 
 
-def _rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # fmt: skip
+def _rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """`leaky_relu` with a slope drawn per entry between `lower` and `upper` while training."""
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
@@ -139,7 +139,7 @@ def _rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: 
 
 
 @_top
-def rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:  # fmt: skip
+def rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """`leaky_relu` with a random slope while training."""
     if generator is not None:
         raise NotImplementedError("rrelu(): generator")
@@ -147,7 +147,7 @@ def rrelu(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: b
 
 
 @_top
-def rrelu_(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:  # fmt: skip
+def rrelu_(input: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Tensor:
     """`rrelu` in place."""
     if generator is not None:
         raise NotImplementedError("rrelu_(): generator")

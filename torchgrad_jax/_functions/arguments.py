@@ -89,7 +89,8 @@ def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: 
     tail = ", " if kwargs and not args else ""
     lines = "".join(f" * ({s})\n" for s in signatures)
     return TypeError(
-        f"{fn}() received an invalid combination of arguments - got ({', '.join(got)}{tail}), but expected one of:\n{lines}"
+        f"{fn}() received an invalid combination of arguments - got ({', '.join(got)}{tail}), "
+        f"but expected one of:\n{lines}"
     )
 
 
@@ -111,10 +112,11 @@ def shape_from(
         return shape_of(fn, given[0], 1, name)
     if not given:
         raise TypeError(f'{fn}() missing 1 required positional arguments: "{name}"')
-    if len(given) > 1 and not _is_int(given[0]):
-        raise TypeError(f"{fn}() takes 1 positional argument but {len(given)} were given")
-    if not _is_int(given[0]):
-        raise wrong(fn, name, "tuple of ints", given[0], 1)
+    first, *others = given
+    if not _is_int(first):
+        if others:
+            raise TypeError(f"{fn}() takes 1 positional argument but {len(given)} were given")
+        raise wrong(fn, name, "tuple of ints", first, 1)
     return shape_of(fn, given, 1, name)
 
 
@@ -199,7 +201,8 @@ def number(fn: str, name: str, value: Any, position: int = 0) -> Any:
         return concrete(value).item()
     if isinstance(value, np.generic):
         return value.item()
-    return next(kind(value) for kind in (bool, int, float, complex) if isinstance(value, kind))
+    kind: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
+    return kind(value)
 
 
 def real(fn: str, name: str, value: Any, position: int = 0) -> float:

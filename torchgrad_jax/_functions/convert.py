@@ -58,7 +58,7 @@ def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bo
         names = ("dtype", "non_blocking", "copy")
     else:
         names = ("device", "dtype", "non_blocking", "copy")
-    found = dict(zip(names, args))
+    found: dict[str, Any] = dict(zip(names, args))
     if len(args) > len(names) or any(
         k in found or k not in ("device", "dtype", "other", "non_blocking", "copy") for k in named
     ):

@@ -163,8 +163,8 @@ def empty_strided(
 
 @factory
 def empty_permuted(
-    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
-    requires_grad: Any = False,
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """`empty` whose dimensions lie in memory in the given order."""
     shape, order = (
@@ -183,8 +183,8 @@ def empty_permuted(
     for i, d in enumerate(order):
         if not 0 <= d < n:
             raise RuntimeError(
-                f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}).  NB: negative "
-                "dims not currently supported; file an issue if you want it."
+                f"Dimension out of range (expected to be between 0 and {n - 1}, but got {d} at index {i}).  NB: "
+                "negative dims not currently supported; file an issue if you want it."
             )
         if d in order[:i]:
             raise RuntimeError("Duplicate dim not allowed")
@@ -325,7 +325,7 @@ def from_data(
         return _from_numpy_copy(data, dt, dev, requires_grad)
     if isinstance(data, np.generic) and not isinstance(data, np.str_ | np.bytes_):
         found = data_.numpy_dtype(data)
-        if found is dtypes.uint64 and data >= 2**63:
+        if found is dtypes.uint64 and int(data) >= 2**63:
             raise TypeError("an integer is required")
         return from_host(data_.convert(np.asarray(data), dt or found), dev, requires_grad)
     host, _ = data_.array_of(data, dt)

@@ -303,21 +303,20 @@ _C_NAMES = {
 def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     """A Python number as a 0-dim array, refusing what does not fit as torch's fill does."""
     shown = _C_NAMES.get(dt.name, dt.name)
-    if isinstance(value, complex) and not dt.is_complex:
-        if dt.category != dtypes.BOOL and value.imag != 0:
-            raise overflow(shown)
-        value = bool(value) if dt.category == dtypes.BOOL else value.real
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
-        raise OverflowError("int too big to convert")
     if dt.category == dtypes.BOOL:
         return np.array(bool(value))
-    if dt.category == dtypes.INTEGRAL:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise overflow(shown)
-        return np.array(wrapped(int(value), dt, shown), dt.np)
     if dt.is_complex:
         return _checked(np.array(complex(value)), dt, shown)
-    return _checked(np.array(float(value)), dt, shown)
+    number = value.real
+    if value.imag != 0:
+        raise overflow(shown)
+    if isinstance(number, int) and not -(2**63) <= number < 2**64:
+        raise OverflowError("int too big to convert")
+    if dt.category == dtypes.INTEGRAL:
+        if not math.isfinite(number):
+            raise overflow(shown)
+        return np.array(wrapped(int(number), dt, shown), dt.np)
+    return _checked(np.array(float(number)), dt, shown)
 
 
 def _checked(value: np.ndarray, dt: dtypes.dtype, shown: str) -> np.ndarray:
@@ -341,8 +340,9 @@ def numpy_dtype(array: Any) -> dtypes.dtype:
     found = dtypes.BY_NP.get(array.dtype)
     if found is None:
         raise TypeError(
-            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only supported types are: float64, "
-            "float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only supported types are: "
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, "
+            "uint8, and bool."
         )
     return found
 

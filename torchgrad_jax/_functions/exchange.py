@@ -78,7 +78,8 @@ def frombuffer(
         )
     if count < 0 and (size - offset) % item:
         raise ValueError(
-            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({item})"
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+            f"size ({item})"
         )
     if count > 0 and offset + count * item > size:
         raise ValueError(

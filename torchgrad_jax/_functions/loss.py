@@ -422,9 +422,15 @@ def cosine_embedding_loss(
     if t not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if t == 1 and not (a == 2 and b == 2):
-        raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with sizes {list(input1._m.shape)} and {list(input2._m.shape)}.")  # fmt: skip
+        raise RuntimeError(
+            "1D target tensor expects 2D input tensors, but found inputs with sizes "
+            f"{list(input1._m.shape)} and {list(input2._m.shape)}."
+        )
     if t == 0 and not (a == 1 and b == 1):
-        raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with sizes {list(input1._m.shape)} and {list(input2._m.shape)}.")  # fmt: skip
+        raise RuntimeError(
+            "0D target tensor expects 1D input tensors, but found inputs with sizes "
+            f"{list(input1._m.shape)} and {list(input2._m.shape)}."
+        )
     dot, sq1, sq2 = (ops.sum(ops.mul(u, v), t) for u, v in ((input1, input2), (input1, input1), (input2, input2)))
     size = ops.sqrt(ops.mul(ops.add_number(sq1, 1e-12), ops.add_number(sq2, 1e-12)))
     cos = ops.true_divide(dot, size)
@@ -550,7 +556,10 @@ def _check_ctc(log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: S
             raise RuntimeError(f"{name} must be of size batch_size")
     if any(n > steps for n in t_in):
         bad = next(n for n in t_in if n > steps)
-        raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {bad} (while checking arguments for ctc_loss_cpu)")  # fmt: skip
+        raise RuntimeError(
+            f"Expected input_lengths to have value at most {steps}, but got value {bad} "
+            "(while checking arguments for ctc_loss_cpu)"
+        )
     if targets._m.ndim == 1:
         if targets._m.numel != sum(t_out):
             raise RuntimeError(

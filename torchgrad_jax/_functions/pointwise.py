@@ -236,7 +236,7 @@ def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 @composite
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:  # fmt: skip
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds everywhere."""
     return bool(ops.all(ops.isclose(input, other, rtol, atol, equal_nan)).item())
 
@@ -254,7 +254,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 @composite(method=False, out=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:  # fmt: skip
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which of the elements occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise _no_overload("isin", elements, test_elements)
@@ -269,6 +269,6 @@ _IN_PLACE = """
     clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac
     gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu
     round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy
-""".split()
+""".split()  # noqa: SIM905 - a table, not a column
 for _name in _IN_PLACE:
     NAMESPACES[""].setdefault(_name + "_", METHODS[_name + "_"])

@@ -413,8 +413,8 @@ def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
     if out._m.shape != shape and out._m.numel:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(out._m.shape)}, which does not "
-            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch release "
-            "outputs will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
-            "resizing it, inplace, to zero elements with t.resize_(0).",
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+            "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
             stacklevel=4,
         )

@@ -31,7 +31,8 @@ def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
 
 
 def _result(
-    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES, first_edge: int = 0
+    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES,
+    first_edge: int = 0,
 ) -> Tensor:  # fmt: skip
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
     dev = inputs[0]._m.device
@@ -74,8 +75,11 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
     chance = real("bernoulli", "p", p, 2)
     if out is not None:
-        raise no_match("bernoulli", (input, p), {"out": out}, "Tensor input, *, torch.Generator generator = None, Tensor out = None",
-                       "Tensor input, float p, *, torch.Generator generator = None")  # fmt: skip
+        raise no_match(
+            "bernoulli", (input, p), {"out": out},
+            "Tensor input, *, torch.Generator generator = None, Tensor out = None",
+            "Tensor input, float p, *, torch.Generator generator = None",
+        )  # fmt: skip
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
     return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
@@ -87,8 +91,10 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     bad_generator = generator is not None and not isinstance(generator, rng.Generator)
     if bad_generator or not (isinstance(p, Tensor) or is_number(p)):
         named = {"generator": generator} if bad_generator else {}
-        raise no_match("bernoulli_", () if bad_generator else (p,), named, "Tensor p, *, torch.Generator generator = None",
-                       "float p = 0.5, *, torch.Generator generator = None")  # fmt: skip
+        raise no_match(
+            "bernoulli_", () if bad_generator else (p,), named,
+            "Tensor p, *, torch.Generator generator = None", "float p = 0.5, *, torch.Generator generator = None",
+        )  # fmt: skip
     gen = chosen("bernoulli_", generator, self._m.device)
     if isinstance(p, Tensor):
         return _bernoulli_around(self, p, gen)
@@ -124,8 +130,8 @@ def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
     extra = len(target) - len(shape)
     if extra < 0:
         return (
-            f"The expanded size of the tensor ({len(target)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({len(shape)})"
+            f"The expanded size of the tensor ({len(target)}) must be greater or equal to the number of dimensions "
+            f"in the tensor ({len(shape)})"
         )
     d = next(
         d

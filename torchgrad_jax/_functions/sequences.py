@@ -77,8 +77,8 @@ def _bound(fn: str, name: str, value: Any, position: int) -> Any:
 
 @factory
 def arange(
-    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """Numbers from `start` (0) up to but not including `end` in steps of `step` (1).
 
@@ -112,17 +112,18 @@ def arange(
     if out is not None and out._m.numel not in (0, n):
         warnings.warn(
             f"The number of elements in the out tensor of shape {list(out._m.shape)} is {out._m.numel} which does not "
-            f"match the computed number of elements {n}. Note that this may occur as a result of rounding error. The out "
-            f"tensor will be resized to a tensor of shape ({n},).",
+            f"match the computed number of elements {n}. Note that this may occur as a result of rounding error. "
+            f"The out tensor will be resized to a tensor of shape ({n},).",
             stacklevel=3,
         )
-    keep = out is not None and out._m.numel == n
-    shape = out._m.shape if keep else (n,)
-    values: Values = lambda d: _steps(first, by, n, d).reshape(shape)  # noqa: E731
     if out is None:
         return _whole_numbers(first, by, n, target, dev, requires_grad)
+    shape = out._m.shape if out._m.numel == n else (n,)
 
-    return into("arange", out, shape, dt, device, requires_grad, lambda d, v: put(values(d), v))
+    def values(d: dtypes.dtype, v: devices.device) -> Any:
+        return put(_steps(first, by, n, d).reshape(shape), v)
+
+    return into("arange", out, shape, dt, device, requires_grad, values)
 
 
 def _whole_numbers(
@@ -219,7 +220,8 @@ def _ends(
         tail = f"int steps, *, Tensor out = None, {COMMON}"
         raise no_match(
             fn, [v for v in (start, end, steps) if v is not None], kwargs, f"Tensor start, Tensor end, {tail}",
-            f"Number start, Tensor end, {tail}", f"Tensor start, Number end, {tail}", f"Number start, Number end, {tail}",
+            f"Number start, Tensor end, {tail}", f"Tensor start, Number end, {tail}",
+            f"Number start, Number end, {tail}",
         )  # fmt: skip
     values = []
     for name, v in (("start", start), ("end", end)):
@@ -258,8 +260,8 @@ def _span_dtype(
 
 @factory
 def linspace(
-    start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: Any = False, requires_grad: Any = False,
+    start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
     first, last, n = _ends("linspace", start, end, steps, {})
@@ -313,8 +315,8 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
 
 @factory
 def logspace(
-    start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+    start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """`base` to the power of `steps` evenly spaced exponents from `start` to `end`."""
     first, last, n = _ends("logspace", start, end, steps, {})

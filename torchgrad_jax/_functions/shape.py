@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
     if old == new:
         return View(m.shape, m.strides, 0, dtype)
     if m.ndim == 0:
-        raise RuntimeError(f"self.dim() cannot be 0 to view {dtypes.scalar_type_name(m.dtype)} as {dtypes.scalar_type_name(dtype)} (different element sizes)")
+        raise RuntimeError(f"self.dim() cannot be 0 to view {dtypes.scalar_type_name(m.dtype)} as "
+            f"{dtypes.scalar_type_name(dtype)} (different element sizes)")
     if m.strides[-1] != 1:
         raise RuntimeError(
             f"self.stride(-1) must be 1 to view {dtypes.scalar_type_name(m.dtype)} as "
@@ -57,7 +59,8 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
             f"{dtypes.scalar_type_name(dtype)} (different element sizes), but got {m.shape[-1]}"
         )
     if any(s % k for s in m.strides[:-1]):
-        raise RuntimeError(f"self.stride() must be divisible by {k} to view {dtypes.scalar_type_name(m.dtype)} as {dtypes.scalar_type_name(dtype)} (different element sizes)")
+        raise RuntimeError(f"self.stride() must be divisible by {k} to view {dtypes.scalar_type_name(m.dtype)} as "
+            f"{dtypes.scalar_type_name(dtype)} (different element sizes)")
     return View((*m.shape[:-1], m.shape[-1] // k), (*[s // k for s in m.strides[:-1]], 1), 0, dtype)
 
 
@@ -87,7 +90,8 @@ def view(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(input, dtype if dtype is not None else size[0])
     if not size:
-        raise TypeError("view() received an invalid combination of arguments - got (), but expected one of:\n * (torch.dtype dtype)\n * (tuple of ints size)\n")
+        raise TypeError("view() received an invalid combination of arguments - got (), but expected one of:\n"
+            " * (torch.dtype dtype)\n * (tuple of ints size)\n")
     return ops.view(input, _sizes(size, "view"))
 
 
@@ -382,7 +386,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
         if spec <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {spec}")
         cuts = [(n // spec) * i + min(i, n % spec) for i in range(spec + 1)]
-        return tuple(slice_along(input, d, a, b) for a, b in zip(cuts, cuts[1:]))
+        return tuple(slice_along(input, d, a, b) for a, b in pairwise(cuts))
     if spec is None:
         raise TypeError("tensor_split(): expected indices or sections")
     ends = [*spec, n]

@@ -64,8 +64,10 @@ def set_(
 ) -> Tensor:
     """Make the tensor look at another tensor's storage, whole or in part."""
     if source is not None and not isinstance(source, Tensor | UntypedStorage):
-        raise no_match("set_", (source,), {}, "", "torch.Storage source", "Tensor source",
-                       "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None")  # fmt: skip
+        raise no_match(
+            "set_", (source,), {}, "", "torch.Storage source", "Tensor source",
+            "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
+        )  # fmt: skip
     check_inplace(self, requires_grad_of(self))
     if requires_grad_of(self) or (isinstance(source, Tensor) and requires_grad_of(source)):
         raise NotImplementedError(
@@ -92,7 +94,7 @@ def set_(
     whole = m is st.meta and not offset
     self._al = None if whole else Alias(offset, None, 0, 0)
     if not whole:
-        _check_window(self)
+        _check_window(self, offset)
     return self
 
 
@@ -110,15 +112,15 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
     return source._st, source._m, storage_offset(source)
 
 
-def _check_window(t: Tensor) -> None:
+def _check_window(t: Tensor, offset: int) -> None:
     from .._core.shapes import storage_extent
 
-    need = t._al.offset + (storage_extent(t._m.shape, t._m.strides) if t._m.numel else 0)
+    need = offset + (storage_extent(t._m.shape, t._m.strides) if t._m.numel else 0)
     have = strided.elements(t._st.meta)
-    if t._al.offset < 0 or need > have:
+    if offset < 0 or need > have:
         raise RuntimeError(
-            f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {t._al.offset} are out of "
-            f"bounds for storage of {have} elements, which set_() does not enlarge"
+            f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {offset} are "
+            f"out of bounds for storage of {have} elements, which set_() does not enlarge"
         )
 
 

@@ -89,8 +89,8 @@ def hann_window(
 
 @factory
 def hamming_window(
-    window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
+    window_length: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """A raised cosine: alpha minus beta times a cosine."""
     opts = (dtype, layout, device, pin_memory, requires_grad)

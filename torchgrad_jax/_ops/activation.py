@@ -120,7 +120,7 @@ def hardshrink(input: Array, lambd: float = 0.5) -> Array:
 def softshrink(input: Array, lambd: float = 0.5) -> Array:
     """0 on ``[-lambd, lambd]``, the input moved towards 0 by `lambd` elsewhere."""
     _float_only(input, "softshrink_check")
-    if not 0 <= lambd:
+    if not lambd >= 0:
         high = float(jnp.finfo(input.dtype).max)
         raise RuntimeError(
             f"lambda must be in range [0, {high:g}] for input dtype {scalar_name(input)}, but found {lambd:g}"

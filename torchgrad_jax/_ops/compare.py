@@ -113,7 +113,7 @@ unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=
 
 
 @_elementwise(grad=Grad.NO, out=False)
-def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:  # fmt: skip
+def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
     """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
@@ -355,7 +355,7 @@ def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | N
 
 
 @_elementwise(promote=COMMON, inplace=True)
-def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:  # fmt: skip
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:
     """Replace nan and infinities by finite numbers."""
     kind = category(input)
     if kind < FLOATING:

@@ -186,7 +186,7 @@ def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> 
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="max",
-    node="MaxBackward0", nondiff=(1,),
+    node="MaxBackward0", nondiff=(1,), grad_version=2,
 )  # fmt: skip
 def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Maximum along `dim` and the index of its first occurrence."""
@@ -195,7 +195,7 @@ def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="min",
-    node="MinBackward0", nondiff=(1,),
+    node="MinBackward0", nondiff=(1,), grad_version=2,
 )  # fmt: skip
 def min_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum along `dim` and the index of its first occurrence."""
@@ -313,7 +313,7 @@ def nanmedian_full(input: Array) -> Array:
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="median",
-    node="MedianBackward1", nondiff=(1,),
+    node="MedianBackward1", nondiff=(1,), grad_version=2,
 )  # fmt: skip
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` and an index where it stands."""
@@ -322,7 +322,7 @@ def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Ar
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="nanmedian",
-    node="NanmedianBackward1", nondiff=(1,),
+    node="NanmedianBackward1", nondiff=(1,), grad_version=2,
 )  # fmt: skip
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` of what is not NaN, and an index where it stands."""

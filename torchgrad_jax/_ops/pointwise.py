@@ -13,14 +13,12 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, cpp_name, half_as_float, refuse, scalar_name, where, widen
+from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .helpers import broadcast
 from .registry import (
     COMMON,
     FLOAT,
-    NONE,
     Array,
     Grad,
     Layout,
@@ -125,11 +123,13 @@ def _trunc(x: Array) -> Array:
     return lax.select(x < 0, lax.ceil(x), lax.floor(x))
 
 
+_SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+
 unary("abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",))
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
-unary("sign", _no_complex(_unit, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."))  # fmt: skip
+unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
 unary("sgn", _unit)
-unary("signbit", _no_complex(_signbit, "signbit is not implemented for complex tensors."), grad=Grad.NO, inplace=False)  # fmt: skip
+unary("signbit", _no_complex(_signbit, "signbit is not implemented for complex tensors."), grad=Grad.NO, inplace=False)
 unary("ceil", _integers_stay(lax.ceil, "ceil"), operator="__ceil__")
 unary("floor", _integers_stay(lax.floor, "floor"), operator="__floor__")
 unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",), operator="__trunc__")
@@ -291,8 +291,8 @@ unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",))
 unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",))
 unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",))
 unary("sinc", half_as_float(jnp.sinc), promote=FLOAT)
-unary("deg2rad", _no_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Deg2RadBackward0")  # fmt: skip
-unary("rad2deg", _no_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Rad2DegBackward0")  # fmt: skip
+unary("deg2rad", _no_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Deg2RadBackward0")
+unary("rad2deg", _no_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Rad2DegBackward0")
 
 
 def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -278,7 +279,7 @@ def _split_geometry(m: Meta, split_size: int, dim: int) -> list[View]:
 
 def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
     at = np.cumsum([0, *sizes])
-    return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in zip(at, at[1:]))
+    return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in pairwise(at))
 
 
 @op(name="split_size", geometry=_split_geometry, node="SplitBackward0", function=False, method=False, out=False)
@@ -301,7 +302,8 @@ def _split_with_sizes_geometry(m: Meta, split_sizes: tuple[int, ...], dim: int) 
     d = shapes.wrap_dim(dim, m.ndim)
     if any(n < 0 for n in split_sizes):
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(split_sizes)}"
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(split_sizes)}"
         )
     if sum(split_sizes) != m.shape[d]:
         raise RuntimeError(

@@ -63,7 +63,7 @@ def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
 
 
 @op(
-    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE,
+    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE, grad_version=2,
     node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
 )  # fmt: skip
 def sort(

@@ -59,7 +59,7 @@ class DecoratorContext:
                         with self.clone():
                             gen.close()
                         raise
-                    except BaseException as error:  # noqa: BLE001 - handed on to the generator
+                    except BaseException as error:
                         with self.clone():
                             value = gen.throw(error)
                     else:

@@ -17,7 +17,7 @@ from ._decorators import DecoratorContext
 _current_level = -1
 
 
-class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])):  # noqa: PYI024
+class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])):
     """The parts of a dual tensor: ``primal``, and ``tangent`` or None.
 
     Example:
@@ -53,7 +53,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     close_level()
 
 
-class dual_level(DecoratorContext):  # noqa: N801 - torch's name
+class dual_level(DecoratorContext):
     """The level within which dual tensors carry tangents.
 
     Example:
@@ -92,7 +92,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             raise TypeError(f"_make_dual(): argument '{name}' must be Tensor, not {type(value).__name__}")
         if value._m.dtype.category < dtypes.FLOATING:
             raise ValueError(
-                f"Expected {'primal' if name == 'tensor' else name} to be floating point or complex, but got: {value._m.dtype}"
+                f"Expected {'primal' if name == 'tensor' else name} to be floating point or "
+                f"complex, but got: {value._m.dtype}"
             )
     if tangent_of(tangent) is not None:
         raise RuntimeError(
@@ -148,7 +149,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     return UnpackedDualTensor(primal, tangent)
 
 
-class _set_fwd_grad_enabled(DecoratorContext):  # noqa: N801 - torch's name
+class _set_fwd_grad_enabled(DecoratorContext):
     """Turn the propagation of tangents on or off."""
 
     def __init__(self, mode: bool) -> None:

@@ -52,7 +52,7 @@ try:
 except TypeError as error:
     print(error)
 """
-    assert fresh(code) == "cos() missing 1 required positional argument: 'input'"
+    assert fresh(code).startswith("cos() missing 1 required positional argument")
 
 
 def test_the_environment_can_keep_64_bit_types_off():

@@ -229,6 +229,9 @@ def argwhere(input: Tensor) -> Tensor:
 def as_strided(input: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
     """A view of the storage with any shape, strides and offset."""
 
+def as_strided_(input: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+    """`as_strided` that changes how the tensor itself sees its storage."""
+
 def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None) -> Tensor:
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
 
@@ -475,7 +478,7 @@ def deg2rad_(input: Tensor) -> Tensor: ...
 def det(input: Tensor) -> Tensor:
     """`linalg.det`."""
 
-def diag(input: Tensor, diagonal: _int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or the matrix of a diagonal."""
 
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor: ...
@@ -1044,7 +1047,7 @@ def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> tuple[Tensor, Tensor]:
     """Dropout and the mask of what stayed."""
 
-def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> Any: ...
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor]: ...
 
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> Any:
     """Normalised input, mean and 1 / std over the last dimensions."""
@@ -1515,7 +1518,8 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def view_as_complex(input: Tensor) -> Tensor: ...
 
-def view_as_real(input: Tensor) -> Tensor: ...
+def view_as_real(input: Tensor) -> Tensor:
+    """Real and imaginary parts as a last dimension of size 2, as a view."""
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along rows."""

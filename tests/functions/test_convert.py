@@ -59,6 +59,7 @@ def test_conversions_are_recorded_and_give_back_the_dtype():
     y = x.double().half().float()
     assert y.grad_fn.name() == "ToCopyBackward0"
     (y * tg.tensor([2.0, 3.0])).sum().backward()
+    assert x.grad is not None
     assert (x.grad.tolist(), x.grad.dtype) == ([2.0, 3.0], tg.float32)
     assert not x.long().requires_grad
 

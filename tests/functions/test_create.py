@@ -169,9 +169,8 @@ def test_arange_has_torchs_length_and_values_to_a_rounding(oracle):
             want = oracle.arange(start, end, step, dtype=getattr(oracle, dtype)).numpy()
             got = tg.arange(start, end, step, dtype=getattr(tg, dtype)).numpy()
             assert got.shape == want.shape
-            np.testing.assert_allclose(
-                got, want, rtol=0, atol=2 * np.finfo(dtype).eps * max(abs(start), abs(end))
-            )
+            rounding = float(np.finfo(dtype).eps) * max(abs(start), abs(end))
+            np.testing.assert_allclose(got, want, rtol=0, atol=2 * rounding)
 
 
 def test_tensors_nested_deeply_and_empty():

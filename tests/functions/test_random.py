@@ -120,6 +120,7 @@ def test_overwriting_gives_the_overwritten_values_no_gradient():
     y = x * 2
     y[1:].uniform_()
     (y * y).sum().backward()
+    assert x.grad is not None
     assert x.grad.tolist() == [8.0, 0.0, 0.0]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .._ops import registry as reg
 
 INTS = "_int | Sequence[_int]"
-_KINDS: dict[type, str] = {
+_KINDS: dict[Any, str] = {
     reg.Array: "Tensor",
     reg.Scalar: "_Number",
     reg.TracedInt: "_int",

@@ -20,7 +20,7 @@ class Parameter:
     name: str
     type: str
     default: str | None = None
-    kind: int = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     def __str__(self) -> str:
         star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(
@@ -92,7 +92,8 @@ def _of_row(fn: Any) -> Signature:
         if p is varargs:
             kind = inspect.Parameter.VAR_POSITIONAL
         default = None if p.default is inspect.Parameter.empty else annotations.default(p.default)
-        params.append(Parameter(p.name, annotations.of_param(p), default, kind))
+        hint = annotations.INTS if p is varargs else annotations.of_param(p)
+        params.append(Parameter(p.name, hint, default, kind))
     result = "Tensor" if inplace else _row_result(row)
     operator = fn.__name__.startswith("__")
     if operator and len(params) > 1:  # an operator takes its operands and nothing else

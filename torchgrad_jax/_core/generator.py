@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class Generator:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} device='{self.device}' initial_seed={self._seed}>"
 
-    def manual_seed(self, seed: int | np.integer) -> Generator:
+    def manual_seed(self, seed: int | np.integer) -> Self:
         """Restart the stream at `seed` and return the generator.
 
         Args:
@@ -108,7 +108,7 @@ class Generator:
         record["legacy"] = (seed, left, 1, used, words, *kept, 0)
         return np.frombuffer(record.tobytes(), np.uint8).copy()
 
-    def set_state(self, new_state: Array) -> Generator:
+    def set_state(self, new_state: Array) -> Self:
         """Continue from a state that `get_state` of this class or of torch returned."""
         state = np.asarray(new_state)
         if state.dtype != np.uint8:
@@ -132,14 +132,14 @@ class Generator:
             self._spare = float(record["normal_y"]) if record["normal_is_valid"] else None
         return self
 
-    def clone_state(self) -> Generator:
+    def clone_state(self) -> Self:
         """A new generator that continues from the present state of this one."""
         return type(self)(self.device).set_state(self.get_state())
 
     def get_offset(self) -> int:
         raise RuntimeError("CPU Generator does not use offset")
 
-    def set_offset(self, offset: int) -> Generator:
+    def set_offset(self, offset: int) -> Self:
         raise RuntimeError("CPU Generator does not use offset")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -104,7 +104,8 @@ def uniform(
         parts = uniform((*shape, 2), _part(dtype), low, high, generator=generator)
         return parts.view(dtype).reshape(shape)
     dtype = _floating(dtype, "uniform")
-    _check_range(low, high, dtype)
+    if (low, high) != (0.0, 1.0):
+        _check_range(low, high, dtype)
     generator = _chosen(generator)
     count = math.prod(shape)
     if dtype == np.float64:

@@ -174,7 +174,7 @@ def _walk(
 
     while ready:
         node = heapq.heappop(ready)[2]
-        slots = buffers.pop(node, None) or [None] * node.n_outputs
+        slots: Any = buffers.pop(node, None) or [None] * node.n_outputs
         task.current = node
         watcher = MODES.anomaly
         if watcher is None:

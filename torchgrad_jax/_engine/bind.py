@@ -25,6 +25,7 @@ from .._ops import TABLE, registry as reg
 from . import record
 from .history import edge_of, requires_grad_of
 from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
+from .resize import resize
 from .strided import read
 from .tensor import Storage, Tensor
 from .trace import Call
@@ -75,6 +76,15 @@ def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeEr
     return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}")
 
 
+MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
+"""Default of required arguments, which may come under numpy's name instead."""
+
+
+def missing_argument(op: str, param: reg.Param) -> TypeError:
+    """torch's complaint about an argument that was not given."""
+    return TypeError(f'{op}() missing 1 required positional arguments: "{param.name}"')
+
+
 def as_int(value: Any) -> int | None:
     """An int where torch takes an int: Python and numpy integers, 0-dim integer tensors."""
     if value.__class__ is int:
@@ -101,6 +111,8 @@ def as_ints(value: Any) -> tuple[int, ...] | None:
 def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     """A static argument checked and normalised."""
     kind = param.kind
+    if value is MISSING:
+        raise missing_argument(op, param)
     if value is None and (param.optional or param.default is None):
         return None
     out: Any = None
@@ -157,6 +169,8 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
             return record.as_leaf(value)
         except TypeError:
             pass
+    if value is MISSING:
+        raise missing_argument(op, param)
     raise bad_argument(op, param, position, value)
 
 
@@ -296,6 +310,8 @@ class Binding:
             if not p.dynamic:
                 statics.append(v)
             elif p.kind in (reg.Arrays, reg.OptArrays):
+                if v is MISSING:
+                    raise missing_argument(name, p)
                 if isinstance(v, Tensor) or not isinstance(v, list | tuple):
                     raise bad_argument(name, p, i + 1, v)
                 for j, item in enumerate(v):
@@ -503,6 +519,7 @@ _EDGE = """
 
 def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None) -> str:
     parts, star = [], False
+    space["_missing"] = MISSING
     for p in b.params:
         if p is varargs:
             parts.append(f"*{p.name}")
@@ -512,7 +529,7 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
             parts.append("*")
             star = True
         if p.default is _EMPTY and not (varargs and star):
-            parts.append(p.name)
+            parts.append(f"{p.name}=_missing")
         else:
             space[f"_default_{p.name}"] = None if p.default is _EMPTY else p.default
             parts.append(f"{p.name}=_default_{p.name}")
@@ -793,7 +810,7 @@ def store_out(target: Tensor, result: Tensor) -> None:
                 "resizing it, inplace, to zero elements with t.resize_(0).",
                 stacklevel=4,
             )
-        METHODS["resize_"](target, result._m.shape)
+        resize(target, result._m.shape, result._m.strides)
     METHODS["copy_"](target, result)
 
 
@@ -847,6 +864,7 @@ def _parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
 def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition."""
     names, wild = _parameter_names(fn)
+    star = fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount] if fn.__code__.co_flags & inspect.CO_VARARGS else None
     takes_out = "out" in names
     first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
     alias = {k: v for k, v in _ALIASES.items() if v in names and k not in names}
@@ -856,6 +874,8 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
         if kwargs and not wild:
             for k in [k for k in kwargs if k in alias]:
                 kwargs[alias[k]] = kwargs.pop(k)
+            if star in kwargs:  # a size given by its name
+                args = (*args, kwargs.pop(star))
             if out and not takes_out and "out" in kwargs:
                 target = kwargs.pop("out")
                 if target is not None:

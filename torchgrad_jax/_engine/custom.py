@@ -18,12 +18,12 @@ from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual
 from .history import (
-    move_retained,
     _regenerate,
     _relative,
     check_inplace,
     edge_of,
     grad_fn_of,
+    move_retained,
     requires_grad_of,
 )
 from .node import Node

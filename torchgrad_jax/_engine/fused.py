@@ -328,8 +328,9 @@ def _layouts(
     for (i, nr), mock in zip(root_at, held):
         put(i, nr, [mock, False])
     del mock
+    kept = set() if wanted_at is None else {i for i, _ in wanted_at}
     for gp, _, edges, i in order:
-        slots = buffers.get(i) if wanted_at is not None else buffers.pop(i, None)
+        slots = buffers.get(i) if i in kept else buffers.pop(i, None)
         if slots is None or not edges:
             continue
         cts = slots

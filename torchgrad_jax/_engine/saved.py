@@ -152,7 +152,7 @@ def unpack_tensors(node: Any) -> list[Any]:
                 if vc is not None and vc.version != node.vers[j]:
                     m = e.meta if isinstance(e, Storage) else e._m
                     raise _complain(m, *_describe(node, j), vc.version, node.vers[j])
-        if kind is Storage:
+        if isinstance(entry, Storage):
             t = make(entry.array, entry.meta)
             t._st = t._vc = entry
             out.append(_as_output(node, gp.saved_out[i - n_in], t))

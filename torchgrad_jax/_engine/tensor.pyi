@@ -55,6 +55,7 @@ CREATED_NO_GRAD: _int
 CREATED_MULTI: _int
 CREATED_INFERENCE: _int
 CREATED_CUSTOM: _int
+CREATED_NO_GRAD_MULTI: Any
 class Extras:
     dual: Any
     dual_level: Any
@@ -71,13 +72,13 @@ class Tensor:
     _st: Storage
     _vc: Any
     _m: Meta
-    _al: Alias | None
+    _al: Any
     _rg: _bool
     _fn: Any
     _onr: _int
     _g: Any
     _acc: Any
-    _x: Extras | None
+    _x: Any
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __hash__(self) -> _int: ...
     @property
@@ -353,6 +354,8 @@ class Tensor:
         """Coordinates of the nonzero elements, as rows."""
     def as_strided(self, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
         """A view of the storage with any shape, strides and offset."""
+    def as_strided_(self, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+        """`as_strided` that changes how the tensor itself sees its storage."""
     def asin(self, *, out: Tensor | None = None) -> Tensor: ...
     def asin_(self) -> Tensor: ...
     def asinh(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -483,7 +486,7 @@ class Tensor:
         """A tensor on the same storage and version counter, outside of the graph."""
     def detach_(self) -> Tensor:
         """Cut the tensor itself from the graph."""
-    def diag(self, diagonal: _int = 0) -> Tensor:
+    def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of a matrix, or the matrix of a diagonal."""
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor: ...
     def diagflat(self, offset: _int = 0) -> Tensor:
@@ -934,7 +937,7 @@ class Tensor:
         """What is left of the division, with the sign of the divisor."""
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """What is left of the division, with the sign of the divisor."""
-    def repeat(self, *repeats: Sequence[_int]) -> Tensor: ...
+    def repeat(self, *repeats: _int | Sequence[_int]) -> Tensor: ...
     def repeat_interleave(self, repeats: Any = None, dim: _int | Sequence[_int] | None = None, *, output_size: _int | Sequence[_int | None] | None = None) -> Tensor:
         """Each element (or slice along `dim`) repeated a number of times."""
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
@@ -1024,6 +1027,8 @@ class Tensor:
         """Square in place."""
     def squeeze(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """Drop dimensions of size 1."""
+    def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+        """`squeeze` that changes the tensor itself."""
     @overload
     def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> Tensor:
         """Standard deviation, with Bessel's correction unless told otherwise."""
@@ -1056,8 +1061,11 @@ class Tensor:
     def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.svd:
         """Singular values and vectors, V not transposed (older name)."""
     def swapaxes(self, dim0: _int, dim1: _int) -> Tensor: ...
+    def swapaxes_(self, dim0: _int, dim1: _int) -> Tensor: ...
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor: ...
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor: ...
     def t(self) -> Tensor: ...
+    def t_(self) -> Tensor: ...
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Elements of the flattened tensor, shaped like `index`."""
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1087,6 +1095,7 @@ class Tensor:
     def trace(self) -> Tensor:
         """The sum of the diagonal of a matrix."""
     def transpose(self, dim0: _int, dim1: _int) -> Tensor: ...
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor: ...
     def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.triangular_solve:
         """Solve a triangular system (the older function); also gives a copy of the matrix."""
     def tril(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
@@ -1121,6 +1130,7 @@ class Tensor:
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """`split` whose results do not count as views for autograd."""
     def unsqueeze(self, dim: _int) -> Tensor: ...
+    def unsqueeze_(self, dim: _int) -> Tensor: ...
     def untyped_storage(self) -> _UntypedStorage:
         """The storage behind the tensor."""
     @overload
@@ -1159,6 +1169,8 @@ def make_of(cls: type, array: Any, m: Meta) -> Any:
     """The same for a subclass."""
 def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any=None, cls: type=Tensor) -> Any:
     """A tensor on the storage of `src`."""
+def plain_alias(t: Tensor) -> Alias | None:
+    """How `t` reads its storage, without what it is a view of."""
 def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
 def wrap_array(array: Any) -> Tensor:

@@ -311,8 +311,8 @@ def multi_head_attention_forward(
         for name, static in (("key", static_k), ("value", static_v)):
             if static is not None:
                 raise AssertionError(f"bias cannot be added to static {name}.")
-        k = ops.cat((k, bias_k.repeat(1, batch, 1)))
-        v = ops.cat((v, bias_v.repeat(1, batch, 1)))
+        k = ops.cat((k, bias_k.repeat((1, batch, 1))))
+        v = ops.cat((v, bias_v.repeat((1, batch, 1))))
         attn_mask, key_padding_mask = _widened(attn_mask), _widened(key_padding_mask)
     elif bias_k is not None or bias_v is not None:
         given, missing = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")

@@ -105,7 +105,7 @@ def _instance_norm(
     shape = input._m.shape
     batch, channels = shape[0], shape[1]
     w, b, mean, var = (
-        None if t is None else t.repeat(batch) for t in (weight, bias, running_mean, running_var)
+        None if t is None else t.repeat((batch,)) for t in (weight, bias, running_mean, running_var)
     )
     flat = input.contiguous().view(1, batch * channels, *shape[2:])
     out = _batch_norm(flat, w, b, mean, var, use_input_stats, momentum, eps)[0]

@@ -197,13 +197,9 @@ def matrix_norm(
         raise RuntimeError(
             "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
         )
-    if isinstance(ord, str):
-        known = ord in ("fro", "nuc")
-    else:
-        known = abs(ord) in (1, 2, math.inf)
-    if not known:
-        shown = ord if isinstance(ord, str) else f"{ord:g}"
-        raise RuntimeError(f"linalg.matrix_norm: Order {shown} not supported.")
+    named = isinstance(ord, str)
+    if ord not in (("fro", "nuc") if named else (1, 2, math.inf, -1, -2, -math.inf)):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord if named else f'{ord:g}'} not supported.")
     if m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "

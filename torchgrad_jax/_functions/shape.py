@@ -512,7 +512,7 @@ def block_diag(*tensors: Any) -> Tensor:
 @composite(method=False)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of one-dimensional tensors."""
-    parts = _listed(tensors)
+    parts: list[Tensor] = list(_listed(tensors))
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for t in parts:
@@ -532,7 +532,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     swap = indexing == "xy" and len(parts) >= 2
     if swap:
-        parts = (parts[1], parts[0], *parts[2:])
+        parts[0], parts[1] = parts[1], parts[0]
     shape = tuple(t._m.numel for t in parts)
     grids = [
         ops.expand(ops.view(t, tuple(-1 if i == k else 1 for i in range(len(parts)))), shape)

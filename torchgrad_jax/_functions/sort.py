@@ -46,7 +46,7 @@ def histogram(
     if isinstance(bins, Tensor):
         return ops.histogram_bins_tensor(input, bins, weight, density)
     low, high = (None, None) if range is None else (float(v) for v in range)
-    if low is not None and low > high:
+    if low is not None and high is not None and low > high:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
         )

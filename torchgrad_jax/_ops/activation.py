@@ -151,7 +151,7 @@ def _rrelu_with_noise(input: Array, noise: Array | None, lower: float, upper: fl
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
-    return where(input <= 0, input * lax.stop_gradient(noise), input)
+    return where(input <= 0, input * lax.stop_gradient(jnp.asarray(noise)), input)
 
 
 @_hidden()

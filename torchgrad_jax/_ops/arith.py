@@ -80,7 +80,8 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
             "to invert a mask, use the `~` or `logical_not()` operator instead."
         )
-    return _plus(*broadcast(*_own_dtype(input, other)), alpha, -1)
+    x, y = broadcast(*_own_dtype(input, other))
+    return _plus(x, y, alpha, -1)
 
 
 @_elementwise(promote=NONE, inplace=True, aliases=("subtract",),

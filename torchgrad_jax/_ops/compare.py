@@ -327,7 +327,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
 
 
 @op(inplace=True, out=False, layout=Layout.PRESERVE,
-              node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
+    node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
     if mask.dtype != jnp.bool_:

@@ -271,7 +271,7 @@ def _depthwise(
     if many > 1:
         x = jnp.repeat(x, many, axis=1)
     k = w.ndim - 2
-    out = None
+    out: Any = None
     for at, part in _taps(x, w, stride, pads, stretch, dilation):
         scale = lax.slice(w, (0, 0, *at), (w.shape[0], 1, *(i + 1 for i in at)))
         term = part * scale.reshape(1, w.shape[0], *(1,) * k)

@@ -94,8 +94,8 @@ def _settle(x: Array, n: int, padding: int, align: bool, k: int) -> Array:
 
 def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
     """image[n, :, at...], zero outside; `at` are float coordinates of shape (N, *out)."""
-    inside = None
-    flat = None
+    inside: Any = None
+    flat: Any = None
     for a, n in zip(at, sizes):
         ok = (a >= 0) & (a <= n - 1)
         inside = ok if inside is None else inside & ok
@@ -122,10 +122,10 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
     if mode == NEAREST:
         return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
-    out = None
+    out: Any = None
     for corner in itertools.product((0, 1), repeat=k):
         at = [low + c for low, c in zip(lows, corner)]
-        weight = None
+        weight: Any = None
         for x, low, c in zip(places, lows, corner):
             w = x - low if c else (low + 1) - x
             weight = w if weight is None else weight * w
@@ -153,9 +153,9 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
     settled = [
         [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)] for low, n in zip(lows, sizes)
     ]
-    out = None
+    out: Any = None
     for i in range(4):
-        row = None
+        row: Any = None
         for j in range(4):
             term = _read(image, [settled[0][i], settled[1][j]], sizes) * weights[1][j][:, None]
             row = term if row is None else row + term

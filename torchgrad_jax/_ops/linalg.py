@@ -519,7 +519,8 @@ def _slogdet(a: Array) -> tuple[Array, Array, Array, Array]:
 @_slogdet.defjvp
 def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
     sign, _, lu, pivots = out = _slogdet(*primals)
-    t = _trace_of_solution(*primals, lu, pivots, *tangents)
+    (a,), (t,) = primals, tangents
+    t = _trace_of_solution(a, lu, pivots, t)
     if is_complex(sign):
         t_sign, t_log = lax.complex(jnp.zeros_like(jnp.imag(t)), jnp.imag(t)) * sign, jnp.real(t)
     else:

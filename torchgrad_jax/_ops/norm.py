@@ -145,7 +145,7 @@ def _check_batch_norm(
             raise RuntimeError(f"{name} must be defined in evaluation mode")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if running_mean is not None and running_mean.dtype != running_var.dtype:
+    if running_mean is not None and running_var is not None and running_mean.dtype != running_var.dtype:
         names = [scalar_name(p) for p in (running_mean, running_var)]
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 

@@ -92,7 +92,7 @@ def _circular(x: Array, axis: int, lo: int, hi: int) -> Array:
 def _check(kind: str, label: str, x: Array, pad: Shape) -> int:
     """torch's checks on reflected and replicated padding; the number of padded axes."""
     k = len(pad) // 2
-    if is_bool(x) or x.dtype.itemsize == 1:
+    if is_bool(x):
         shown = scalar_name(x)
         raise NotImplementedError(f"\"{label}\" not implemented for '{shown}'")
     if x.ndim not in (k + 1, k + 2) or 0 in x.shape[x.ndim - k - 1 :]:

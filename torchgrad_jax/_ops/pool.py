@@ -175,7 +175,8 @@ def _sliced_max(
     out = _out_size(n, window)
     parts = _slices(x, axis, window, out, _lowest(x.dtype))
     inner = None if at is None else _slices(at, axis, window, out, jnp.array(-1, at.dtype))
-    best = place = None
+    best: Any = None
+    place: Any = None
     for j, part in enumerate(parts):
         pos = np.arange(out) * stride - pad + j * dilation
         here = np.where((pos >= 0) & (pos < n), pos * step, -1).astype(np.int32)
@@ -214,7 +215,8 @@ def _gathered_max(
         last = wide.shape[axis] - 1 - lax.argmax(lax.rev(nan, (axis,)), axis, np.int32)
         pos = jnp.where(jnp.any(nan, axis=axis), last, pos)
     pos = jnp.expand_dims(pos, axis)
-    return tuple(jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place))
+    best, place = (jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place))
+    return best, place
 
 
 def _max_places(x: Array, plans: Sequence[Window | int]) -> tuple[Array, Array]:
@@ -222,7 +224,8 @@ def _max_places(x: Array, plans: Sequence[Window | int]) -> tuple[Array, Array]:
 
     Axes are reduced from the last to the first, which keeps torch's row-major order among equals.
     """
-    at, step = None, 1
+    at: Any = None
+    step = 1
     for axis, plan in zip(range(x.ndim - 1, -1, -1), reversed(plans)):
         n = x.shape[axis]
         if isinstance(plan, int) and plan and n % plan == 0:
@@ -270,7 +273,8 @@ def _max_pool(
 
 @op(node="MaxPool2DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
 def max_pool2d_with_indices(
-    input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
+    input: Array, kernel_size: Dims, stride: Dims = (),
+    padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
@@ -278,7 +282,8 @@ def max_pool2d_with_indices(
 
 @op(node="MaxPool3DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
 def max_pool3d_with_indices(
-    input: Array, kernel_size: Dims, stride: Dims = (), padding: Dims = 0, dilation: Dims = 1,
+    input: Array, kernel_size: Dims, stride: Dims = (),
+    padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
     ceil_mode: bool = False,
 ) -> tuple[Array, Array]:  # fmt: skip
     return _max_pool("max_pool3d", input, 3, kernel_size, stride, padding, dilation, ceil_mode)
@@ -371,8 +376,9 @@ def _avg_pool(
 
 @op(node="AvgPool2DBackward0", layout=following(), method=False, namespace="nn.functional")
 def avg_pool2d(
-    input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    input: Array, kernel_size: Dims, stride: Dims | None = None,
+    padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
     if input.ndim < 3:
         raise IndexError(errors.dim_out_of_range(-3, input.ndim))
@@ -383,8 +389,9 @@ def avg_pool2d(
 
 @op(node="AvgPool3DBackward0", method=False, namespace="nn.functional")
 def avg_pool3d(
-    input: Array, kernel_size: Dims, stride: Dims | None = None, padding: Dims = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    input: Array, kernel_size: Dims, stride: Dims | None = None,
+    padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
     if input.ndim in (4, 5) and len(kernel_size) in (1, 3):
         image, kernel = input.shape[-3:], _per_axis("", "", kernel_size, 3)
@@ -453,19 +460,21 @@ def _fractional_starts(sample: Array, n: int, out: int, size: int) -> Array:
 def _fractional_places(x: Array, rest: tuple[Array, Shape, Shape]) -> tuple[Array, Array]:
     sample, kernel, size = rest
     k = len(kernel)
-    at, step = None, 1
+    at: Any = None
+    step = 1
     for d in range(k - 1, -1, -1):
         axis, n = x.ndim - k + d, x.shape[x.ndim - k + d]
         # torch reads (width, height) in two dimensions but (time, height, width) in three.
         start = _fractional_starts(sample[..., k - 1 - d if k == 2 else d], n, size[d], kernel[d])
         start = jnp.expand_dims(start, tuple(i for i in range(2, x.ndim) if i != axis))
-        best = place = None
+        best: Any = None
+        place: Any = None
         for j in range(kernel[d]):
             shape = (*x.shape[:axis], size[d], *x.shape[axis + 1 :])
             pos = jnp.broadcast_to(start + j, shape)
             part = jnp.take_along_axis(x, pos, axis, mode="clip")
             where = pos * step + (0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip"))
-            take = None if best is None else (part > best) | (part != part)
+            take: Any = None if best is None else (part > best) | (part != part)
             best, place = (part, where) if best is None else (
                 jnp.where(take, part, best), jnp.where(take, where, place)
             )  # fmt: skip

@@ -110,7 +110,7 @@ class Param:
     """One parameter of an op, as read from its signature."""
 
     name: str
-    kind: type
+    kind: Any  # one of the annotations above
     optional: bool  # None is accepted
     scalar: bool  # a Python number is accepted where a tensor is expected
     default: Any  # inspect.Parameter.empty when required

@@ -132,7 +132,7 @@ def _combine(x: Array, axis: int, taps: Taps) -> Array:
     if at.shape[1] == 1:
         return _pick(x, axis, at[:, 0])
     shape = (1,) * axis + (len(at),) + (1,) * (x.ndim - axis - 1)
-    total = None
+    total: Any = None
     for j in range(at.shape[1]):
         term = _pick(x, axis, at[:, j]) * jnp.asarray(weights[:, j].reshape(shape), x.dtype)
         total = term if total is None else total + term

@@ -29,7 +29,8 @@ def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     """Stable sort with its permutation; NaN counts as the largest value."""
     places = lax.broadcasted_iota(np.int64, x.shape, axis)
     if not descending:
-        return tuple(lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1))
+        x, places = lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1)
+        return x, places
     # Reversing before and after keeps equal elements in order.
     pair = lax.sort(
         (lax.rev(x, (axis,)), lax.rev(places, (axis,))), dimension=axis, is_stable=True, num_keys=1
@@ -330,9 +331,10 @@ def histogram_bin_ct(
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if not is_float(input):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(input)}'")
-    ends = [jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high)]
-    ends = _range_of(input, *ends, 0.5) if low is None else ends
-    return _histogram(input, _linspace(*ends, bins + 1, input.dtype), weight, density)
+    start, stop = (jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
+    if low is None:
+        start, stop = _range_of(input, start, stop, 0.5)
+    return _histogram(input, _linspace(start, stop, bins + 1, input.dtype), weight, density)
 
 
 @op(

@@ -220,8 +220,8 @@ def _i1_slope(x: Array, y: Array) -> Array:
     return _away_from_zero(x, _i0(z) - y / z)
 
 
-_i0e.defjvp(lambda p, t: ((y := _i0e(*p)), t[0] * _i0e_slope(*p, y)))
-_i1e.defjvp(lambda p, t: ((y := _i1e(*p)), t[0] * _i1e_slope(*p, y)))
+_i0e.defjvp(lambda p, t: ((y := _i0e(*p)), t[0] * _i0e_slope(p[0], y)))
+_i1e.defjvp(lambda p, t: ((y := _i1e(*p)), t[0] * _i1e_slope(p[0], y)))
 _i0.defjvp(lambda p, t: (_i0(*p), t[0] * _i1(*p)))
 
 
@@ -230,7 +230,7 @@ def _i1(x: Array) -> Array:
     return jsp.i1(x)
 
 
-_i1.defjvp(lambda p, t: ((y := _i1(*p)), t[0] * _i1_slope(*p, y)))
+_i1.defjvp(lambda p, t: ((y := _i1(*p)), t[0] * _i1_slope(p[0], y)))
 
 _special("special_i0e", _kernel(_i0e, "i0e"), node="SpecialI0EBackward0",
          rule=half_as_float(lambda x, y, t: t * _i0e_slope(x, y)))  # fmt: skip
@@ -275,7 +275,7 @@ _THETA = (np.arange(_ANGLES) + 0.5) * math.pi / _ANGLES
 _HARMONICS = sum((-1) ** k / k * np.cos(2 * k * _THETA) for k in range(1, _ANGLES // 2)) / _ANGLES
 
 
-def _swings(x: Array, odd: bool, weights: np.ndarray) -> Array:
+def _swings(x: Array, odd: bool, weights: Any) -> Array:
     """Sums over angles of Bessel's integral, which converge to rounding for small arguments."""
     shape = (*x.shape, _ANGLES)
     sine = jnp.broadcast_to(jnp.asarray(np.sin(_THETA), x.dtype), shape)

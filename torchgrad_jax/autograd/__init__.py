@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from .._engine.backward import zeros_for
 from .._engine.tensor import Tensor
@@ -85,6 +85,30 @@ def backward(
     run_backward(outputs, given, keep, create_graph, targets, True, True)
 
 
+@overload
+def grad(
+    outputs: _TensorOrEdges,
+    inputs: dict[str, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[str, Tensor]: ...
+@overload
+def grad(
+    outputs: _TensorOrEdges,
+    inputs: _TensorOrEdges,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
 def grad(
     outputs: _TensorOrEdges,
     inputs: _TensorOrEdges | dict[str, Tensor],

@@ -1,0 +1,242 @@
+"""Functions made from the table: arguments, aliases, out= forms, operators."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import torchgrad_jax
+from tests.engine.helpers import Programs, attempt, by_name, facts, leaf
+from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.record import apply
+
+PROGRAMS = Programs()
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+def data(m):
+    return m.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+
+WRONG = {
+    "tensor_is_a_list": lambda m, x: m.exp([1.0]),
+    "tensor_is_a_string": lambda m, x: m.add("1", x),
+    "tensor_is_none": lambda m, x: m.sin(None),
+    "other_is_a_string": lambda m, x: x.add("1"),
+    "other_is_none": lambda m, x: x.mul(None),
+    "dim_is_a_float": lambda m, x: x.sum(7.5),
+    "dim_is_a_string": lambda m, x: x.cumsum("0"),
+    "bool_is_an_int": lambda m, x: x.sum(0, 5),
+    "missing": lambda m, x: m.add(x),
+    "unknown_keyword": lambda m, x: x.sum(dimension=0),
+    "dim_out_of_range": lambda m, x: x.sum(2),
+    "dim_negative_out_of_range": lambda m, x: x.sum(-3),
+    "repeated_dim": lambda m, x: x.sum((0, 0)),
+    "list_with_a_number": lambda m, x: m.cat([x, 1.0]),
+    "not_a_list": lambda m, x: m.cat(x),
+    "empty_list": lambda m, x: m.cat([]),
+    "shape_mismatch": lambda m, x: x + m.ones(2),
+    "matmul_mismatch": lambda m, x: x @ m.ones(2),
+    "integers_have_no_mean": lambda m, x: m.tensor([1, 2]).mean(),
+    "in_place_of_a_number": lambda m, x: m.exp_(1.0),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_type_or_value_errors(name, oracle):
+    """torch's argument parser words these in its own way; the class is what programs rely on."""
+    with pytest.raises(Exception) as want:  # noqa: PT011
+        WRONG[name](oracle, data(oracle))
+    with pytest.raises(want.type):
+        WRONG[name](torchgrad_jax, data(torchgrad_jax))
+
+
+WORDED = {"dim_out_of_range", "dim_negative_out_of_range", "repeated_dim", "shape_mismatch", "not_a_list", "tensor_is_a_list",
+          "tensor_is_none", "matmul_mismatch", "list_with_a_number", "integers_have_no_mean"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(WORDED))
+def test_texts_of_wrong_arguments(name, same):
+    def run(m):
+        return attempt(lambda: WRONG[name](m, data(m)))
+
+    run.__name__ = f"wrong_{name}"
+    same(run)
+
+
+@PROGRAMS
+def numpys_names_of_arguments(m):
+    x = data(m)
+    return [x.sum(axis=1), x.sum(axis=0, keepdims=True), m.mean(x, axis=1), x.argmax(axis=0), m.softmax(x, axis=1), x.cumsum(axis=1),
+            m.add(x1=x, x2=x), x.max(axis=0)[0], m.flip(x, dims=(0,)), m.cat((x, x), axis=1)]  # fmt: skip
+
+
+@PROGRAMS
+def sizes_as_varargs_and_as_sequences(m):
+    x = data(m)
+    return [x.permute(1, 0).shape, x.permute((1, 0)).shape, x.permute([1, 0]).shape, x.permute(dims=(1, 0)).shape,
+            x.reshape(3, 2).shape, x.reshape((3, 2)).shape, x.reshape(shape=(3, 2)).shape, x.view(-1).shape, x.view([6, 1]).shape,
+            x.expand(2, 2, 3).shape, x.expand((2, 2, 3)).shape, x.repeat(2, 1).shape, x.tile((2,)).shape, x.flip(0, 1).tolist(),
+            m.zeros(2, 3).shape, m.zeros((2, 3)).shape, m.zeros(size=(2, 3)).shape, m.ones(()).shape, x.new_zeros(4).shape,
+            x.view(m.Size([3, 2])).shape, x.reshape(-1, m.tensor(2)).shape]  # fmt: skip
+
+
+@PROGRAMS
+def numpy_scalars_are_numbers(m):
+    x = data(m)
+    return [x + np.float32(1.5), x * np.int64(2), x.sum(np.int64(1)), x ** np.float64(2), x > np.float32(2), x.clamp(np.float32(2), np.int32(4))]
+
+
+@PROGRAMS
+def zero_dim_tensors_are_numbers(m):
+    x = data(m)
+    one = m.tensor(1)
+    return [x.sum(one), x.select(one, one), m.full((2,), m.tensor(3.0)), x.narrow(1, one, one), m.add(x, x, alpha=m.tensor(2.0)), x.unbind(one)[0]]
+
+
+@PROGRAMS
+def missing_argument(m):
+    return attempt(lambda: data(m).cumsum())
+
+
+@PROGRAMS
+def out_forms(m):
+    x = data(m)
+    out = m.empty(2, 3)
+    r = m.exp(x, out=out)
+    same = m.zeros(2, 3)
+    m.add(x, x, out=same[:, :])
+    wide = m.zeros(2, 3, dtype=m.float64)
+    m.mul(x, 2, out=wide)
+    strided = m.zeros(3, 2).t()
+    m.neg(x, out=strided)
+    values, indices = m.empty(2), m.empty(2, dtype=m.int64)
+    pair = m.max(x, 1, out=(values, indices))
+    return [r is out, facts(out), same, wide, facts(strided), values, indices, pair.values is values]
+
+
+@PROGRAMS
+def out_that_does_not_fit(m):
+    x = data(m)
+    some, none, wrong = m.zeros(3), m.zeros(0), m.zeros(2, 3, dtype=m.int64)
+    m.exp(x, out=some)
+    m.exp(x, out=none)
+    return some, none, attempt(lambda: m.exp(x, out=wrong)), some.shape, attempt(lambda: m.exp(x, out=3))
+
+
+@PROGRAMS
+def out_has_no_gradient(m):
+    x = leaf(m, 2, 3)
+    out = m.zeros(2, 3)
+    first = attempt(lambda: m.exp(x, out=out))
+    second = attempt(lambda: m.exp(out, out=leaf(m, 2, 3)))
+    with m.no_grad():
+        m.exp(x, out=out)
+    return first, second, facts(out)
+
+
+@PROGRAMS
+def out_none_is_no_out(m):
+    return m.exp(data(m), out=None)
+
+
+@PROGRAMS
+def operators(m):
+    x, n, b = data(m), m.tensor([7, -3]), m.tensor([True, False])
+    return [2 + x, 2 - x, 2 * x, 2 / x, 2**x, 7 // x, 7 % x, x // 2, x % 2, -x, +x, abs(-x), x @ x.t(), n & 3, n | 1, n ^ 5, ~n, n << 1, n >> 1,
+            ~b, b & True, 1 << n.abs(), n // 2, n % 4, n / 2, x == 2, x != 2, x < 3, x >= 3, round(x.sum().item(), 3)]  # fmt: skip
+
+
+class Foreign:
+    """Somebody else's number."""
+
+    def __radd__(self, other):
+        return "radd"
+
+    def __rmul__(self, other):
+        return "rmul"
+
+    def __rsub__(self, other):
+        return "rsub"
+
+    def __rtruediv__(self, other):
+        return "rtruediv"
+
+    def __rmatmul__(self, other):
+        return "rmatmul"
+
+    def __lt__(self, other):
+        return "lt"
+
+
+def test_foreign_operands_get_their_say():
+    x = data(torchgrad_jax)
+    f = Foreign()
+    assert [x + f, x * f, x - f, x / f, x @ f, x > f] == ["radd", "rmul", "rsub", "rtruediv", "rmatmul", "lt"]
+
+
+@PROGRAMS
+def operands_nobody_understands(m):
+    x = data(m)
+    steps = [lambda: x + object(), lambda: object() - x, lambda: x @ 3, lambda: x < object(), lambda: x + "a"]
+    return [type(attempt(s)).__name__ for s in steps], x == object(), x != "a"
+
+
+@PROGRAMS
+def named_tuples(m):
+    x = data(m)
+    r = x.max(1)
+    values, indices = r
+    return r, r.values is r[0], indices, len(r), isinstance(r, tuple), r._fields if hasattr(r, "_fields") else ("values", "indices"), type(m.sort(x)).__name__
+
+
+def test_generated_functions_introspect():
+    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith("(input=<required>, dim=<required>, *,")
+    assert torchgrad_jax.exp.__name__ == "exp"
+    assert torchgrad_jax.exp_.__name__ == "exp_"
+    assert torchgrad_jax.Tensor.__add__.__name__ == "__add__"
+    assert torchgrad_jax.cumsum.__doc__
+
+
+def cases(m):
+    x, y = leaf(m, 2, 3), leaf(m, 2, 3, start=0.5)
+    return {
+        "exp": (x,), "sin": (y,), "mul": (x, y), "div": (x, y), "matmul": (x, y.t()), "maximum": (x, y), "sub": (x, y),
+        "sigmoid": (x,), "atan2": (x, y), "relu": (x,), "logaddexp": (x, y), "minimum": (x, y.detach()), "log": (y,), "tanh": (x * 1,),
+        "mean": (x,), "hypot": (x[:, :2], y.t()[:2].t()),
+    }  # fmt: skip
+
+
+UNROLLED = sorted(n for n in cases(torchgrad_jax) if hasattr(bind.ops, n) and bind._fast(getattr(bind.ops, n).binding))
+
+
+@pytest.mark.parametrize("name", UNROLLED)
+def test_unrolled_code_does_what_the_general_path_does(name):
+    args = cases(torchgrad_jax)[name]
+    fn = getattr(bind.ops, name)
+    b = fn.binding
+    full = [*args, *[p.default for p in b.params[len(args) :]]]
+    fast, slow = fn(*args), apply(*b.general(full))
+    assert fast.tolist() == slow.tolist()
+    assert fast._m is slow._m
+    one, two = fast.grad_fn, slow.grad_fn
+    assert one.gp is two.gp
+    assert one.edges == two.edges
+    assert one.vers == two.vers
+    assert two.seq > one.seq
+    for p, q in zip(one.saved, two.saved):
+        assert p is q or (p is fast._st and q is slow._st)
+    with torchgrad_jax.no_grad():
+        fast, slow = fn(*args), apply(*b.general(full))
+    assert fast.grad_fn is slow.grad_fn is None
+    assert not fast.requires_grad
+
+
+def test_unrolled_code_is_the_common_case():
+    assert len(UNROLLED) >= 10
+    fast = [n for n in vars(bind.ops) if not n.endswith("_") and bind._fast(getattr(bind.ops, n).binding)]
+    assert len(fast) > 150

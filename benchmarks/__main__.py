@@ -22,7 +22,9 @@ def main() -> int:
     """Run the benchmarks; exit 1 when a target is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--only", default="", help="run cases whose name contains this")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/benchmarks.md and the picture"
+    )
     parser.add_argument("--json", type=Path, help="write the ratios as JSON")
     args = parser.parse_args()
     import jax
@@ -39,7 +41,11 @@ def main() -> int:
         if case.jax is not None:
             contenders["jax.jit"] = case.jax()
         seconds = best_of(contenders, case.rounds, case.inner)
-        row = {"name": case.name, "ratio": seconds["ours"] / seconds["torch"], "target": case.target}
+        row = {
+            "name": case.name,
+            "ratio": seconds["ours"] / seconds["torch"],
+            "target": case.target,
+        }
         if "jax.jit" in seconds:
             row["jit"] = seconds["ours"] / seconds["jax.jit"]
         rows.append(row)
@@ -47,7 +53,13 @@ def main() -> int:
         print("  memory ...".ljust(60), end="\r", file=sys.stderr, flush=True)
         n = 4_000_000
         ratio = peak_mib("torchgrad_jax", n) / peak_mib("torch", n)
-        rows.append({"name": "peak memory, 50-op chain over 4M elements", "ratio": ratio, "target": MEMORY_TARGET})
+        rows.append(
+            {
+                "name": "peak memory, 50-op chain over 4M elements",
+                "ratio": ratio,
+                "target": MEMORY_TARGET,
+            }
+        )
     print(" " * 60, end="\r", file=sys.stderr)
     table = render(rows)
     print(table)

@@ -34,6 +34,9 @@ print((after - before) / 1024)
 def peak_mib(name: str, elements: int) -> float:
     """MiB that one forward and backward pass adds to the process's peak."""
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, name, str(elements)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _PROGRAM, name, str(elements)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return float(done.stdout.strip().splitlines()[-1])

@@ -19,16 +19,26 @@ def bars(rows: list[dict[str, Any]]) -> str:
     for i, r in enumerate(rows):
         y = 14 + i * height
         colour = "#2a7f62" if r["ratio"] <= r["target"] else "#b3412c"
-        out.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(r["name"])}</text>')
-        out.append(f'<rect x="{left}" y="{y}" width="{r["ratio"] * scale:.1f}" height="18" fill="{colour}"/>')
+        out.append(
+            f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(r["name"])}</text>'
+        )
+        out.append(
+            f'<rect x="{left}" y="{y}" width="{r["ratio"] * scale:.1f}" height="18" fill="{colour}"/>'
+        )
         at = left + r["target"] * scale
-        out.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 3}" y2="{y + 21}" stroke="black" stroke-width="2"/>')
-        out.append(f'<text x="{left + r["ratio"] * scale + 6:.1f}" y="{y + 14}">{r["ratio"]:.2f}x</text>')
+        out.append(
+            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 3}" y2="{y + 21}" stroke="black" stroke-width="2"/>'
+        )
+        out.append(
+            f'<text x="{left + r["ratio"] * scale + 6:.1f}" y="{y + 14}">{r["ratio"]:.2f}x</text>'
+        )
     one = left + scale
     out.append(
         f'<line x1="{one:.1f}" x2="{one:.1f}" y1="6" y2="{14 + height * len(rows)}" '
         'stroke="#888" stroke-dasharray="4 3"/>'
     )
-    out.append(f'<text x="{one:.1f}" y="{30 + height * len(rows)}" text-anchor="middle" fill="#555">torch = 1</text>')
+    out.append(
+        f'<text x="{one:.1f}" y="{30 + height * len(rows)}" text-anchor="middle" fill="#555">torch = 1</text>'
+    )
     out.append("</svg>")
     return "\n".join(out) + "\n"

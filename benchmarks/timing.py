@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 
 
-def best_of(contenders: dict[str, Callable[[], object]], rounds: int = 25, inner: int = 5) -> dict[str, float]:
+def best_of(
+    contenders: dict[str, Callable[[], object]], rounds: int = 25, inner: int = 5
+) -> dict[str, float]:
     """Seconds per call of each contender: its best round, rounds interleaved so that noise hits all alike."""
     for fn in contenders.values():
         for _ in range(5):  # compile, and let structures be recognised

@@ -141,7 +141,8 @@ def test_inplace(row):
     first = row.params[0]
     assert first.kind is reg.Array, "writes to its first argument"
     assert row.returns is None
-    assert row.geometry is None
+    # A view's in-place form changes how the tensor sees its storage, under a node of its own name.
+    assert (row.geometry is not None) == (row.inplace_node is not None)
     assert callable(getattr(bind.ops, row.name + "_"))
     label = bind.public_name(row) + "_"
     space = bind.NAMESPACES.get(row.namespace, {}) if row.namespace else bind.METHODS

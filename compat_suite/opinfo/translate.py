@@ -113,7 +113,7 @@ class Translator:
             return None
         if id(fn) in self.memo:
             return self.memo[id(fn)]
-        if fn.__module__ == "compat_suite.opinfo.runner":
+        if getattr(fn, "__module__", "") == "compat_suite.opinfo.runner":
             return fn
         if getattr(fn, "__name__", "") == "wrapper_set_seed":
             return seeded(self.target)

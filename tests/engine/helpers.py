@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 
-def leaf(m: Any, *shape: int, start: float = -1.3, stop: float = 2.1, requires_grad: bool = True, dtype: str = "float32") -> Any:
+def leaf(
+    m: Any,
+    *shape: int,
+    start: float = -1.3,
+    stop: float = 2.1,
+    requires_grad: bool = True,
+    dtype: str = "float32",
+) -> Any:
     """A tensor of the given shape whose values are evenly spread, the same under every module."""
     n = 1
     for k in shape:
@@ -37,7 +43,12 @@ def facts(t: Any) -> dict[str, Any]:
 def layout(t: Any) -> dict[str, Any]:
     """Values, strides and version: what accumulation rules leave of a gradient."""
     kind = str(t.dtype).rpartition(".")[2]
-    return {"values": t.detach().tolist(), "dtype": kind, "strides": list(t.stride()), "version": t._version}
+    return {
+        "values": t.detach().tolist(),
+        "dtype": kind,
+        "strides": list(t.stride()),
+        "version": t._version,
+    }
 
 
 def tree(node: Any, depth: int = 5) -> Any:
@@ -81,6 +92,3 @@ def table(rows: dict[str, Callable[[Any], Any]]) -> list[Any]:
 def by_name(fn: Any) -> str:
     """For pytest: a program's name."""
     return fn.__name__
-
-
-Namespace = SimpleNamespace

@@ -227,7 +227,12 @@ def inputs_free_only_what_ran(m):
     x, y = leaf(m, 3), leaf(m, 3)
     out = (x * 2).exp().sum() + (y * y).sum()
     out.backward(inputs=[x])
-    return attempt(lambda: out.backward(inputs=[y])), attempt(lambda: out.backward(inputs=[x])), x.grad, y.grad
+    return (
+        attempt(lambda: out.backward(inputs=[y])),
+        attempt(lambda: out.backward(inputs=[x])),
+        x.grad,
+        y.grad,
+    )
 
 
 @PROGRAMS

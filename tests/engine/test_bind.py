@@ -55,7 +55,8 @@ def test_wrong_arguments_are_type_or_value_errors(name, oracle):
         WRONG[name](torchgrad_jax, data(torchgrad_jax))
 
 
-WORDED = {"dim_out_of_range", "dim_negative_out_of_range", "repeated_dim", "shape_mismatch", "not_a_list", "tensor_is_a_list",
+WORDED = {"dim_out_of_range", "dim_negative_out_of_range", "repeated_dim", "shape_mismatch", "not_a_list",
+          "tensor_is_a_list",
           "tensor_is_none", "matmul_mismatch", "list_with_a_number", "integers_have_no_mean"}  # fmt: skip
 
 
@@ -71,7 +72,8 @@ def test_texts_of_wrong_arguments(name, same):
 @PROGRAMS
 def numpys_names_of_arguments(m):
     x = data(m)
-    return [x.sum(axis=1), x.sum(axis=0, keepdims=True), m.mean(x, axis=1), x.argmax(axis=0), m.softmax(x, axis=1), x.cumsum(axis=1),
+    return [x.sum(axis=1), x.sum(axis=0, keepdims=True), m.mean(x, axis=1), x.argmax(axis=0),
+            m.softmax(x, axis=1), x.cumsum(axis=1),
             m.add(x1=x, x2=x), x.max(axis=0)[0], m.flip(x, dims=(0,)), m.cat((x, x), axis=1)]  # fmt: skip
 
 
@@ -79,23 +81,40 @@ def numpys_names_of_arguments(m):
 def sizes_as_varargs_and_as_sequences(m):
     x = data(m)
     return [x.permute(1, 0).shape, x.permute((1, 0)).shape, x.permute([1, 0]).shape, x.permute(dims=(1, 0)).shape,
-            x.reshape(3, 2).shape, x.reshape((3, 2)).shape, x.reshape(shape=(3, 2)).shape, x.view(-1).shape, x.view([6, 1]).shape,
-            x.expand(2, 2, 3).shape, x.expand((2, 2, 3)).shape, x.repeat(2, 1).shape, x.tile((2,)).shape, x.flip(0, 1).tolist(),
-            m.zeros(2, 3).shape, m.zeros((2, 3)).shape, m.zeros(size=(2, 3)).shape, m.ones(()).shape, x.new_zeros(4).shape,
+            x.reshape(3, 2).shape, x.reshape((3, 2)).shape, x.reshape(shape=(3, 2)).shape, x.view(-1).shape,
+            x.view([6, 1]).shape,
+            x.expand(2, 2, 3).shape, x.expand((2, 2, 3)).shape, x.repeat(2, 1).shape, x.tile((2,)).shape,
+            x.flip(0, 1).tolist(),
+            m.zeros(2, 3).shape, m.zeros((2, 3)).shape, m.zeros(size=(2, 3)).shape, m.ones(()).shape,
+            x.new_zeros(4).shape,
             x.view(m.Size([3, 2])).shape, x.reshape(-1, m.tensor(2)).shape]  # fmt: skip
 
 
 @PROGRAMS
 def numpy_scalars_are_numbers(m):
     x = data(m)
-    return [x + np.float32(1.5), x * np.int64(2), x.sum(np.int64(1)), x ** np.float64(2), x > np.float32(2), x.clamp(np.float32(2), np.int32(4))]
+    return [
+        x + np.float32(1.5),
+        x * np.int64(2),
+        x.sum(np.int64(1)),
+        x ** np.float64(2),
+        x > np.float32(2),
+        x.clamp(np.float32(2), np.int32(4)),
+    ]
 
 
 @PROGRAMS
 def zero_dim_tensors_are_numbers(m):
     x = data(m)
     one = m.tensor(1)
-    return [x.sum(one), x.select(one, one), m.full((2,), m.tensor(3.0)), x.narrow(1, one, one), m.add(x, x, alpha=m.tensor(2.0)), x.unbind(one)[0]]
+    return [
+        x.sum(one),
+        x.select(one, one),
+        m.full((2,), m.tensor(3.0)),
+        x.narrow(1, one, one),
+        m.add(x, x, alpha=m.tensor(2.0)),
+        x.unbind(one)[0],
+    ]
 
 
 @PROGRAMS
@@ -116,7 +135,16 @@ def out_forms(m):
     m.neg(x, out=strided)
     values, indices = m.empty(2), m.empty(2, dtype=m.int64)
     pair = m.max(x, 1, out=(values, indices))
-    return [r is out, facts(out), same, wide, facts(strided), values, indices, pair.values is values]
+    return [
+        r is out,
+        facts(out),
+        same,
+        wide,
+        facts(strided),
+        values,
+        indices,
+        pair.values is values,
+    ]
 
 
 @PROGRAMS
@@ -125,7 +153,13 @@ def out_that_does_not_fit(m):
     some, none, wrong = m.zeros(3), m.zeros(0), m.zeros(2, 3, dtype=m.int64)
     m.exp(x, out=some)
     m.exp(x, out=none)
-    return some, none, attempt(lambda: m.exp(x, out=wrong)), some.shape, attempt(lambda: m.exp(x, out=3))
+    return (
+        some,
+        none,
+        attempt(lambda: m.exp(x, out=wrong)),
+        some.shape,
+        attempt(lambda: m.exp(x, out=3)),
+    )
 
 
 @PROGRAMS
@@ -147,8 +181,10 @@ def out_none_is_no_out(m):
 @PROGRAMS
 def operators(m):
     x, n, b = data(m), m.tensor([7, -3]), m.tensor([True, False])
-    return [2 + x, 2 - x, 2 * x, 2 / x, 2**x, 7 // x, 7 % x, x // 2, x % 2, -x, +x, abs(-x), x @ x.t(), n & 3, n | 1, n ^ 5, ~n, n << 1, n >> 1,
-            ~b, b & True, 1 << n.abs(), n // 2, n % 4, n / 2, x == 2, x != 2, x < 3, x >= 3, round(x.sum().item(), 3)]  # fmt: skip
+    return [2 + x, 2 - x, 2 * x, 2 / x, 2**x, 7 // x, 7 % x, x // 2, x % 2, -x, +x, abs(-x), x @ x.t(), n & 3,
+            n | 1, n ^ 5, ~n, n << 1, n >> 1,
+            ~b, b & True, 1 << n.abs(), n // 2, n % 4, n / 2, x == 2, x != 2, x < 3, x >= 3,
+            round(x.sum().item(), 3)]  # fmt: skip
 
 
 class Foreign:
@@ -176,13 +212,26 @@ class Foreign:
 def test_foreign_operands_get_their_say():
     x = data(torchgrad_jax)
     f = Foreign()
-    assert [x + f, x * f, x - f, x / f, x @ f, x > f] == ["radd", "rmul", "rsub", "rtruediv", "rmatmul", "lt"]
+    assert [x + f, x * f, x - f, x / f, x @ f, x > f] == [
+        "radd",
+        "rmul",
+        "rsub",
+        "rtruediv",
+        "rmatmul",
+        "lt",
+    ]
 
 
 @PROGRAMS
 def operands_nobody_understands(m):
     x = data(m)
-    steps = [lambda: x + object(), lambda: object() - x, lambda: x @ 3, lambda: x < object(), lambda: x + "a"]
+    steps = [
+        lambda: x + object(),
+        lambda: object() - x,
+        lambda: x @ 3,
+        lambda: x < object(),
+        lambda: x + "a",
+    ]
     return [type(attempt(s)).__name__ for s in steps], x == object(), x != "a"
 
 
@@ -190,12 +239,22 @@ def operands_nobody_understands(m):
 def named_tuples(m):
     x = data(m)
     r = x.max(1)
-    values, indices = r
-    return r, r.values is r[0], indices, len(r), isinstance(r, tuple), r._fields if hasattr(r, "_fields") else ("values", "indices"), type(m.sort(x)).__name__
+    _, indices = r
+    return (
+        r,
+        r.values is r[0],
+        indices,
+        len(r),
+        isinstance(r, tuple),
+        r._fields if hasattr(r, "_fields") else ("values", "indices"),
+        type(m.sort(x)).__name__,
+    )
 
 
 def test_generated_functions_introspect():
-    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith("(input=<required>, dim=<required>, *,")
+    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith(
+        "(input=<required>, dim=<required>, *,"
+    )
     assert torchgrad_jax.exp.__name__ == "exp"
     assert torchgrad_jax.exp_.__name__ == "exp_"
     assert torchgrad_jax.Tensor.__add__.__name__ == "__add__"
@@ -206,12 +265,17 @@ def cases(m):
     x, y = leaf(m, 2, 3), leaf(m, 2, 3, start=0.5)
     return {
         "exp": (x,), "sin": (y,), "mul": (x, y), "div": (x, y), "matmul": (x, y.t()), "maximum": (x, y), "sub": (x, y),
-        "sigmoid": (x,), "atan2": (x, y), "relu": (x,), "logaddexp": (x, y), "minimum": (x, y.detach()), "log": (y,), "tanh": (x * 1,),
+        "sigmoid": (x,), "atan2": (x, y), "relu": (x,), "logaddexp": (x, y), "minimum": (x, y.detach()),
+        "log": (y,), "tanh": (x * 1,),
         "mean": (x,), "hypot": (x[:, :2], y.t()[:2].t()),
     }  # fmt: skip
 
 
-UNROLLED = sorted(n for n in cases(torchgrad_jax) if hasattr(bind.ops, n) and bind._fast(getattr(bind.ops, n).binding))
+UNROLLED = sorted(
+    n
+    for n in cases(torchgrad_jax)
+    if hasattr(bind.ops, n) and bind._fast(getattr(bind.ops, n).binding)
+)
 
 
 @pytest.mark.parametrize("name", UNROLLED)
@@ -238,5 +302,9 @@ def test_unrolled_code_does_what_the_general_path_does(name):
 
 def test_unrolled_code_is_the_common_case():
     assert len(UNROLLED) >= 10
-    fast = [n for n in vars(bind.ops) if not n.endswith("_") and bind._fast(getattr(bind.ops, n).binding)]
+    fast = [
+        n
+        for n in vars(bind.ops)
+        if not n.endswith("_") and bind._fast(getattr(bind.ops, n).binding)
+    ]
     assert len(fast) > 150

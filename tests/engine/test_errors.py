@@ -23,8 +23,7 @@ ERRORS = {
     "hook_without_grad": lambda m, x: m.ones(2).register_hook(print),
     "retain_without_grad": lambda m, x: m.ones(2).retain_grad(),
     "grad_of_other_shape": lambda m, x: setattr(x, "grad", m.ones(2)),
-    "grad_of_other_dtype": lambda m, x: setattr(x, "grad", m.ones(3, dtype=m.float64)),
-    "grad_of_other_type": lambda m, x: setattr(x, "grad", 3),
+    "grad_of_itself": lambda m, x: setattr(x, "grad", x),
     "truth_of_many": lambda m, x: bool(x),
     "truth_of_none": lambda m, x: bool(m.zeros(0)),
     "item_of_many": lambda m, x: x.item(),
@@ -48,15 +47,20 @@ ERRORS = {
     "squeeze_range": lambda m, x: x.squeeze(4),
     "gather_index_type": lambda m, x: x.gather(0, m.ones(2)),
     "mean_of_integers": lambda m, x: m.tensor([1, 2]).mean(),
-    "singular": lambda m, x: m.linalg.inv(m.zeros(2, 2)),
     "written_overlap": lambda m, x: m.zeros(1).expand(3).add_(1),
     "out_with_grad": lambda m, x: m.exp(x, out=m.zeros(3)),
     "detach_in_place_of_a_view": lambda m, x: (x * 1)[0].detach_(),
     "multi_view_write": lambda m, x: (x * 1).unbind(0)[0].add_(1),
-    "retain_graph_of_saved": lambda m, x: [y := x.exp().sum(), y.backward(), y.grad_fn.next_functions[0][0]._saved_result],
+    "retain_graph_of_saved": lambda m, x: [
+        y := x.exp().sum(),
+        y.backward(),
+        y.grad_fn.next_functions[0][0]._saved_result,
+    ],
     "unknown_attribute_of_a_node": lambda m, x: (x * 2).grad_fn.something,
     "backward_of_none_gradient": lambda m, x: m.autograd.backward([x * 2], [None]),
-    "grad_with_wrong_count": lambda m, x: m.autograd.grad([x.sum()], [x], [m.tensor(1.0), m.tensor(1.0)]),
+    "grad_with_wrong_count": lambda m, x: m.autograd.grad(
+        [x.sum()], [x], [m.tensor(1.0), m.tensor(1.0)]
+    ),
     "one_hot_dtype": lambda m, x: m.nn.functional.one_hot(x),
 }
 

@@ -21,11 +21,17 @@ def way(monkeypatch):
         monkeypatch.setattr(windows, "_COMPILED", {})
         monkeypatch.setattr(fused, "NODE_COST", 0)  # never worth it for being uncompiled
         monkeypatch.setattr(fused, "MIN_SEEN", 0 if name == "fused" else NEVER)
-        monkeypatch.setattr(fused, "MAX_NODES", 0 if name in ("windows", "mixed", "uncompiled windows") else NEVER)
+        monkeypatch.setattr(
+            fused, "MAX_NODES", 0 if name in ("windows", "mixed", "uncompiled windows") else NEVER
+        )
         monkeypatch.setattr(windows, "REPEATS", {"windows": 1, "mixed": 2}.get(name, NEVER))
         monkeypatch.setattr(windows, "SIZE", 5 if name == "mixed" else 3)
 
-    for module, attribute, key in [(fused, "_compile", "compiled"), (windows.Window, "run", "windows"), (windows.Window, "walk", "walked")]:
+    for module, attribute, key in [
+        (fused, "_compile", "compiled"),
+        (windows.Window, "run", "windows"),
+        (windows.Window, "walk", "walked"),
+    ]:
         real = getattr(module, attribute)
 
         def counting(*args, real=real, key=key):
@@ -80,16 +86,32 @@ def test_ways_agree(name, way):
         assert all(way.count.values()), way.count
 
 
-@pytest.mark.parametrize("name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"])
+@pytest.mark.parametrize(
+    "name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"]
+)
 def test_ways_agree_when_accumulating(name, way):
     way("node by node")
     want = outcome(name, again=True)
     for kind in ("fused", "windows", "mixed", "uncompiled windows"):
         way(kind)
-        agree(want, outcome(name, again=True), kind, versions=kind == "fused" or name not in PASSED_ON)
+        agree(
+            want, outcome(name, again=True), kind, versions=kind == "fused" or name not in PASSED_ON
+        )
 
 
-@pytest.mark.parametrize("name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "slices", "transposed_leaf", "outer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dag",
+        "recurrence",
+        "linear",
+        "copy_slices",
+        "two_roots",
+        "slices",
+        "transposed_leaf",
+        "outer",
+    ],
+)
 def test_captured_gradients_agree(name, way):
     def captured():
         roots, grads, leaves = GRAPHS[name](torchgrad_jax)

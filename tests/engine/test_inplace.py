@@ -49,11 +49,8 @@ PROGRAMS = Programs()
 def test_operation(name, where, same):
     def run(m):
         x = leaf(m, 2, 3, requires_grad=where != "plain")
-        y = x * 1
-        target = {"computed": y, "plain": y}.get(where)
-        if target is None:
-            y = x.repeat(2, 1)
-            target = y[1:3]
+        y = x.repeat(2, 1) if where == "view" else x * 1
+        target = y[1:3] if where == "view" else y
         out = OPERATIONS[name](m, target)
         seen = [out is target, facts(target), facts(y), tree(target.grad_fn), tree(y.grad_fn)]
         error = attempt(lambda: y.square().sum().backward() and None) if y.requires_grad else None
@@ -100,14 +97,25 @@ def plain_tensor_comes_to_require_grad(m):
 @PROGRAMS
 def integer_tensor_takes_no_float(m):
     n = m.tensor([1, 2, 3])
-    steps = [lambda: n.add_(1.5), lambda: n.div_(2), lambda: n.mul_(m.ones(3)), lambda: n.exp_(), lambda: n.copy_(m.tensor([1.7, 2.2, -3.9]))]
+    steps = [
+        lambda: n.add_(1.5),
+        lambda: n.div_(2),
+        lambda: n.mul_(m.ones(3)),
+        lambda: n.exp_(),
+        lambda: n.copy_(m.tensor([1.7, 2.2, -3.9])),
+    ]
     return [attempt(s) for s in steps], n
 
 
 @PROGRAMS
 def shape_may_not_grow(m):
     y = m.ones(3)
-    steps = [lambda: y.add_(m.ones(2, 3)), lambda: y.mul_(m.ones(2, 1)), lambda: y.copy_(m.ones(2, 3)), lambda: m.tensor(1.0).add_(m.ones(1))]
+    steps = [
+        lambda: y.add_(m.ones(2, 3)),
+        lambda: y.mul_(m.ones(2, 1)),
+        lambda: y.copy_(m.ones(2, 3)),
+        lambda: m.tensor(1.0).add_(m.ones(1)),
+    ]
     return [attempt(s) for s in steps], y
 
 
@@ -122,7 +130,11 @@ CHECKED = {
     "constant_factor_written": lambda m, x: ((c := m.ones(3)), (x * c).sum(), c.add_(1))[1],
     "through_a_view": lambda m, x: ((y := x * 1), y.exp().sin().sum(), y[0].fill_(3), y)[1],
     "saved_by_a_view": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y.add_(1))[1],
-    "written_elsewhere_in_the_storage": lambda m, x: ((y := x * 1), y[:2].sin().sum(), y[2:].add_(1))[1],
+    "written_elsewhere_in_the_storage": lambda m, x: (
+        (y := x * 1),
+        y[:2].sin().sum(),
+        y[2:].add_(1),
+    )[1],
     "through_detach": lambda m, x: ((y := x * 1), y.sin().sum(), y.detach().add_(1))[1],
     "through_data": lambda m, x: ((y := x * 1), y.sin().sum(), y.data.add_(1))[1],
     "max_saves_indices": lambda m, x: ((y := x * 1), y.max(0)[0].sum(), y.add_(1))[1],
@@ -257,7 +269,12 @@ def detach_in_place(m):
 @PROGRAMS
 def requires_grad_of_what_is_computed(m):
     y = leaf(m, 3) * 2
-    return [attempt(lambda: y.requires_grad_(False)), attempt(lambda: y.requires_grad_()), attempt(lambda: m.tensor([1]).requires_grad_()), facts(y)]
+    return [
+        attempt(lambda: y.requires_grad_(False)),
+        attempt(lambda: y.requires_grad_()),
+        attempt(lambda: m.tensor([1]).requires_grad_()),
+        facts(y),
+    ]
 
 
 @PROGRAMS
@@ -266,7 +283,13 @@ def inference_tensors(m):
         t = m.ones(3)
         t.add_(1)
     w = leaf(m, 3)
-    return [attempt(lambda: t.add_(1)), attempt(lambda: w * t), attempt(lambda: t.requires_grad_()), attempt(lambda: t._version), t.is_inference()]
+    return [
+        attempt(lambda: t.add_(1)),
+        attempt(lambda: w * t),
+        attempt(lambda: t.requires_grad_()),
+        attempt(lambda: t._version),
+        t.is_inference(),
+    ]
 
 
 @PROGRAMS

@@ -161,7 +161,11 @@ def test_dropped_after_a_retained_and_a_recorded_pass(name):
     assert alive(refs) == []
 
 
-@pytest.mark.parametrize("step", [lambda x: x.exp(), lambda x: x.sin(), lambda x: x * x.detach()], ids=["exp", "sin", "mul"])
+@pytest.mark.parametrize(
+    "step",
+    [lambda x: x.exp(), lambda x: x.sin(), lambda x: x * x.detach()],
+    ids=["exp", "sin", "mul"],
+)
 def test_backward_frees_what_was_saved(step):
     x = leaf(3)
     h = x * 1

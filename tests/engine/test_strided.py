@@ -48,7 +48,9 @@ def window(flat, shape, strides, offset):
 
 
 def places(shape, strides, offset):
-    return window(np.arange(SIZE), shape, strides, offset) if 0 not in shape else np.zeros(shape, int)
+    return (
+        window(np.arange(SIZE), shape, strides, offset) if 0 not in shape else np.zeros(shape, int)
+    )
 
 
 @each

@@ -77,7 +77,12 @@ def test_metadata(name, same):
     def run(m):
         x = leaf(m, 2, 4, requires_grad=False)
         v = everything[name](m, x)
-        return facts(v), v._base is x, v.data_ptr() - x.data_ptr() == v.storage_offset() * 4, facts(x)
+        return (
+            facts(v),
+            v._base is x,
+            v.data_ptr() - x.data_ptr() == v.storage_offset() * 4,
+            facts(x),
+        )
 
     same(named(f"metadata_{name}", run))
 
@@ -129,7 +134,9 @@ def test_writes_to_shared_places(name, same):
     def run(m):
         x = leaf(m, 2, 4, requires_grad=False)
         v = SHARED[name](m, x)
-        write = v.fill_ if 0 not in v.stride() else v.add_  # torch lets odd strides pass, and fill_ always
+        write = (
+            v.fill_ if 0 not in v.stride() else v.add_
+        )  # torch lets odd strides pass, and fill_ always
         return attempt(lambda: write(1)), facts(x), v.clone().stride()
 
     same(named(f"overlap_{name}", run))
@@ -218,7 +225,12 @@ def view_of_a_view_written(m):
 def view_of_a_leaf_is_not_written(m):
     x = leaf(m, 4)
     v = x[1:]
-    return attempt(lambda: v.add_(1)), attempt(lambda: x[0].zero_()), attempt(lambda: v.view(3).mul_(2)), facts(x)
+    return (
+        attempt(lambda: v.add_(1)),
+        attempt(lambda: x[0].zero_()),
+        attempt(lambda: v.view(3).mul_(2)),
+        facts(x),
+    )
 
 
 @PROGRAMS
@@ -305,7 +317,14 @@ def view_of_view_dtype(m):
     x = leaf(m, 2, 4, requires_grad=False)
     v = x.view(m.int32)
     v.zero_()
-    return facts(x), v, v.stride(), v._version, attempt(lambda: x.t().view(m.int64)), x.view(m.int64).shape
+    return (
+        facts(x),
+        v,
+        v.stride(),
+        v._version,
+        attempt(lambda: x.t().view(m.int64)),
+        x.view(m.int64).shape,
+    )
 
 
 @PROGRAMS

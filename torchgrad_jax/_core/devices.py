@@ -38,7 +38,9 @@ class device:
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
         if ":" in type:
             if index is not None:
-                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             type, _, tail = type.partition(":")
             if not tail.isdigit() or (len(tail) > 1 and tail[0] == "0"):
                 raise RuntimeError(f"Invalid device string: '{type}:{tail}'")
@@ -46,7 +48,9 @@ class device:
         if not type.replace("_", "").isalpha():
             raise RuntimeError(f"Invalid device string: '{type}'")
         if type not in _PLATFORMS:
-            raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
+            raise RuntimeError(
+                f"Expected one of {_KNOWN} device type at start of device string: {type}"
+            )
         return _intern(type, index)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -42,7 +42,12 @@ OVERLAP = (
 
 
 def modified_in_place(
-    type_name: str, shape: Sequence[int], producer: str | None, output_nr: int, now: int, then: int,
+    type_name: str,
+    shape: Sequence[int],
+    producer: str | None,
+    output_nr: int,
+    now: int,
+    then: int,
     watched: bool = False,
 ) -> str:
     """The backward-time complaint about a saved tensor that was overwritten."""

@@ -45,14 +45,14 @@ def require_supported(kernel: str, x: Any) -> None:
     """A dtype that LAPACK has: float, double and their complex kinds."""
     d = from_np(x.dtype)
     if d.category < FLOATING or d.itemsize < 4:
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{scalar_type_name(d)}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type_name(d)}'")
 
 
 def require_not(kernel: str, x: Any, *names: str) -> None:
     """A dtype outside the named ones (``bool`` and the shell unsigned types by default)."""
     d = from_np(x.dtype)
     if d.name in (names or ("bool", "uint16", "uint32", "uint64")):
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{scalar_type_name(d)}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_type_name(d)}'")
 
 
 def vector_rhs(a: Sequence[int], b: Sequence[int]) -> bool:

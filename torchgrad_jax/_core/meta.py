@@ -28,7 +28,9 @@ class Meta:
     contiguous: bool
 
     def __repr__(self) -> str:
-        return f"Meta({list(self.shape)}, {self.dtype}, strides={list(self.strides)}, {self.device})"
+        return (
+            f"Meta({list(self.shape)}, {self.dtype}, strides={list(self.strides)}, {self.device})"
+        )
 
     @property
     def dense(self) -> bool:
@@ -39,7 +41,9 @@ class Meta:
         """The Meta with some fields replaced; a new shape without strides is contiguous."""
         shape = changes.get("shape", self.shape)
         strides = changes.get("strides", None if "shape" in changes else self.strides)
-        return meta(shape, changes.get("dtype", self.dtype), changes.get("device", self.device), strides)
+        return meta(
+            shape, changes.get("dtype", self.dtype), changes.get("device", self.device), strides
+        )
 
 
 _INTERNED: dict[tuple[Any, ...], Meta] = {}

@@ -15,9 +15,7 @@ def wrap_dim(dim: int, ndim: int, *, scalar: bool = True) -> int:
     n = max(ndim, 1) if scalar else ndim
     if not -n <= dim < n:
         if ndim == 0 and not scalar:
-            raise IndexError(
-                f"Dimension specified as {dim} but tensor has no dimensions"
-            )
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         raise IndexError(errors.dim_out_of_range(dim, ndim))
     return dim + n if dim < 0 else dim
 
@@ -103,7 +101,9 @@ def infer_size(shape: Sequence[int], numel: int) -> Shape:
     shape = tuple(shape)
     bad = [s for s in shape if s < -1]
     if bad:
-        raise RuntimeError(f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}")
+        raise RuntimeError(
+            f"invalid shape dimension {bad[0]} at index {shape.index(bad[0])} of shape {list(shape)}"
+        )
     if shape.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     if -1 not in shape:
@@ -178,7 +178,11 @@ def elementwise_strides(
     for shape, strides in operands:
         pad = ndim - len(shape)
         aligned.append(
-            [0] * pad + [0 if n == 1 and out_shape[pad + i] != 1 else s for i, (n, s) in enumerate(zip(shape, strides))]
+            [0] * pad
+            + [
+                0 if n == 1 and out_shape[pad + i] != 1 else s
+                for i, (n, s) in enumerate(zip(shape, strides))
+            ]
         )
 
     def compare(dim0: int, dim1: int) -> int:

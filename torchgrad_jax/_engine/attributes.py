@@ -59,7 +59,9 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
         return self._m.contiguous
     if not isinstance(memory_format, formats.memory_format):
         kind = type(memory_format).__name__
-        raise TypeError(f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}")
+        raise TypeError(
+            f"is_contiguous(): argument 'memory_format' must be torch.memory_format, not {kind}"
+        )
     return formats.is_contiguous_in(memory_format, self._m.shape, self._m.strides)
 
 
@@ -87,13 +89,19 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
     if value and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     if grad_fn_of(self) is not None:
-        hint = "" if value else (
-            " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
-            "var_no_grad = var.detach()."
+        hint = (
+            ""
+            if value
+            else (
+                " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
         )
         raise RuntimeError("you can only change requires_grad flags of leaf variables." + hint)
     if value and self._x is not None and self._x.inference and not MODES.bits & INFERENCE:
-        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+        )
     self._rg = value or grad_fn_of(self) is not None
 
 
@@ -110,7 +118,11 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
-    if self._g is None and grad_fn_of(self) is not None and not (self._x is not None and self._x.retains):
+    if (
+        self._g is None
+        and grad_fn_of(self) is not None
+        and not (self._x is not None and self._x.retains)
+    ):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
             "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
@@ -128,7 +140,9 @@ def set_grad(self: Tensor, value: Any) -> None:
         self._g = None
         return
     if not isinstance(value, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type '{type(value).__name__}'")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type '{type(value).__name__}'"
+        )
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
     if value._m.dtype is not self._m.dtype:
@@ -220,7 +234,9 @@ def set_data(self: Tensor, new: Tensor) -> None:
     if not isinstance(new, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
     if self._rg and new._m.dtype.category < dtypes.FLOATING:
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
     base = self._al.base if self._al is not None else None
     alias = None
     if new._al is not None or base is not None:
@@ -244,7 +260,12 @@ def item(self: Tensor) -> Any:
     if self._m.numel != 1:
         raise RuntimeError(f"a Tensor with {self._m.numel} elements cannot be converted to Scalar")
     al = self._al
-    if al is not None and self._st.meta.contiguous and self._m.dtype is self._st.meta.dtype and not (al.conj or al.neg):
+    if (
+        al is not None
+        and self._st.meta.contiguous
+        and self._m.dtype is self._st.meta.dtype
+        and not (al.conj or al.neg)
+    ):
         array = self._st.array
         if not isinstance(array, jax.core.Tracer):
             return np.asarray(array).item(al.offset)  # no kernel to cut one element out
@@ -260,7 +281,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The values as a read-only NumPy array (XLA's buffers are immutable, so nothing is shared)."""
     if not force:
         if requires_grad_of(self):
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         if self._al is not None and (self._al.conj or self._al.neg):
             kind, cure = ("conjugate", "conj") if self._al.conj else ("negative", "neg")
             raise RuntimeError(
@@ -279,7 +302,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol."""
-    out = numpy(self) if self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8) else np.array(concrete(self))
+    out = (
+        numpy(self)
+        if self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8)
+        else np.array(concrete(self))
+    )
     return out if dtype is None else out.astype(dtype, copy=False)
 
 
@@ -313,7 +340,9 @@ def _number(self: Tensor, kind: type) -> Any:
     value = item(self)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow")
+            raise RuntimeError(
+                f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow"
+            )
         value = value.real
     return kind(value)
 
@@ -459,7 +488,15 @@ def reduce_ex(self: Tensor, protocol: int) -> Any:
     )  # fmt: skip
 
 
-def rebuild(cls: type | None, array: np.ndarray, dtype: str, strides: Any, device: str, requires_grad: bool, state: Any) -> Any:
+def rebuild(
+    cls: type | None,
+    array: np.ndarray,
+    dtype: str,
+    strides: Any,
+    device: str,
+    requires_grad: bool,
+    state: Any,
+) -> Any:
     """Inverse of `reduce_ex`."""
     from .tensor import make_of
 
@@ -570,7 +607,9 @@ PROPERTIES: dict[str, property] = {
     "is_mps": property(lambda self: False),
     "is_xpu": property(lambda self: False),
     "_backward_hooks": property(get_hooks, set_hooks),
-    "_post_accumulate_grad_hooks": property(lambda self: self._x.post_acc if self._x is not None else None),
+    "_post_accumulate_grad_hooks": property(
+        lambda self: self._x.post_acc if self._x is not None else None
+    ),
     "names": property(lambda self: (None,) * self._m.ndim),
 }
 
@@ -604,5 +643,3 @@ def install() -> None:
         setattr(Tensor, name, fn)
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
     Tensor.__module__ = "torch"
-
-

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES
+from .._core.state import DUAL, GRAD, MODES
 from .._ops.registry import Layout
 from . import fused, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node
-from .record import apply, no_grad
+from .record import apply, apply_inplace, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import Tensor, alias_of, make, plain_alias
@@ -25,14 +25,29 @@ from .trace import FRESH, PASSED, Call
 
 _task_ids = itertools.count()
 _add_jit = jax.jit(jnp.add)
-_add_call = Call("add", lambda leaves: leaves[0] + leaves[1], node_name="AddBackward0", argnames=("self", "other"))
+_add_call = Call(
+    "add",
+    lambda leaves: leaves[0] + leaves[1],
+    node_name="AddBackward0",
+    argnames=("self", "other"),
+)
 _LAST = 1 << 62
 
 
 class Task:
     """One run of the engine."""
 
-    __slots__ = ("__weakref__", "accumulates", "callbacks", "create", "current", "id", "keep", "needed", "nodes")
+    __slots__ = (
+        "__weakref__",
+        "accumulates",
+        "callbacks",
+        "create",
+        "current",
+        "id",
+        "keep",
+        "needed",
+        "nodes",
+    )
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
         self.id = next(_task_ids)
@@ -41,8 +56,6 @@ class Task:
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.current: Node | None = None
-
-
 
 
 def run(
@@ -60,7 +73,7 @@ def run(
     MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
     try:
         captured = None
-        if not create and MODES.anomaly is None:
+        if not create and MODES.anomaly is None and not before_bits & DUAL:
             captured = fused.run(roots, grads, keep, targets, accumulate)
         if captured is None:
             captured = _walk(task, roots, grads, targets, accumulate)
@@ -102,11 +115,13 @@ class Buffer:
 
 def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     """A new tensor; recorded in a recorded pass."""
-    if create:
+    if create or MODES.bits & DUAL:
         return apply(_add_call, (a, b))
     m = a._m
     if m is not b._m or not m.dense:
-        strides = shapes.elementwise_strides(m.shape, [(m.shape, m.strides), (m.shape, b._m.strides)])
+        strides = shapes.elementwise_strides(
+            m.shape, [(m.shape, m.strides), (m.shape, b._m.strides)]
+        )
         m = meta(m.shape, m.dtype, m.device, strides)
     return make(_add_jit(read(a), read(b)), m)
 
@@ -119,7 +134,12 @@ def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, crea
     old = slots[nr]
     if old is None:
         slots[nr] = slot
-    elif old.fresh and not create and old.tensor._m.dense and sys.getrefcount(old.tensor) <= _UNSHARED:
+    elif (
+        old.fresh
+        and not (create or MODES.bits & DUAL)
+        and old.tensor._m.dense
+        and sys.getrefcount(old.tensor) <= _UNSHARED
+    ):
         write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
     else:
         slots[nr] = Buffer(_add(old.tensor, slot.tensor, create), True)
@@ -136,7 +156,9 @@ def _walk(
     if targets is not None:
         run_set = fused.leading_to(deps, targets)
         for i, (node, _) in enumerate(targets):
-            if not (accumulate and node.__class__ is AccumulateGrad):  # its gradient goes to `.grad`
+            if not (
+                accumulate and node.__class__ is AccumulateGrad
+            ):  # its gradient goes to `.grad`
                 captures.setdefault(node, []).append(i)
         task.needed = run_set
         executed = _executed(run_set, accumulate)
@@ -221,7 +243,9 @@ def _same_or_error(result: Any, before: Any, what: str) -> Any:
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     if isinstance(before, Tensor):
         if result._m.dtype is not before._m.dtype:
-            raise RuntimeError(f"hook '{what}' has changed the type of value (was {_type(before)} got {_type(result)})")
+            raise RuntimeError(
+                f"hook '{what}' has changed the type of value (was {_type(before)} got {_type(result)})"
+            )
         if result._m.device is not before._m.device:
             raise RuntimeError(f"hook '{what}' has changed the type of value")
         if result._m.shape != before._m.shape:
@@ -305,9 +329,12 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
         p for p, e in zip(positions, node.edges)
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
-    if create:
+    if create or MODES.bits & DUAL:  # an op of its own per gradient, which carries tangents too
         by_pos = _recorded(node, cts, present, wanted)
-        return [Buffer(by_pos[p], True) if e is not None and p in by_pos else None for p, e in zip(positions, node.edges)]
+        return [
+            Buffer(by_pos[p], True) if e is not None and p in by_pos else None
+            for p, e in zip(positions, node.edges)
+        ]
     given = cts
     args = [g._st.array if g._al is None else read(g) for g in given if g is not None]
     args += unpack_arrays(node)
@@ -326,12 +353,16 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, node.edges)]
 
 
-def _recorded(node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]) -> dict[int, Any]:
+def _recorded(
+    node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]
+) -> dict[int, Any]:
     """Each wanted gradient as an op of its own, recorded on the graph."""
     gp = node.gp
     saved = unpack_tensors(node)
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
-        saved = [alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v for v in saved]
+        saved = [
+            alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v for v in saved
+        ]
     where_in = {leaf: i for i, leaf in enumerate(gp.saved_in)}
     where_out = {k: len(gp.saved_in) + i for i, k in enumerate(gp.saved_out)}
     by_pos = {}
@@ -411,7 +442,11 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
 
 
 _copy_call = Call(
-    "copy", lambda leaves: leaves[1], node_name="CopyBackwards", argnames=("self", "src"), layout=Layout.PRESERVE
+    "copy",
+    lambda leaves: leaves[1],
+    node_name="CopyBackwards",
+    argnames=("self", "src"),
+    layout=Layout.PRESERVE,
 )
 
 
@@ -428,10 +463,20 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     want = windows.grad_layout(leaf._m)
     if create:
         leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
+    elif MODES.bits & DUAL:  # the tangents come along
+        if old is None:
+            leaf._g = g
+        else:
+            apply_inplace(_add_call, (old, g))
     elif old is not None:
         with no_grad():
             write(old, _add_jit(read(old), read(g)))
-    elif g._m.strides == want.strides and sys.getrefcount(g) <= _UNSHARED + 1 and g._fn is None and not g._rg:
+    elif (
+        g._m.strides == want.strides
+        and sys.getrefcount(g) <= _UNSHARED + 1
+        and g._fn is None
+        and not g._rg
+    ):
         leaf._g = g
     else:
         leaf._g = new = make(read(g), want)
@@ -440,4 +485,6 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
 
 def zeros_for(m: Meta) -> Tensor:
     """Zeros shaped like an output."""
-    return make(jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device))
+    return make(
+        jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device)
+    )

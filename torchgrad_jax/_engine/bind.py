@@ -42,7 +42,14 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 COMPOSITES: dict[str, Any] = {}
 """Functions over tensors registered with `composite`, by public name and namespace."""
 
-_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_ALIASES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
 _KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
                reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",
                reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype"}  # fmt: skip
@@ -64,7 +71,11 @@ ops: Any = Ops()
 def type_name(value: Any) -> str:
     """How torch's messages name the type of an argument."""
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        inner = f" of {type_name(value[0])}s" if value and isinstance(value[0], (*NUMBERS, Tensor)) else ""
+        inner = (
+            f" of {type_name(value[0])}s"
+            if value and isinstance(value[0], (*NUMBERS, Tensor))
+            else ""
+        )
         return type(value).__name__ + inner if inner else type(value).__name__
     return type(value).__name__
 
@@ -93,7 +104,11 @@ def as_int(value: Any) -> int | None:
         return None
     if isinstance(value, int | np.integer):
         return int(value)
-    if isinstance(value, Tensor) and value._m.numel == 1 and value._m.dtype.category < dtypes.FLOATING:
+    if (
+        isinstance(value, Tensor)
+        and value._m.numel == 1
+        and value._m.dtype.category < dtypes.FLOATING
+    ):
         if value._m.dtype.category == dtypes.BOOL:
             return None
         return int(record.concrete(value).reshape(()))
@@ -193,7 +208,10 @@ class Binding:
     def call(self, *statics: Any) -> Call:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
-        values = tuple(static_value(self.public, p, self.position[p.name], v) for p, v in zip(self.static, statics))
+        values = tuple(
+            static_value(self.public, p, self.position[p.name], v)
+            for p, v in zip(self.static, statics)
+        )
         key = (values, tuple(v.__class__ for v in values), statics[n:])
         found = self.calls.get(key)
         if found is None:
@@ -208,9 +226,12 @@ class Binding:
         row = self.row
         static = {p.name: v for p, v in zip(self.static, values)}
         passed = {
-            p.name: (v.np if isinstance(v, dtypes.dtype) else v) for p, v in zip(self.static, values)
+            p.name: (v.np if isinstance(v, dtypes.dtype) else v)
+            for p, v in zip(self.static, values)
         }
-        recipe: list[tuple[str, int, int, Any]] = []  # name, first leaf, count (-1: single), default
+        recipe: list[
+            tuple[str, int, int, Any]
+        ] = []  # name, first leaf, count (-1: single), default
         argnames: list[str] = []
         counts_left = list(counts)
         for p in self.dynamic:
@@ -220,7 +241,11 @@ class Binding:
                 recipe.append((p.name, at, n, None))
                 argnames += [f"{p.name}_{i}" for i in range(n)]
             else:
-                default = p.default if p.kind in (reg.Scalar, reg.TracedInt) and p.default is not _EMPTY else None
+                default = (
+                    p.default
+                    if p.kind in (reg.Scalar, reg.TracedInt) and p.default is not _EMPTY
+                    else None
+                )
                 recipe.append((p.name, at, -1, default))
                 argnames.append(p.name)
         impl = row.impl
@@ -238,7 +263,11 @@ class Binding:
         def bound(leaves: Sequence[Any]) -> dict[str, Any]:
             out: dict[str, Any] = dict(passed)
             for name, at, n, default in recipe:
-                out[name] = tuple(leaves[at : at + n]) if n >= 0 else (default if leaves[at] is None else leaves[at])
+                out[name] = (
+                    tuple(leaves[at : at + n])
+                    if n >= 0
+                    else (default if leaves[at] is None else leaves[at])
+                )
             return out
 
         promoted = _promoted(row, recipe)
@@ -250,7 +279,9 @@ class Binding:
                 args = dict(static)
                 for name, at, n, _ in recipe:
                     k = keys[at] if n < 0 and at < len(keys) else None
-                    args[name] = None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
+                    args[name] = (
+                        None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
+                    )
                 return shape_of(args)
 
             node = node_of
@@ -315,7 +346,9 @@ class Binding:
                 if isinstance(v, Tensor) or not isinstance(v, list | tuple):
                     raise bad_argument(name, p, i + 1, v)
                 for j, item in enumerate(v):
-                    if not isinstance(item, Tensor) and not (item is None and p.kind is reg.OptArrays):
+                    if not isinstance(item, Tensor) and not (
+                        item is None and p.kind is reg.OptArrays
+                    ):
                         raise TypeError(
                             f"expected Tensor as element {j} in argument {i}, but got {type(item).__name__}"
                         )
@@ -323,7 +356,11 @@ class Binding:
                 leaves.extend(v)
             else:
                 leaf = dynamic_value(name, p, i + 1, v)
-                if leaf is p.default or (p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default):
+                if leaf is p.default or (
+                    p.kind is reg.Scalar
+                    and leaf.__class__ is p.default.__class__
+                    and leaf == p.default
+                ):
                     leaf = None
                 leaves.append(leaf)
         return self.call(*statics, *counts), tuple(leaves)
@@ -363,7 +400,9 @@ def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(at for name, at, _, _ in recipe if name in scalars)
 
 
-def _edges(promoted: frozenset[int], wrapped: frozenset[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+def _edges(
+    promoted: frozenset[int], wrapped: frozenset[int]
+) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
     numbers only where torch turns them into tensors."""
 
@@ -545,7 +584,9 @@ def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{i}, " for i in items) + ")"
 
 
-def generate(b: Binding, name: str, *, inplace: bool = False, operator: bool = False) -> Callable[..., Any]:
+def generate(
+    b: Binding, name: str, *, inplace: bool = False, operator: bool = False
+) -> Callable[..., Any]:
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
 
     Its code is written when it is first called: writing all of them would double the time of an import.
@@ -589,8 +630,13 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
         "_run_general": run_general,
     }  # fmt: skip
-    varargs = next((p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None)
-    if varargs is not None and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1:
+    varargs = next(
+        (p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is _EMPTY), None
+    )
+    if (
+        varargs is not None
+        and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1
+    ):
         varargs = None
     with_out = row.out and not inplace and not operator and not row.view
     names = [p.name for p in b.params]
@@ -598,7 +644,9 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
     args = _tuple(names)
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
-    lines.append(f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})")
+    lines.append(
+        f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})"
+    )
     if with_out:
         lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
@@ -664,7 +712,11 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
         others = [(i, p.name) for i, p in enumerate(hot) if i]
         aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
         anyr = " or ".join(rs)
-        lines.append(_WRITE.format(keys=keys, xs=xs, me=hot[0].name, anyr=anyr, fallback=fallback, aliased=aliased))
+        lines.append(
+            _WRITE.format(
+                keys=keys, xs=xs, me=hot[0].name, anyr=anyr, fallback=fallback, aliased=aliased
+            )
+        )
         return lines
     lines.append(
         _RUN.format(
@@ -730,7 +782,9 @@ def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
     return given
 
 
-def rebind(me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None) -> Any:
+def rebind(
+    me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None
+) -> Any:
     """Call again with numpy's argument names translated, or say which name is unknown."""
     named = dict(zip(names, args))
     for k, v in kw.items():
@@ -751,7 +805,10 @@ def overridden(args: Sequence[Any]) -> bool:
             if a.__class__ not in PLAIN and _custom(a.__class__):
                 return True
         elif isinstance(a, list | tuple):
-            if any(isinstance(x, Tensor) and x.__class__ not in PLAIN and _custom(x.__class__) for x in a):
+            if any(
+                isinstance(x, Tensor) and x.__class__ not in PLAIN and _custom(x.__class__)
+                for x in a
+            ):
                 return True
         elif a is not None and hasattr(a.__class__, "__torch_function__"):
             return True
@@ -778,7 +835,9 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     targets = out if isinstance(out, tuple | list) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):
-            raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {type(t).__name__}")
+            raise TypeError(
+                f"{me.__name__}(): argument 'out' must be Tensor, not {type(t).__name__}"
+            )
     tensors = [a for a in args if isinstance(a, Tensor)]
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
     if MODES.bits & 1 and any(requires_grad_of(t) for t in [*tensors, *targets]):
@@ -792,14 +851,22 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
     for t, r in zip(targets, results):
         store_out(t, r)
-    return out if isinstance(out, Tensor) else type(result)(*out) if hasattr(result, "_fields") else tuple(out)
+    return (
+        out
+        if isinstance(out, Tensor)
+        else type(result)(*out)
+        if hasattr(result, "_fields")
+        else tuple(out)
+    )
 
 
 def store_out(target: Tensor, result: Tensor) -> None:
     """Write a result into an out= tensor."""
     if not dtypes.can_cast(result._m.dtype, target._m.dtype):
         names = [dtypes.scalar_type_name(d) for d in (result._m.dtype, target._m.dtype)]
-        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+        raise RuntimeError(
+            f"result type {names[0]} can't be cast to the desired output type {names[1]}"
+        )
     if target._m.shape != result._m.shape:
         if target._m.numel:
             warnings.warn(
@@ -858,13 +925,19 @@ _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice
 def _parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
     """Names of the parameters, and whether there is a ``**kwargs``; `inspect.signature` takes ten times as long."""
     code = inspect.unwrap(fn).__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(
+        code.co_flags & inspect.CO_VARKEYWORDS
+    )
 
 
 def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition."""
     names, wild = _parameter_names(fn)
-    star = fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount] if fn.__code__.co_flags & inspect.CO_VARARGS else None
+    star = (
+        fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
+        if fn.__code__.co_flags & inspect.CO_VARARGS
+        else None
+    )
     takes_out = "out" in names
     first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
     alias = {k: v for k, v in _ALIASES.items() if v in names and k not in names}
@@ -884,7 +957,9 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
             first is not None and args and args[0].__class__ not in PLAIN
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
         ):  # fmt: skip
-            raise TypeError(f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}")
+            raise TypeError(
+                f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
+            )
         for a in args:
             if a.__class__ not in _ORDINARY and (a.__class__ not in PLAIN and overridden((a,))):
                 from .overrides import handle
@@ -941,9 +1016,13 @@ def bind_table() -> None:
         if row.operator:
             OPERATORS[row.operator] = generate(b, row.operator, operator=True)
         if row.reflected:
-            OPERATORS[row.reflected] = OPERATORS.get(row.operator or "") or generate(b, row.reflected, operator=True)
+            OPERATORS[row.reflected] = OPERATORS.get(row.operator or "") or generate(
+                b, row.reflected, operator=True
+            )
         if row.inplace_operator:
-            OPERATORS[row.inplace_operator] = generate(b, row.inplace_operator, operator=True, inplace=True)
+            OPERATORS[row.inplace_operator] = generate(
+                b, row.inplace_operator, operator=True, inplace=True
+            )
 
 
 bind_table()

@@ -46,7 +46,13 @@ def tangent_of(t: Any) -> Tensor | None:
     al = t._al
     if al is not None and al.base is not None:
         base = tangent_of(al.base)
-        if base is not None and al.base._m.dtype is t._m.dtype and base._m.strides == al.base._m.strides and not al.conj and not al.neg:
+        if (
+            base is not None
+            and al.base._m.dtype is t._m.dtype
+            and base._m.strides == al.base._m.strides
+            and not al.conj
+            and not al.neg
+        ):
             with _plain():
                 offset = storage_offset(base) + storage_offset(t) - storage_offset(al.base)
                 found = as_strided_view(base, t._m.shape, t._m.strides, offset)
@@ -82,7 +88,9 @@ def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[
             set_tangent(outs[k], t)
 
 
-def _tangents(plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None]) -> Sequence[Tensor] | None:
+def _tangents(
+    plan: Plan, leaves: Sequence[Any], given: Sequence[Tensor | None]
+) -> Sequence[Tensor] | None:
     which = tuple(i for i, g in enumerate(given) if g is not None)
     if not which:
         return None
@@ -112,11 +120,17 @@ def snapshot(leaves: Sequence[Any]) -> Any:
     given = [tangent_of(v) if MODES.forward_grad else None for v in leaves]
     if not any(g is not None for g in given):
         return None
-    me = leaves[0]
-    old = make(read(me), me._m)
-    old._rg = requires_grad_of(me)
-    old._fn, old._onr, old._acc = grad_fn_of(me), me._onr, me._acc
-    return (old, *leaves[1:]), given
+    if given[0] is not None:  # it will be written to as well
+        given[0] = _as_it_is(given[0])
+    return (_as_it_is(leaves[0]), *leaves[1:]), given
+
+
+def _as_it_is(t: Tensor) -> Tensor:
+    """The value of a tensor that is about to be written to, in its place in the graph."""
+    old = make(read(t), t._m)
+    old._rg = requires_grad_of(t)
+    old._fn, old._onr, old._acc = grad_fn_of(t), t._onr, t._acc
+    return old
 
 
 def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
@@ -137,7 +151,10 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
     with _plain():
         if old is None and me._al is not None and me._al.base is not None:
             base = me._al.base
-            zeros = make(jnp.zeros(base._m.shape, base._m.dtype.np), base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device))
+            zeros = make(
+                jnp.zeros(base._m.shape, base._m.dtype.np),
+                base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device),
+            )
             set_tangent(base, zeros)
             old = tangent_of(me)
         if old is None:

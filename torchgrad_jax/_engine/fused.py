@@ -164,7 +164,9 @@ def _structure(
             ids[node] = len(ids)
         key.append((ids[node], nr, g._m))
         args.append(read(g))
-    ready = [(-n.seq if n.__class__ is not AccumulateGrad else -(1 << 62), i, n) for n, i in ids.items()]
+    ready = [
+        (-n.seq if n.__class__ is not AccumulateGrad else -(1 << 62), i, n) for n, i in ids.items()
+    ]
     heapq.heapify(ready)
     while ready:
         node = heapq.heappop(ready)[2]
@@ -213,7 +215,9 @@ def _structure(
             key.append(nr)
             deps[m] -= 1
             if deps[m] == 0:
-                heapq.heappush(ready, (-m.seq if m.__class__ is not AccumulateGrad else -(1 << 62), i, m))
+                heapq.heappush(
+                    ready, (-m.seq if m.__class__ is not AccumulateGrad else -(1 << 62), i, m)
+                )
     if targets is not None:
         for node, nr in targets:
             key.append((ids.get(node), nr))
@@ -222,7 +226,9 @@ def _structure(
     return found
 
 
-def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Any) -> Any:
+def _compile(
+    found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Any
+) -> Any:
     """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients``.
 
     With it come meta and version of each result, as the node-by-node walk would leave them.
@@ -254,7 +260,9 @@ def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequen
                 where.append(cursor)
                 cursor += 1
         edges = [
-            (p, ids[e[0]], e[1]) for p, e in zip(node.gp.edge_grads, node.edges) if e is not None and e[0] in ids
+            (p, ids[e[0]], e[1])
+            for p, e in zip(node.gp.edge_grads, node.edges)
+            if e is not None and e[0] in ids
         ]
         order.append((node.gp, where, edges, ids[node]))
     root_at = [(ids[n], nr) for n, nr in roots]
@@ -283,14 +291,18 @@ def _compile(found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequen
             for p, m, nr in edges:
                 put(m, nr, values[p])
         if wanted_at is not None:
-            return [None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at]
+            return [
+                None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at
+            ]
         out = []
         for i, old in zip(sinks, olds):
             g = buffers[i][0] if i in buffers else None
             out.append(g if old is None else old if g is None else jnp.add(old, g))
         return out
 
-    return jax.jit(backward_pass), _layouts(order, root_at, grads, sizes, sinks, found.leaves, wanted_at)
+    return jax.jit(backward_pass), _layouts(
+        order, root_at, grads, sizes, sinks, found.leaves, wanted_at
+    )
 
 
 class _Mock:
@@ -321,7 +333,9 @@ def _layouts(
             a, b = old[0].meta, made[0].meta
             m = a
             if a is not b or not a.dense:
-                strides = shapes.elementwise_strides(a.shape, [(a.shape, a.strides), (a.shape, b.strides)])
+                strides = shapes.elementwise_strides(
+                    a.shape, [(a.shape, a.strides), (a.shape, b.strides)]
+                )
                 m = meta(a.shape, a.dtype, a.device, strides)
             slots[nr] = [_Mock(m), True]
 
@@ -340,7 +354,13 @@ def _layouts(
         made: list[Any] = []
         for p, m, nr in edges:
             described, kind, version = told[p]
-            made.append((m, nr, [cts[0][0] if kind == PASSED else _Mock(described, version), kind != VIEWED]))
+            made.append(
+                (
+                    m,
+                    nr,
+                    [cts[0][0] if kind == PASSED else _Mock(described, version), kind != VIEWED],
+                )
+            )
         slots = cts = None
         while made:
             put(*made.pop(0))

@@ -234,13 +234,18 @@ class CopySlicesPlan:
         """Layouts of the gradients: the base's was copied and then written to once."""
         piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
         # What the write passes on is a copy of its piece, not the gradient that came to the base.
-        rest = [(m, FRESH if kind == PASSED else kind, v) for m, kind, v in self.inner.describe((piece,))]
+        rest = [
+            (m, FRESH if kind == PASSED else kind, v)
+            for m, kind, v in self.inner.describe((piece,))
+        ]
         if self.has_self:
             rest.pop(0)
         b = self.base
         return ((b if b.dense else meta(b.shape, b.dtype, b.device)), FRESH, 2), *rest
 
-    def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None) -> list[Any]:
+    def fn(
+        self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None
+    ) -> list[Any]:
         """Gradients of the base and of the write's other inputs."""
         offset, rest = saved[0], saved[1:]
         (g,) = cts

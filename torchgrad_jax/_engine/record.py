@@ -100,7 +100,9 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     saved = [leaves[i] for i in gp.saved_in]
     node.vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
-    if mode & (PACKING | INFERENCE) or any(isinstance(v, Tensor) and v._x is not None for v in saved):
+    if mode & (PACKING | INFERENCE) or any(
+        isinstance(v, Tensor) and v._x is not None for v in saved
+    ):
         saved = [save_general(v, False) for v in saved]
     node.saved = tuple(saved)
     node.seq = next_sequence_nr()
@@ -115,7 +117,10 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
         saved = []
         for k in gp.saved_out:
             t = outs[k]
-            saved.append(t._st if t._al is None and t._vc is t._st else alias_of(t, t._m, t._al, t._vc))
+            plain = t._al is None and t._vc is t._st and not mode & DUAL
+            saved.append(t._st if plain else alias_of(t, t._m, t._al, t._vc))
+            if mode & DUAL:
+                saved[-1]._x = extras(t)  # the tangent, which is attached later
         node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
         node.saved += tuple(saved)
     for nr, k in enumerate(gp.plan.diff):  # only differentiable outputs are numbered
@@ -175,7 +180,9 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     return call.result(*outs) if call.result is not None else outs
 
 
-def finish(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
+def finish(
+    call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
+) -> None:
     """What the rarer modes add to an op that just ran."""
     if mode & INFERENCE:
         for t in outs:
@@ -231,7 +238,9 @@ class InplacePlan(Plan):
             )
         if not dtypes.can_cast(out.dtype, me.dtype):
             names = [dtypes.scalar_type_name(d) for d in (out.dtype, me.dtype)]
-            raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+            raise RuntimeError(
+                f"result type {names[0]} can't be cast to the desired output type {names[1]}"
+            )
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
 
@@ -286,6 +295,8 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     write(me, array)
     if node is not None:
         result = alias_of(me, me._m, me._al, me._vc)
+        if mode & DUAL:
+            result._x = extras(me)
         end_node(node, (result,), mode)
         rebase_history(me, node)
     if mode & DUAL:

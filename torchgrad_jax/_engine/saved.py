@@ -63,7 +63,13 @@ def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> Run
     prefix = "torch." if m.device.type == "cpu" else f"torch.{m.device.type}."
     return RuntimeError(
         errors.modified_in_place(
-            prefix + m.dtype.type_name, m.shape, producer, nr, now, then, watched=MODES.anomaly is not None
+            prefix + m.dtype.type_name,
+            m.shape,
+            producer,
+            nr,
+            now,
+            then,
+            watched=MODES.anomaly is not None,
         )
     )
 
@@ -119,7 +125,9 @@ def unpack_hooked(entry: Packed) -> Tensor:
     return value
 
 
-def check_version(node: Any, index: int, entry: Any, then: int, producer: str | None, nr: int) -> None:
+def check_version(
+    node: Any, index: int, entry: Any, then: int, producer: str | None, nr: int
+) -> None:
     """Complain if a tensor that a node saved was written to since."""
     if entry._vc.version != then:
         if producer is None and entry._fn is not None:
@@ -158,6 +166,7 @@ def unpack_tensors(node: Any) -> list[Any]:
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         elif i >= n_in:
             t = alias_of(entry, entry._m, entry._al)
+            t._x = entry._x  # with the tangent that came with it
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         else:
             out.append(entry)
@@ -235,7 +244,9 @@ class SavedTensor:
         """Pack this value now; unpack it whenever it is needed."""
         node, i = self._node, self._index
         if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): incompatible function arguments: both hooks must be callable")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments: both hooks must be callable"
+            )
         if node.saved is None:
             raise RuntimeError(errors.FREED_HOOKS)
         entry = node.saved[i]
@@ -245,7 +256,9 @@ class SavedTensor:
                 "hooks is allowed at a time."
             )
         if not isinstance(entry, Tensor | Storage):
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden"
+            )
         is_output = node._is_output[i] if node.gp is None else i >= len(node.gp.saved_in)
         nr = entry._onr if isinstance(entry, Tensor) else 0
         if isinstance(entry, Tensor):  # the hook sees the value, not its place in the graph
@@ -290,7 +303,11 @@ def saved_attribute(node: Any, name: str) -> Any:
     if label in names:
         at = names[label]
         if raw:
-            return tuple(SavedTensor(node, i) for i in at) if isinstance(at, tuple) else SavedTensor(node, at)
+            return (
+                tuple(SavedTensor(node, i) for i in at)
+                if isinstance(at, tuple)
+                else SavedTensor(node, at)
+            )
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         values = unpack_tensors(node)

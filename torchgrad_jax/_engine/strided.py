@@ -100,7 +100,9 @@ def _take_nested(segment: Any, dims: list[tuple[int, int]]) -> Any:
 def _indices(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
     idx = np.zeros(shape, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides)):
-        idx += (np.arange(n, dtype=np.int64) * s).reshape([-1 if i == d else 1 for i in range(len(shape))])
+        idx += (np.arange(n, dtype=np.int64) * s).reshape(
+            [-1 if i == d else 1 for i in range(len(shape))]
+        )
     return idx
 
 
@@ -111,7 +113,10 @@ def _pattern(
     dims = _nested(shape, strides)
     if dims is None:
         return None
-    kept = sorted((d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d]))
+    kept = sorted(
+        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0),
+        key=lambda d: (-strides[d], -shape[d]),
+    )
     back = tuple(sorted(range(len(kept)), key=lambda i: kept[i]))
     in_order = sorted(kept)
 
@@ -138,7 +143,13 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
 
 
 def scatter(
-    flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: Any, value: Any, *, add: bool = False
+    flat: Any,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: Any,
+    value: Any,
+    *,
+    add: bool = False,
 ) -> Any:
     """`flat` with the strided view overwritten by (or added to) `value`."""
     if 0 in shape:
@@ -163,7 +174,10 @@ def scatter(
 
 def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """Place `x` at a nested strided pattern of a zero segment; the transpose of reading."""
-    kept = sorted((d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0), key=lambda d: (-strides[d], -shape[d]))
+    kept = sorted(
+        (d for d in range(len(shape)) if shape[d] != 1 and strides[d] != 0),
+        key=lambda d: (-strides[d], -shape[d]),
+    )
     repeated = tuple(d for d in range(len(shape)) if shape[d] != 1 and strides[d] == 0)
     if repeated:
         x = jnp.sum(x, axis=repeated, keepdims=True, dtype=x.dtype)
@@ -228,9 +242,7 @@ def storage_offset(t: Tensor) -> int:
 def is_direct(t: Tensor) -> bool:
     """Whether the tensor reads its storage whole and as it is."""
     al = t._al
-    return al is None or (
-        t._m is t._st.meta and al.offset == 0 and not al.conj and not al.neg
-    )
+    return al is None or (t._m is t._st.meta and al.offset == 0 and not al.conj and not al.neg)
 
 
 def read(t: Tensor) -> Any:

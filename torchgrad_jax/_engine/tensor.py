@@ -86,7 +86,20 @@ class Extras:
 class Tensor:
     """A multi-dimensional array of one dtype that can record what is done to it."""
 
-    __slots__ = ("__dict__", "__weakref__", "_acc", "_al", "_fn", "_g", "_m", "_onr", "_rg", "_st", "_vc", "_x")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_acc",
+        "_al",
+        "_fn",
+        "_g",
+        "_m",
+        "_onr",
+        "_rg",
+        "_st",
+        "_vc",
+        "_x",
+    )
     _st: Storage
     _vc: Any
     _m: Meta

@@ -60,7 +60,12 @@ class Call:
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
         self.layout, self.check, self.check_result = layout, check, check_result
-        self.result, self.edges, self.statics, self.geometry = result, edges, statics or {}, geometry
+        self.result, self.edges, self.statics, self.geometry = (
+            result,
+            edges,
+            statics or {},
+            geometry,
+        )
         self.plans: dict[tuple[Key, ...], Plan] = {}
         _PLAN_CACHES.add(self)
 
@@ -129,9 +134,13 @@ class Plan:
             if not keys:
                 call.run(())  # an empty list: the op says what it thinks of that
             given = ", ".join("None" if k is None else k.__name__ for k in keys)
-            raise TypeError(f"{call.name}() received an invalid combination of arguments - got ({given})")
+            raise TypeError(
+                f"{call.name}() received an invalid combination of arguments - got ({given})"
+            )
         self.device = _common_device(keys, call.name)
-        self.grads: dict[Any, Any] = {}  # gradient plans by mask, jvp calls by the leaves with tangents
+        self.grads: dict[
+            Any, Any
+        ] = {}  # gradient plans by mask, jvp calls by the leaves with tangents
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
@@ -157,7 +166,8 @@ class Plan:
         self.single = not isinstance(out, tuple | list)
         outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
-            meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o)) for o in outs
+            meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o))
+            for o in outs
         )
         self.out = self.outs[0] if self.single else None
         self._set_diff()
@@ -181,7 +191,11 @@ class Plan:
                 return None
             strides = shapes.elementwise_strides(shape, [(m.shape, m.strides) for m in metas])
         elif layout is Layout.PRESERVE:
-            strides = shapes.preserve_strides(shape, metas[0].strides) if shape == metas[0].shape else None
+            strides = (
+                shapes.preserve_strides(shape, metas[0].strides)
+                if shape == metas[0].shape
+                else None
+            )
         else:
             strides = layout(metas, shape)
         return None if strides == shapes.contiguous_strides(shape) else strides
@@ -200,7 +214,9 @@ class ViewPlan(Plan):
 
     __slots__ = ()
 
-    def __init__(self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool) -> None:
+    def __init__(
+        self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool
+    ) -> None:
         self.call, self.keys = call, keys
         self.present = tuple(i for i, k in enumerate(keys) if k is not None)
         self.grads = {}
@@ -233,7 +249,9 @@ def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
     from .._core.devices import to_jax
 
     target = to_jax(dev)
-    return lambda *xs: fwd(*[jax.device_put(x, target) if isinstance(x, jax.Array) else x for x in xs])
+    return lambda *xs: fwd(
+        *[jax.device_put(x, target) if isinstance(x, jax.Array) else x for x in xs]
+    )
 
 
 FRESH, VIEWED, PASSED = range(3)
@@ -302,7 +320,9 @@ class Steps:
         return kept, read
 
     @staticmethod
-    def run(steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]) -> list[Any]:
+    def run(
+        steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]
+    ) -> list[Any]:
         """Evaluate steps over `env`, keeping the given values of cut ids."""
         for eqn, refs, outs in steps:
             args = [r.value if isinstance(r, _Const) else env[r] for r in refs]
@@ -343,8 +363,12 @@ class GradPlan:
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
-        self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
-        self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
+        self.edge_leaves = (
+            plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
+        )
+        self.edge_grads = tuple(
+            self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves
+        )
         name = plan.call.node_name
         self.name = name if isinstance(name, str) else name(plan.keys)
         self.node_class = node_class(self.name)
@@ -359,7 +383,9 @@ class GradPlan:
             isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
         )
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
-        self.edge_pick = None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
+        self.edge_pick = (
+            None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
+        )
 
     # -- derivation
     def _derive(self) -> None:
@@ -392,13 +418,19 @@ class GradPlan:
         self._steps = steps
         self.prim_pos = dict(positions)
         self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
-        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, _Const) and r >= steps.n_in)
+        self.cuts = frozenset(
+            r for r in self.out_refs if not isinstance(r, _Const) and r >= steps.n_in
+        )
         _, read = steps.slice(self.grad_refs, self.cuts)
         self.saved_in, self.saved_out = self._reads(read)
 
     def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
-        outs = tuple(k for k, r in enumerate(self.out_refs) if not isinstance(r, _Const) and r in self.cuts and r in read)
+        outs = tuple(
+            k
+            for k, r in enumerate(self.out_refs)
+            if not isinstance(r, _Const) and r in self.cuts and r in read
+        )
         return ins, tuple(dict.fromkeys(outs))
 
     # -- the pure function
@@ -419,8 +451,10 @@ class GradPlan:
         plan = self.plan
         for leaf, v in zip(ins, saved):
             key = plan.keys[leaf]
-            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
-        for k, v in zip(outs, saved[len(ins):]):
+            env[self.prim_pos[leaf]] = (
+                v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+            )
+        for k, v in zip(outs, saved[len(ins) :]):
             env[self.out_refs[k]] = v
         base = len(plan.present)
         for j, (k, ct) in enumerate(zip(plan.diff, cts)):
@@ -428,7 +462,9 @@ class GradPlan:
             env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
         return Steps.run(kept, env, refs, self.cuts)
 
-    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
+    def vjp(
+        self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None
+    ) -> Callable[..., Any]:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
         found = self.vjps.get((present, wanted))
         if found is None:
@@ -451,7 +487,9 @@ class GradPlan:
         """
         found = self.described.get(cts)
         if found is None:
-            found = self.described[cts] = tuple(self._describe(p, cts) for p in range(len(self.inputs)))
+            found = self.described[cts] = tuple(
+                self._describe(p, cts) for p in range(len(self.inputs))
+            )
         return found
 
     def _describe(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
@@ -477,12 +515,20 @@ class GradPlan:
                 return plain, FRESH, 0
             return meta(key.shape, key.dtype, key.device, strides), VIEWED, 0
         if call.layout is Layout.ELEMENTWISE and ct.shape == key.shape and key.ndim > 1:
-            kept = [self.plan.keys[i] for i in self.saved_in] + [self.plan.outs[k] for k in self.saved_out]
+            kept = [self.plan.keys[i] for i in self.saved_in] + [
+                self.plan.outs[k] for k in self.saved_out
+            ]
             operands = [(m.shape, m.strides) for m in [ct, *kept] if isinstance(m, Meta)]
             strides = shapes.elementwise_strides(key.shape, operands)
             return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
         if call.layout is Layout.PRESERVE and ct.shape == key.shape:
-            return meta(key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)), FRESH, 0
+            return (
+                meta(
+                    key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)
+                ),
+                FRESH,
+                0,
+            )
         return plain, FRESH, 0
 
     def passes(self, p: int) -> bool:
@@ -491,7 +537,9 @@ class GradPlan:
         base = len(self.plan.present)
         return not isinstance(ref, _Const) and base <= ref < self._steps.n_in
 
-    def call(self, which: int, present: tuple[bool, ...]) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+    def call(
+        self, which: int, present: tuple[bool, ...]
+    ) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
         """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
         key = (which, present)
         found = self.calls.get(key)
@@ -570,7 +618,12 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
         return out_t[0] if len(diff) == 1 else tuple(out_t)
 
-    return Call(f"{call.name}_jvp", run, node_name=f"{call.name}_jvp", layout=call.layout if call.layout is Layout.ELEMENTWISE else Layout.CONTIGUOUS)
+    return Call(
+        f"{call.name}_jvp",
+        run,
+        node_name=f"{call.name}_jvp",
+        layout=call.layout if call.layout is Layout.ELEMENTWISE else Layout.CONTIGUOUS,
+    )
 
 
 @functools.cache
@@ -583,7 +636,9 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     args = [f"a{i}" for i in range(n)]
     stores = [f"s{k}" for k in outs]
     saved = [f"a{i}" for i in ins] + stores
-    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(outs)
+    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
+        outs
+    )
     tup = lambda xs: "(" + "".join(x + "," for x in xs) + ")"  # noqa: E731
     space: dict[str, Any] = {"numbers": frozenset(_PYTHON_NP)}
     exec(f"def save({', '.join(args + stores)}): return {tup(saved)}, {tup(vers)}", space)

@@ -116,7 +116,13 @@ def apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me._vc.version += 1
     alias = Alias(storage_offset(me) + found.offset, None, CREATED_DEFAULT, me._vc.version)
     if al is not None:
-        alias.base, alias.creation, alias.conj, alias.neg, alias.replay = al.base, al.creation, al.conj, al.neg, al.replay
+        alias.base, alias.creation, alias.conj, alias.neg, alias.replay = (
+            al.base,
+            al.creation,
+            al.conj,
+            al.neg,
+            al.replay,
+        )
     me._m, me._al = m, alias
     if node is not None:
         end_node(node, (me,), mode)
@@ -129,7 +135,12 @@ def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | 
     found = call.geometry(m, leaves)
     if isinstance(found, list) or found.dtype is not None or found.conj or found.neg:
         return None
-    return meta(found.shape, m.dtype, m.device, found.strides), found.offset, call, tuple(leaves[1:])
+    return (
+        meta(found.shape, m.dtype, m.device, found.strides),
+        found.offset,
+        call,
+        tuple(leaves[1:]),
+    )
 
 
 def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
@@ -190,14 +201,19 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
 def _outreaching_call(src: Meta, view: Meta, relative: int) -> Call:
     """`as_strided` to elements that the source does not have; they get and give no gradient."""
     low = min(relative, 0)
-    ends = (shapes.storage_extent(src.shape, src.strides), relative + shapes.storage_extent(view.shape, view.strides))
+    ends = (
+        shapes.storage_extent(src.shape, src.strides),
+        relative + shapes.storage_extent(view.shape, view.strides),
+    )
 
     def run(leaves: Sequence[Any]) -> Any:
         flat = jnp.zeros(max(ends) - low, src.dtype.np)
         flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
         return strided.gather(flat, view.shape, view.strides, relative - low)
 
-    call = Call("as_strided", run, node_name="AsStridedBackward0", argnames=("self", "storage_offset"))
+    call = Call(
+        "as_strided", run, node_name="AsStridedBackward0", argnames=("self", "storage_offset")
+    )
     call.grad_facts = (False, 1)
     return call
 
@@ -209,9 +225,13 @@ def as_strided_view(
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
+        )
     if any(n < 0 for n in size):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(size)}: {list(size)}"
+        )
     at = storage_offset(src) if offset is None else offset
     if at < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {at}")

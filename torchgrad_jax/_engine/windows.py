@@ -66,7 +66,9 @@ class Flow:
             a, b = before.meta, state.meta
             m = a
             if a is not b or not a.dense:
-                strides = shapes.elementwise_strides(a.shape, [(a.shape, a.strides), (a.shape, b.strides)])
+                strides = shapes.elementwise_strides(
+                    a.shape, [(a.shape, a.strides), (a.shape, b.strides)]
+                )
                 m = meta(a.shape, a.dtype, a.device, strides)
             after = State(m, True, False, 0)
         self.slots[node, nr] = (self.add(old[0], array), after)
@@ -86,7 +88,10 @@ class Flow:
             if kind == PASSED:
                 first = next(g for g in given if g is not None)[1]
                 shared = first.shared or passes > 1
-                values[p] = (array, State(first.meta, first.fresh, shared, first.version, first.origin))
+                values[p] = (
+                    array,
+                    State(first.meta, first.fresh, shared, first.version, first.origin),
+                )
             else:
                 values[p] = (array, State(m, kind == FRESH, False, version))
         for p, target, nr in edges:
@@ -200,7 +205,11 @@ class Window:
         local = {n: i for i, n in enumerate(self.nodes)}
         outside = {n: ~i for i, n in enumerate(self.outside)}
         return [
-            [(p, local.get(e[0], outside.get(e[0])), e[1]) for p, e in zip(n.gp.edge_grads, n.edges) if e is not None]
+            [
+                (p, local.get(e[0], outside.get(e[0])), e[1])
+                for p, e in zip(n.gp.edge_grads, n.edges)
+                if e is not None
+            ]
             for n in self.nodes
         ]  # type: ignore[misc]
 
@@ -223,10 +232,17 @@ class Window:
         flat, where = self.args()
         names: dict[Any, int] = {n: i for i, n in enumerate(self.nodes)}
         names.update({n: ~i for i, n in enumerate(self.outside)})
-        came = [(names[n], nr, n) for n in (*self.nodes, *self.outside) for nr in range(n.n_outputs) if (n, nr) in flow.slots]
+        came = [
+            (names[n], nr, n)
+            for n in (*self.nodes, *self.outside)
+            for nr in range(n.n_outputs)
+            if (n, nr) in flow.slots
+        ]
         taken = [flow.slots.pop((n, nr)) for _, nr, n in came]
         signature = tuple((i, nr, s.key()) for (i, nr, _), (_, s) in zip(came, taken))
-        kinds = tuple(v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat)
+        kinds = tuple(
+            v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat
+        )
         key = (self.shape, where, kinds, signature)
         found = _COMPILED.get(key)
         if found is None:
@@ -260,7 +276,9 @@ class Window:
     def walk(self, flow: Flow) -> None:
         """The same, node by node."""
         for node, values in zip(self.nodes, self.saved):
-            edges = [(p, e[0], e[1]) for p, e in zip(node.gp.edge_grads, node.edges) if e is not None]
+            edges = [
+                (p, e[0], e[1]) for p, e in zip(node.gp.edge_grads, node.edges) if e is not None
+            ]
             flow.through(node, node.gp, edges, lambda values=values: values, _compiled_vjp)
 
 

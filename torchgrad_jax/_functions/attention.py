@@ -26,7 +26,9 @@ def _cpp(m: Meta) -> str:
     return cpp_name(np.empty(0, m.dtype.np))
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> None:
+def _check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
+) -> None:
     q, k, v = query._m, key._m, value._m
     if not (q.dtype is k.dtype is v.dtype):
         raise RuntimeError(
@@ -50,10 +52,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
     if not 0.0 <= dropout_p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if not q.dtype.is_floating_point and not q.dtype.is_complex:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}"
+        )
 
 
-def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool
+) -> bool:
     """Whether torch's CPU build would take its fused kernel."""
     q, k, v = query._m, key._m, value._m
     if dropout_p > 0.0 or not (q.ndim == k.ndim == v.ndim == 4) or not q.dtype.is_floating_point:
@@ -92,7 +98,9 @@ def scaled_dot_product_attention(
         query, key, value = (t.to(dtypes.float32) for t in (query, key, value))
         if attn_mask is not None and attn_mask._m.dtype is dtype:
             attn_mask = attn_mask.to(dtypes.float32)
-        return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).to(dtype)
+        return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).to(
+            dtype
+        )
     return _plain(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -149,7 +157,12 @@ def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor
 
 
 def _check_ranks(
-    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    mask: Tensor | None,
+    heads: int,
 ) -> bool:
     """Whether the inputs have a batch dimension, after torch's checks on ranks."""
     n = query._m.ndim
@@ -182,7 +195,9 @@ def _check_ranks(
     return n == 3
 
 
-def _additive(mask: Tensor | None, name: str, dtype: dtypes.dtype, other: dtypes.dtype | None = None) -> Tensor | None:
+def _additive(
+    mask: Tensor | None, name: str, dtype: dtypes.dtype, other: dtypes.dtype | None = None
+) -> Tensor | None:
     """A mask as what it adds to the scores; a bool one is True where attention is refused."""
     if mask is None:
         return None
@@ -205,12 +220,20 @@ def _projected(
     if key is value:
         if query is key:
             packed = _linear(query, weight, bias)
-            packed = packed.unflatten(-1, (3, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+            packed = (
+                packed.unflatten(-1, (3, size))
+                .unsqueeze(0)
+                .transpose(0, -2)
+                .squeeze(-2)
+                .contiguous()
+            )
             return packed[0], packed[1], packed[2]
         wq, wkv = weight.split([size, size * 2])
         bq, bkv = (None, None) if bias is None else bias.split([size, size * 2])
         q, packed = _linear(query, wq, bq), _linear(key, wkv, bkv)
-        packed = packed.unflatten(-1, (2, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+        packed = (
+            packed.unflatten(-1, (2, size)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+        )
         return q, packed[0], packed[1]
     ws = weight.chunk(3)
     bs = (None, None, None) if bias is None else bias.chunk(3)
@@ -218,7 +241,9 @@ def _projected(
 
 
 def _projected_apart(
-    inputs: tuple[Tensor, Tensor, Tensor], weights: tuple[Tensor, Tensor, Tensor], bias: Tensor | None
+    inputs: tuple[Tensor, Tensor, Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    bias: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     size = inputs[0]._m.shape[-1]
     for name, x, w in zip(("query", "key", "value"), inputs, weights):
@@ -237,7 +262,9 @@ def _split_heads(t: Tensor, static: Tensor | None, name: str, rows: int, width: 
         return t.view(t._m.shape[0], rows, width).transpose(0, 1)
     for dim, n in ((0, rows), (2, width)):
         if static._m.shape[dim] != n:
-            raise AssertionError(f"expecting {name}.size({dim}) of {n}, but got {static._m.shape[dim]}")
+            raise AssertionError(
+                f"expecting {name}.size({dim}) of {n}, but got {static._m.shape[dim]}"
+            )
     return static
 
 
@@ -282,7 +309,10 @@ def multi_head_attention_forward(
     (length, batch, size), source = query._m.shape, key._m.shape[0]
     dtype = query._m.dtype
     key_padding_mask = _additive(
-        key_padding_mask, "key_padding_mask", dtype, None if attn_mask is None else attn_mask._m.dtype
+        key_padding_mask,
+        "key_padding_mask",
+        dtype,
+        None if attn_mask is None else attn_mask._m.dtype,
     )
     if is_causal and attn_mask is None:
         raise RuntimeError(
@@ -300,7 +330,9 @@ def multi_head_attention_forward(
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
         for name, w in zip("qkv", weights):
             if w is None:
-                raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+                raise AssertionError(
+                    f"use_separate_proj_weight is True but {name}_proj_weight is None"
+                )
         q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)  # type: ignore[arg-type]
     else:
         if in_proj_weight is None:
@@ -342,7 +374,9 @@ def multi_head_attention_forward(
     return (out if batched else out.squeeze(1)), None
 
 
-def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, heads: int, apart: bool) -> None:
+def _check_sizes(
+    query: Tensor, key: Tensor, value: Tensor, expected: int, heads: int, apart: bool
+) -> None:
     size = query._m.shape[2]
     if size != expected:
         raise AssertionError(f"was expecting embedding dimension of {expected}, but got {size}")
@@ -355,10 +389,14 @@ def _check_sizes(query: Tensor, key: Tensor, value: Tensor, expected: int, heads
             f"torch.Size({list(v[:2])})"
         )
     if not apart and k != v:
-        raise AssertionError(f"key shape torch.Size({list(k)}) does not match value shape torch.Size({list(v)})")
+        raise AssertionError(
+            f"key shape torch.Size({list(k)}) does not match value shape torch.Size({list(v)})"
+        )
 
 
-def _merged(mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, source: int) -> Tensor | None:
+def _merged(
+    mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, source: int
+) -> Tensor | None:
     """The attention mask and the padding mask of the keys as one."""
     if padding is None:
         return mask
@@ -367,7 +405,11 @@ def _merged(mask: Tensor | None, padding: Tensor | None, batch: int, heads: int,
             raise AssertionError(
                 f"Expected key_padded_mask.shape[{dim}] to be {n}, but got {padding._m.shape[dim]}"
             )
-    padding = padding.view(batch, 1, 1, source).expand(-1, heads, -1, -1).reshape(batch * heads, 1, source)
+    padding = (
+        padding.view(batch, 1, 1, source)
+        .expand(-1, heads, -1, -1)
+        .reshape(batch * heads, 1, source)
+    )
     return padding if mask is None else mask + padding
 
 

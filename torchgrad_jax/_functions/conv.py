@@ -60,7 +60,9 @@ def _batched(name: str, input: Tensor, k: int) -> tuple[Tensor, bool]:
     return (input, True) if ndim == k + 2 else (ops.unsqueeze(input, 0), False)
 
 
-def _same(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> tuple[Tensor, tuple[int, ...]]:
+def _same(
+    x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[Tensor, tuple[int, ...]]:
     """The padding that keeps the size; the odd element that is left over goes to the right."""
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
@@ -75,7 +77,9 @@ def _conv(
     dilation: _Ints, groups: int,
 ) -> Tensor:  # fmt: skip
     word = padding if isinstance(padding, str) else None
-    s, p, d = _sizes(name, k, input, weight, stride=stride, padding=0 if word else padding, dilation=dilation)
+    s, p, d = _sizes(
+        name, k, input, weight, stride=stride, padding=0 if word else padding, dilation=dilation
+    )
     x, batched = _batched(name, input, k)
     if word == "same":
         x, p = _same(x, weight, s, d * k if len(d) == 1 else d)
@@ -92,7 +96,14 @@ def _conv_transpose(
     if isinstance(padding, str):
         raise TypeError(f"{name}(): argument 'padding' must be tuple of ints, not str")
     s, p, o, d = _sizes(
-        name, k, input, weight, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation
+        name,
+        k,
+        input,
+        weight,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
     )
     x, batched = _batched(name, input, k)
     y = ops.convolution(x, weight, bias, s, p, d, True, o, groups)
@@ -133,7 +144,16 @@ def conv_transpose1d(
 ) -> Tensor:  # fmt: skip
     """The gradient of `conv1d` with respect to its input, as a layer of its own."""
     return _conv_transpose(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+        "conv_transpose1d",
+        1,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 
 
@@ -144,7 +164,16 @@ def conv_transpose2d(
 ) -> Tensor:  # fmt: skip
     """The gradient of `conv2d` with respect to its input, as a layer of its own."""
     return _conv_transpose(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+        "conv_transpose2d",
+        2,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 
 
@@ -155,7 +184,16 @@ def conv_transpose3d(
 ) -> Tensor:  # fmt: skip
     """The gradient of `conv3d` with respect to its input, as a layer of its own."""
     return _conv_transpose(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+        "conv_transpose3d",
+        3,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
     )
 
 

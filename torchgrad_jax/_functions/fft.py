@@ -161,7 +161,9 @@ def _shape_and_dims(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple
         if dim is not None and len(dim) != len(s):
             raise RuntimeError("When given, dim and shape arguments must have the same length")
         if len(s) > ndim:
-            raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {ndim} dimensions.")
+            raise RuntimeError(
+                f"Got shape with {len(s)} values but input tensor only has {ndim} dimensions."
+            )
         if dim is None:
             dims = tuple(range(ndim - len(s), ndim))
         sizes = tuple(x._m.shape[d] if n == -1 else n for d, n in zip(dims, s))
@@ -185,7 +187,9 @@ def _need_axis(name: str, dims: Sequence[int]) -> None:
         raise RuntimeError(f"{name} must transform at least one axis")
 
 
-def _half_shape(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _half_shape(
+    name: str, x: Tensor, s: Any, dim: Any
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes of the complex input, its dimensions, and the size of the last dimension of the result."""
     given, dims = _ints(s), _ints(dim)
     if given is None and (dims is not None or x._m.ndim):
@@ -311,7 +315,11 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
 
 def _shifted(x: Tensor, dim: Any, sign: int) -> Tensor:
-    dims = tuple(range(x._m.ndim)) if dim is None else tuple(shapes.wrap_dim(d, x._m.ndim) for d in _ints(dim) or ())
+    dims = (
+        tuple(range(x._m.ndim))
+        if dim is None
+        else tuple(shapes.wrap_dim(d, x._m.ndim) for d in _ints(dim) or ())
+    )
     if not dims:
         return ops.clone(x)
     sizes = [x._m.shape[d] for d in dims]
@@ -361,4 +369,6 @@ def rfftfreq(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """The frequencies of `rfft`, in its order."""
-    return _frequencies("rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad)
+    return _frequencies(
+        "rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad
+    )

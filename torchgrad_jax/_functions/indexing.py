@@ -17,7 +17,11 @@ from .shape import slice_along
 
 
 def _as_int(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
+    return (
+        int(value)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+        else None
+    )
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
@@ -49,7 +53,9 @@ def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     """Indices as a tuple; a list of slices or Nones counts as one, as in older NumPy."""
     if isinstance(index, tuple):
         return tuple(index)
-    if isinstance(index, list) and any(isinstance(v, slice | type(None) | type(Ellipsis)) for v in index):
+    if isinstance(index, list) and any(
+        isinstance(v, slice | type(None) | type(Ellipsis)) for v in index
+    ):
         return tuple(index)
     return (index,)
 
@@ -124,7 +130,10 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     for d in range(max(gathered) + 1):
         if d in gathered:
             indices.append(gathered[d])
-        elif not any(g <= d < g + (t._m.ndim if t._m.dtype in (dtypes.bool_, dtypes.uint8) else 1) for g, t in gathered.items()):
+        elif not any(
+            g <= d < g + (t._m.ndim if t._m.dtype in (dtypes.bool_, dtypes.uint8) else 1)
+            for g, t in gathered.items()
+        ):
             indices.append(None)
     return out, indices
 
@@ -215,8 +224,14 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         from .create import tensor
 
         if not isinstance(value, int | float | complex | bool | np.generic):
-            raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self._m.dtype.type_name}")
-        value = tensor(value, dtype=self._m.dtype, device=self._m.device) if _fits(value, self) else tensor(value)
+            raise TypeError(
+                f"can't assign a {type(value).__name__} to a torch.{self._m.dtype.type_name}"
+            )
+        value = (
+            tensor(value, dtype=self._m.dtype, device=self._m.device)
+            if _fits(value, self)
+            else tensor(value)
+        )
         plain = True
     else:
         plain = False

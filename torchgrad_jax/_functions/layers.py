@@ -40,8 +40,15 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """``input1 @ weight[k] @ input2`` for each output feature k."""
     a, b, w = input1._m, input2._m, weight._m
     if a.dtype is not b.dtype or a.dtype is not w.dtype:
-        given = {"input1": a, "input2": b, "weight": w, **({} if bias is None else {"bias": bias._m})}
-        shown = ", ".join(f"{name}: {cpp_name(np.empty(0, m.dtype.np))}" for name, m in given.items())
+        given = {
+            "input1": a,
+            "input2": b,
+            "weight": w,
+            **({} if bias is None else {"bias": bias._m}),
+        }
+        shown = ", ".join(
+            f"{name}: {cpp_name(np.empty(0, m.dtype.np))}" for name, m in given.items()
+        )
         raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
     if a.ndim != b.ndim:
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {a.ndim} and {b.ndim}")
@@ -59,9 +66,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias._m.shape[0]} but expected {w.shape[0]}"
         )
-    flat1, flat2 = (
-        t.reshape(math.prod(t._m.shape[:-1]), t._m.shape[-1]) for t in (input1, input2)
-    )
+    flat1, flat2 = (t.reshape(math.prod(t._m.shape[:-1]), t._m.shape[-1]) for t in (input1, input2))
     out = ops._trilinear(flat1, weight, flat2, (1, 3), (0,), (1, 2), (2, 3))
     out = out.reshape(*a.shape[:-1], w.shape[0])
     return out if bias is None else out + bias
@@ -96,19 +101,31 @@ def _constant(host: np.ndarray, t: Tensor) -> Tensor:
     strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
     if strides == shapes.contiguous_strides(host.shape):
         strides = None
-    return from_host(np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides)
+    return from_host(
+        np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides
+    )
 
 
 def _check_kind(t: Tensor) -> None:
     d = t._m.dtype
     if d.is_complex:
-        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_type_name(d)}'")
+        raise NotImplementedError(
+            f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_type_name(d)}'"
+        )
     if d.category < FLOATING:
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_type_name(d)}")
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {scalar_type_name(d)}"
+        )
 
 
 def _dropout(
-    input: Tensor, p: float, train: bool, inplace: bool, *, features: bool = False, alpha: bool = False
+    input: Tensor,
+    p: float,
+    train: bool,
+    inplace: bool,
+    *,
+    features: bool = False,
+    alpha: bool = False,
 ) -> Tensor:
     """Every member of the family: a random factor, and for the alpha ones an offset."""
     if not 0.0 <= p <= 1.0:
@@ -122,7 +139,9 @@ def _dropout(
     _check_kind(input)
     kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)
     if not alpha:
-        return multiply(input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input))
+        return multiply(
+            input, _constant(np.where(kept, kind.type(1) / kind.type(1 - p), kind.type(0)), input)
+        )
     a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
@@ -142,14 +161,18 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 @_functional
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Dropout to the value at which SELU saturates, keeping mean and variance."""
     _check_probability(p)
     return _dropout(input, p, training, inplace, alpha=True)
 
 
 @_functional
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     """`alpha_dropout` of whole channels."""
     _check_probability(p)
     return _dropout(input, p, training, inplace, features=True, alpha=True)
@@ -164,7 +187,9 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, batched: b
 
 
 @_functional
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (batch, channels, length)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -186,7 +211,9 @@ _DEPRECATED = (
 
 
 @_functional
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (batch, channels, height, width)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -205,7 +232,9 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 @_functional
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Dropout of whole channels of (batch, channels, depth, height, width)."""
     _check_probability(p)
     ndim = input._m.ndim
@@ -242,6 +271,8 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     if train is False:
         return input.clone(), from_host(np.ones(shape, np.bool_), dev)
     if p == 1:
-        return ops.mul(input, _constant(np.zeros(()), input)), from_host(np.zeros(shape, np.bool_), dev)
+        return ops.mul(input, _constant(np.zeros(()), input)), from_host(
+            np.zeros(shape, np.bool_), dev
+        )
     mask = from_host(np.ascontiguousarray(rng.dropout_mask(shape, p)), dev)
     return ops._native_dropout(input, mask, 1.0 / (1.0 - p)), mask

@@ -208,7 +208,9 @@ _LinalgSvd = return_type("linalg_svd", ("U", "S", "Vh"))
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """Singular values and vectors."""
     out = _LinalgSvd(*ops._linalg_svd(A, full_matrices, True, driver=driver))
-    _guard_phase(A, "svd", out.U, lambda u, gu, gvh: _svd_phase(u, out.Vh, gu, gvh), (out.U, out.Vh))
+    _guard_phase(
+        A, "svd", out.U, lambda u, gu, gvh: _svd_phase(u, out.Vh, gu, gvh), (out.U, out.Vh)
+    )
     return out
 
 
@@ -375,7 +377,9 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 @composite(name="lstsq", **_linalg)
-def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def linalg_lstsq(
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> Any:
     """Least squares solutions."""
     out = ops.linalg_lstsq(input, b, rcond, driver=driver)
     if driver in ("gelsd", "gelss") and out.residuals._m.numel:
@@ -418,7 +422,9 @@ def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     inverse_of, info = ops.linalg_inv_ex(input)
     mask = ops.unsqueeze(ops.unsqueeze(ops.gt(info, 0), -1), -1)
     inverse_of = ops.masked_fill(inverse_of, mask, math.inf)
-    return ops.nan_to_num(ops.mul(_matrix_norm(input, p), _matrix_norm(inverse_of, p)), math.inf, math.inf, -math.inf)
+    return ops.nan_to_num(
+        ops.mul(_matrix_norm(input, p), _matrix_norm(inverse_of, p)), math.inf, math.inf, -math.inf
+    )
 
 
 def _matrix_norm(input: Tensor, p: Any) -> Tensor:
@@ -435,7 +441,9 @@ def _power(input: Tensor, n: int) -> Tensor:
     require_square("linalg.matrix_power", input)
     if n == 0:
         out = clone(input)
-        return out.copy_(NAMESPACES[""]["eye"](input._m.shape[-1], dtype=input.dtype, device=input.device))
+        return out.copy_(
+            NAMESPACES[""]["eye"](input._m.shape[-1], dtype=input.dtype, device=input.device)
+        )
     if n == 1:
         return clone(input)
     if n < 0:

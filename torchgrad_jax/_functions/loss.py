@@ -26,7 +26,8 @@ def _reduction(reduction: str, size_average: bool | None = None, reduce: bool | 
         warnings.warn(_LEGACY.format(reduction), stacklevel=4)
     if reduction == "elementwise_mean":
         warnings.warn(
-            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=4
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=4,
         )
         reduction = "mean"
     if reduction not in ("none", "mean", "sum"):
@@ -61,14 +62,18 @@ def _expanded(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.expand(shape), y.expand(shape)
 
 
-def _weighted(errors: Tensor, weight: Tensor, input: Tensor, reduction: str, *, by_weight: bool = True) -> Tensor:
+def _weighted(
+    errors: Tensor, weight: Tensor, input: Tensor, reduction: str, *, by_weight: bool = True
+) -> Tensor:
     if weight._m.shape != input._m.shape:
         raise ValueError("Weights and input must have the same size.")
     loss = ops.mul(errors, weight)
     if reduction == "mean" and by_weight:
         return ops.true_divide(ops.sum(loss), ops.sum(weight))
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
+        raise ValueError(
+            f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'."
+        )
     return _reduce(loss, reduction)
 
 
@@ -118,7 +123,11 @@ def smooth_l1_loss(
 
 @_functional
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """Quadratic within `delta`, linear with slope `delta` outside."""
     x, y = _pair(input, target)
@@ -136,7 +145,9 @@ def binary_cross_entropy(
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Cross entropy between probabilities and targets in [0, 1]."""
-    return ops.binary_cross_entropy(input, target, weight, _reduction(reduction, size_average, reduce))
+    return ops.binary_cross_entropy(
+        input, target, weight, _reduction(reduction, size_average, reduce)
+    )
 
 
 @_functional
@@ -147,7 +158,9 @@ def binary_cross_entropy_with_logits(
     """Cross entropy between ``sigmoid(input)`` and targets in [0, 1]."""
     reduction = _reduction(reduction, size_average, reduce)
     if input._m.shape != target._m.shape:
-        raise ValueError(f"Target size ({_size(target)}) must be the same as input size ({_size(input)})")
+        raise ValueError(
+            f"Target size ({_size(target)}) must be the same as input size ({_size(input)})"
+        )
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
@@ -225,14 +238,18 @@ def gaussian_nll_loss(
 # --- class indices and class probabilities ------------------------------------------------------
 
 
-def _nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int) -> Tensor:
+def _nll(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
+) -> Tensor:
     """Any number of dimensions: the classes are in dimension 1, or 0 for a single sample."""
     x, t = input._m, target._m
     if not x.ndim:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim != 1 and (not t.ndim or x.shape[0] != t.shape[0]):
         batch = t.shape[0] if t.ndim else 1
-        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({batch}).")
+        raise ValueError(
+            f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({batch})."
+        )
     if x.ndim <= 2:
         return ops.nll_loss(input, target, weight, ignore_index, reduction)
     if x.ndim == 4:
@@ -262,12 +279,16 @@ def _along_classes(weight: Tensor, ndim: int, dim: int) -> Tensor:
     return weight.view(shape)
 
 
-def _soft_targets(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
+def _soft_targets(
+    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
     m = logp._m
     dim = 0 if m.ndim == 1 else 1
     if target._m.dtype.category < FLOATING:
         name = dtypes.scalar_type_name(target._m.dtype)
-        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {name}")
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {name}"
+        )
     classes = m.shape[dim]
     if weight is not None and (weight._m.ndim != 1 or weight._m.numel != classes):
         raise RuntimeError(
@@ -282,11 +303,18 @@ def _soft_targets(logp: Tensor, target: Tensor, weight: Tensor | None, reduction
     if reduction == "none":
         return ops.neg(ops.sum(loss, dim))
     loss = ops.neg(ops.sum(loss))
-    return loss if reduction == "sum" else ops.div_number(loss, m.numel / classes if classes else 0.0)
+    return (
+        loss if reduction == "sum" else ops.div_number(loss, m.numel / classes if classes else 0.0)
+    )
 
 
 def _smoothed(
-    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+    logp: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    smoothing: float,
 ) -> Tensor:
     """Cross entropy with the share `smoothing` of each target spread over all classes."""
     m = logp._m
@@ -307,7 +335,9 @@ def _smoothed(
         smooth = ops.true_divide(ops.sum(smooth), ops.sum(share))
     elif reduction == "sum":
         smooth = ops.sum(smooth)
-    return ops.add(ops.mul_number(exact, 1 - smoothing), ops.mul_number(smooth, smoothing / m.shape[dim]))
+    return ops.add(
+        ops.mul_number(exact, 1 - smoothing), ops.mul_number(smooth, smoothing / m.shape[dim])
+    )
 
 
 @_functional
@@ -431,7 +461,9 @@ def cosine_embedding_loss(
             "0D target tensor expects 1D input tensors, but found inputs with sizes "
             f"{list(input1._m.shape)} and {list(input2._m.shape)}."
         )
-    dot, sq1, sq2 = (ops.sum(ops.mul(u, v), t) for u, v in ((input1, input2), (input1, input1), (input2, input2)))
+    dot, sq1, sq2 = (
+        ops.sum(ops.mul(u, v), t) for u, v in ((input1, input2), (input1, input1), (input2, input2))
+    )
     size = ops.sqrt(ops.mul(ops.add_number(sq1, 1e-12), ops.add_number(sq2, 1e-12)))
     cos = ops.true_divide(dot, size)
     near = ops.where(ops.eq(target, 1), ops.sub(1, cos), 0.0)
@@ -439,7 +471,9 @@ def cosine_embedding_loss(
     return _reduce(ops.add(near, far), reduction)
 
 
-def _triplet(positive: Tensor, negative: Tensor, margin: float, reduction: str, number: bool) -> Tensor:
+def _triplet(
+    positive: Tensor, negative: Tensor, margin: float, reduction: str, number: bool
+) -> Tensor:
     shifted = ops.add_number(positive, margin) if number else ops.add(positive, margin)
     return _reduce(ops.clamp_min(ops.sub(shifted, negative), 0), reduction)
 
@@ -496,7 +530,9 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     common = dtypes.promote_types(x1._m.dtype, x2._m.dtype)
     if common.category < FLOATING:
         name = dtypes.scalar_type_name(common)
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {name}")
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {name}"
+        )
     a, b = _expanded(*[x if x._m.dtype is common else x.to(common) for x in (x1, x2)])
     sizes = []
     for v in (a, b):
@@ -507,7 +543,9 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
     return ops.sum(ops.mul(ops.true_divide(a, sizes[0]), ops.true_divide(b, sizes[1])), dim)
 
 
-def _pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+def _pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
     return ops.linalg_vector_norm(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
 
@@ -545,7 +583,9 @@ def _padded(targets: Tensor, lengths: Sequence[int]) -> Tensor:
     return ops.stack(tuple(rows), 0)
 
 
-def _check_ctc(log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: Sequence[int], blank: int) -> None:
+def _check_ctc(
+    log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: Sequence[int], blank: int
+) -> None:
     steps, batch, classes = log_probs._m.shape
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")

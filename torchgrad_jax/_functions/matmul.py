@@ -77,7 +77,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if n == 2 and k == 2:
         return ops.mm(input, other)
     if n == 0 or k == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D"
+        )
     if n == 1 and k == 1:
         return ops.dot(input, other)
     if n == 2 and k == 1:
@@ -234,7 +236,8 @@ def _best_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         for i in range(n - span):
             j = i + span
             options = [
-                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
             ]
             cost[i, j], split[i, j] = min(options)
     return split
@@ -280,7 +283,9 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         split[0, 2] = 1 if a * b * c + a * c * d <= b * c * d + a * b * d else 0
 
     def multiply(i: int, j: int) -> Tensor:
-        return chain[i] if i == j else ops.mm(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
+        return (
+            chain[i] if i == j else ops.mm(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
+        )
 
     return ops.view(multiply(0, last), tuple(shape))
 
@@ -319,7 +324,9 @@ def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
             elif isinstance(s, int) and 0 <= s < 52:
                 out.append(_LETTERS[s])
             else:
-                raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+                raise ValueError(
+                    "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+                )
         return "".join(out)
 
     tensors = list(operands[0:-1:2]) if len(operands) % 2 else list(operands[::2])
@@ -341,7 +348,11 @@ def _subscripts(text: str, operand: str) -> list[str]:
         if c == ".":
             if text[i : i + 3] != "..." or _ELLIPSIS in out:
                 twice = _ELLIPSIS in out
-                why = "for which an ellipsis was already found" if twice else "that is not part of any ellipsis"
+                why = (
+                    "for which an ellipsis was already found"
+                    if twice
+                    else "that is not part of any ellipsis"
+                )
                 shown = " (...)" if operand == "output" and not twice else ""
                 raise RuntimeError(f"einsum(): found '.' for {operand} {why}{shown}")
             out.append(_ELLIPSIS)
@@ -401,7 +412,9 @@ def _expand_labels(
             result.extend(range(-widest, 0))
             continue
         if label in result:
-            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+            raise RuntimeError(
+                f"einsum(): output subscript {label} appears more than once in the output"
+            )
         if not any(label in labels for labels in terms):
             raise RuntimeError(
                 f"einsum(): output subscript {label} does not appear in the equation for any input operand"
@@ -422,7 +435,9 @@ def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any,
                 )
         for label, n in own.items():
             if sizes.get(label, 1) != n and n != 1 and sizes.get(label, 1) != 1:
-                what = f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
+                what = (
+                    f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
+                )
                 raise RuntimeError(
                     f"einsum(): {what} has size {n} for operand {i} which does not broadcast with "
                     f"previously seen size {sizes[label]}"
@@ -479,7 +494,12 @@ def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int], keepdim: bool) -> Te
     y = reshape(ops.permute(b, tuple(other)), (batch, size(sb, total), size(sb, right)))
     out = reshape(
         ops.bmm(x, y),
-        (*[sa[d] for d in shared], *[sa[d] for d in left], *[1] * (len(total) + len(flat)), *[sb[d] for d in right]),
+        (
+            *[sa[d] for d in shared],
+            *[sa[d] for d in left],
+            *[1] * (len(total) + len(flat)),
+            *[sb[d] for d in right],
+        ),
     )
     out = ops.permute(out, tuple(order.index(d) for d in range(n)))
     if keepdim:
@@ -495,8 +515,13 @@ def _contraction_path(
     names: dict[Any, int] = {}
     args: list[Any] = []
     for labels, shape in zip(terms, sizes):
-        args += [np.broadcast_to(np.float32(0), shape), [names.setdefault(label, len(names)) for label in labels]]
-    path, _ = np.einsum_path(*args, [names[label] for label in out], optimize="optimal" if len(terms) < 5 else "greedy")
+        args += [
+            np.broadcast_to(np.float32(0), shape),
+            [names.setdefault(label, len(names)) for label in labels],
+        ]
+    path, _ = np.einsum_path(
+        *args, [names[label] for label in out], optimize="optimal" if len(terms) < 5 else "greedy"
+    )
     return path[1:]
 
 
@@ -556,7 +581,9 @@ def einsum(*args: Any) -> Tensor:
         rest = [item for k, item in enumerate(pool) if k not in (i, j)]
         last = not rest
         needed = set().union(*[u for _, u in rest]) | set(result)
-        gone = [d for d in range(kept, len(order)) if order[d] in (ua | ub) and order[d] not in needed]
+        gone = [
+            d for d in range(kept, len(order)) if order[d] in (ua | ub) and order[d] not in needed
+        ]
         if last:
             gone = list(range(kept, len(order)))
         out = _sum_product(a, b, gone, keepdim=not last)
@@ -580,7 +607,9 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 @composite
-def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+def cross(
+    input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """Cross products; without `dim`, along the first dimension of size 3."""
     if dim is None:
         dim = next((d for d, n in enumerate(input._m.shape) if n == 3), None)
@@ -598,7 +627,9 @@ def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:
     if (w._m.dtype.category < FLOATING) != integral or w._m.dtype.category == dtypes.BOOL:
         kind = "integral" if integral else "floating point"
         got = scalar_type_name(w._m.dtype)
-        raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {got} dtype")
+        raise RuntimeError(
+            f"cov(): expected {name} to have {kind} dtype but got {name} with {got} dtype"
+        )
     if w._m.numel != n:
         raise RuntimeError(
             f"cov(): expected {name} to have the same numel as there are observations in the input but got "
@@ -612,7 +643,11 @@ def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:
 
 @composite
 def cov(
-    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
 ) -> Tensor:
     """The covariance matrix of variables (rows) from observations (columns)."""
     if input._m.ndim > 2:
@@ -687,14 +722,19 @@ def _general(fn: Any, *args: Any) -> Any:
 
 @composite(method=False)
 def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Tensor:
     """Distances between every row of `x1` and every row of `x2`, batch by batch."""
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for i, x in enumerate((x1, x2), 1):
         if not x._m.dtype.is_floating_point:
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {scalar_type_name(x._m.dtype)}")
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, X{i} got: {scalar_type_name(x._m.dtype)}"
+            )
     for i, x in enumerate((x1, x2), 1):
         if x._m.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x._m.ndim}D")
@@ -707,7 +747,12 @@ def cdist(
     (r1, columns), r2 = x1._m.shape[-2:], x2._m.shape[-2]
     batch = shapes.broadcast_shapes(x1._m.shape[:-2], x2._m.shape[:-2])
     mode, count = _MODES[compute_mode], math.prod(batch)
-    if p != 2 or mode == 2 or (mode == 0 and r1 <= 25 and r2 <= 25) or 0 in (r1, r2, columns, count):
+    if (
+        p != 2
+        or mode == 2
+        or (mode == 0 and r1 <= 25 and r2 <= 25)
+        or 0 in (r1, r2, columns, count)
+    ):
         return _general(ops._cdist_forward, x1, x2, float(p), mode)
 
     def rows(x: Tensor, r: int) -> Tensor:

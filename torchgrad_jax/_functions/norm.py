@@ -29,7 +29,14 @@ def _batch_norm(
     running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
 ) -> Any:  # fmt: skip
     out = ops._native_batch_norm(
-        input, weight, bias, running_mean, running_var, training, 0.0 if momentum is None else momentum, eps
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        0.0 if momentum is None else momentum,
+        eps,
     )
     if len(out) > 3:
         with no_grad():
@@ -43,7 +50,9 @@ def _batch_norm_or_empty(
     running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
 ) -> Tensor:  # fmt: skip
     if input._m.numel:
-        return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+        return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[
+            0
+        ]
     if not training and running_mean is None:
         raise RuntimeError("running_mean must be defined in evaluation mode")
     out = input.clone()  # torch: nothing to normalise, but the parameters stay connected
@@ -58,7 +67,9 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     """Normalised input, batch mean and 1 / std."""
-    out, mean, invstd = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    out, mean, invstd = _batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
     return out, mean.detach(), invstd.detach()
 
 
@@ -68,12 +79,16 @@ def _top_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """Batch normalisation, with torch's order of arguments at the top level."""
-    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return _batch_norm_or_empty(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
 
 
 def _check_batch(shape: Sequence[int], shown: str) -> None:
     if shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {shown}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {shown}"
+        )
 
 
 @_functional
@@ -89,7 +104,9 @@ def batch_norm(
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0.0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
-    return _batch_norm_or_empty(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return _batch_norm_or_empty(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
 
 
 # --- instance -----------------------------------------------------------------------------------
@@ -101,7 +118,9 @@ def _instance_norm(
 ) -> Tensor:  # fmt: skip
     """Batch normalisation of a batch of one, where every instance brings its own channels."""
     if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
     shape = input._m.shape
     batch, channels = shape[0], shape[1]
     w, b, mean, var = (
@@ -123,7 +142,9 @@ def _top_instance_norm(
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """Instance normalisation, with torch's order of arguments at the top level."""
-    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+    return _instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
+    )
 
 
 @_functional
@@ -135,8 +156,12 @@ def instance_norm(
     """Normalise each channel of each instance over its spatial positions."""
     shape = input._m.shape
     if use_input_stats and math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {_size(shape)}")
-    return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {_size(shape)}"
+        )
+    return _instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
+    )
 
 
 # --- layer, group -------------------------------------------------------------------------------
@@ -152,7 +177,11 @@ def _normalized_shape(fn: str, value: Any) -> tuple[int, ...]:
 
 @_top
 def native_layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
 ) -> Any:
     """Normalised input, mean and 1 / std over the last dimensions."""
     shape = _normalized_shape("native_layer_norm", normalized_shape)
@@ -166,7 +195,9 @@ def _top_layer_norm(
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
     """Normalise over the last dimensions."""
-    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
+    return ops._native_layer_norm(
+        input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps
+    )[0]
 
 
 @_functional
@@ -175,10 +206,14 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalise over the last dimensions."""
-    return ops._native_layer_norm(input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps)[0]
+    return ops._native_layer_norm(
+        input, _normalized_shape("layer_norm", normalized_shape), weight, bias, eps
+    )[0]
 
 
-def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+def _group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
     shape = input._m.shape
     n, c = shape[0], shape[1]
     if num_groups <= 0:
@@ -188,7 +223,9 @@ def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None, bias: Ten
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(shape)} and num_groups={num_groups}"
         )
-    return ops.native_group_norm(input, weight, bias, n, c, math.prod(shape[2:]), num_groups, eps)[0]
+    return ops.native_group_norm(input, weight, bias, n, c, math.prod(shape[2:]), num_groups, eps)[
+        0
+    ]
 
 
 @_top(name="group_norm")
@@ -202,12 +239,18 @@ def _top_group_norm(
 
 @_functional
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Normalise over groups of channels and all positions."""
     shape = input._m.shape
     if len(shape) < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {len(shape)}"
+        )
     sizes = [shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]
     _check_batch(sizes, str(sizes))
     return _group_norm(input, num_groups, weight, bias, eps)
@@ -217,7 +260,10 @@ def group_norm(
 
 
 def rms_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """Divide by the root mean square over the last dimensions."""
     shape = list(_normalized_shape("rms_norm", normalized_shape))

@@ -34,7 +34,9 @@ def _ints(value: Any) -> tuple[int, ...] | None:
 def _one(fn: str, name: str, value: Any) -> int:
     ints = _ints(value)
     if ints is None:
-        raise TypeError(f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}")
+        raise TypeError(
+            f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
+        )
     if len(ints) != 1:
         raise RuntimeError(
             f"{fn}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(ints)}"
@@ -73,7 +75,13 @@ def _max_pool1d(
 
 
 def _max_pool(
-    k: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    k: int,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
 ) -> Any:
     if k == 1:
         return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -86,7 +94,12 @@ def _declare_max(k: int) -> None:
         input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0, dilation: _Ints = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        if k == 1 and not return_indices and input._m.dtype.category < FLOATING and not requires_grad_of(input):
+        if (
+            k == 1
+            and not return_indices
+            and input._m.dtype.category < FLOATING
+            and not requires_grad_of(input)
+        ):
             kind = scalar_type_name(input._m.dtype)
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{kind}'")
         both = _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -129,7 +142,9 @@ for _k in (1, 2, 3):
 def _single(fn: str, name: str, value: Any) -> int:
     ints = _ints(value)
     if ints is None:
-        raise TypeError(f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}")
+        raise TypeError(
+            f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
+        )
     if len(ints) != 1:
         raise RuntimeError(f"{fn}() argument '{name}' should contain one int (got {len(ints)})")
     return ints[0]
@@ -153,7 +168,9 @@ def avg_pool1d(
     k = _single(fn, "kernel_size", kernel_size)
     s = k if stride is None or _ints(stride) == () else _single(fn, "stride", stride)
     p = _single(fn, "padding", padding)
-    y = ops.avg_pool2d(ops.unsqueeze(input, -2), (1, k), (1, s), (0, p), ceil_mode, count_include_pad)
+    y = ops.avg_pool2d(
+        ops.unsqueeze(input, -2), (1, k), (1, s), (0, p), ceil_mode, count_include_pad
+    )
     return ops.squeeze_dim(y, -2)
 
 
@@ -184,7 +201,12 @@ def _adaptive_avg(k: int, input: Tensor, size: Any) -> Tensor:
         sizes = sizes * k if as_int(size) is not None else sizes
     row = ops._adaptive_avg_pool2d if k == 2 else ops._adaptive_avg_pool3d
     m = input._m
-    if sizes == (1,) * k and m.dtype.category >= FLOATING and m.ndim in (k + 1, k + 2) and 0 not in m.shape:
+    if (
+        sizes == (1,) * k
+        and m.dtype.category >= FLOATING
+        and m.ndim in (k + 1, k + 2)
+        and 0 not in m.shape
+    ):
         return input.mean(tuple(range(-k, 0)), keepdim=True)
     return row(input, size if sizes is None else sizes)
 
@@ -242,7 +264,9 @@ def _top_adaptive_max_pool1d(input: Tensor, output_size: _Ints) -> Any:
 # --- power average ------------------------------------------------------------------------------
 
 
-def _lp_pool(k: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+def _lp_pool(
+    k: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Tensor:
     functional = NAMESPACES["nn.functional"]
     sizes = (kernel_size,) * k if as_int(kernel_size) is not None else tuple(kernel_size)
     if isinstance(norm_type, int | float) and abs(norm_type) == float("inf"):
@@ -260,7 +284,11 @@ def _lp_pool(k: int, input: Tensor, norm_type: float, kernel_size: Any, stride: 
 
 def _declare_lp(k: int) -> None:
     def lp_pool(
-        input: Tensor, norm_type: float, kernel_size: _Ints, stride: _Ints | None = None, ceil_mode: bool = False
+        input: Tensor,
+        norm_type: float,
+        kernel_size: _Ints,
+        stride: _Ints | None = None,
+        ceil_mode: bool = False,
     ) -> Tensor:
         return _lp_pool(k, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -275,7 +303,11 @@ for _k in (1, 2, 3):
 
 
 def _unpooled_size(
-    input: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], size: Any
+    input: Tensor,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    size: Any,
 ) -> tuple[int, ...]:
     k = len(kernel)
     usual = [
@@ -295,7 +327,9 @@ def _unpooled_size(
         shown = size if len(size) == k else size[2:]
         for d, (n, u, s) in enumerate(zip(out, usual, stride)):
             if not u - s < n < u + s:
-                raise ValueError(f'invalid output_size "{shown}" (dim {d} must be between {u - s} and {u + s})')
+                raise ValueError(
+                    f'invalid output_size "{shown}" (dim {d} must be between {u - s} and {u + s})'
+                )
     for d, n in enumerate(out):
         if n < 0:
             raise ValueError(
@@ -306,7 +340,13 @@ def _unpooled_size(
 
 
 def _unpool(
-    k: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+    k: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    output_size: Any,
 ) -> Tensor:
     kernel, step, pad = (
         (v,) * k if as_int(v) is not None else tuple(v)
@@ -342,18 +382,29 @@ for _k in (1, 2, 3):
 
 
 def _fractional(
-    k: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+    k: int,
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any,
+    output_ratio: Any,
+    samples: Tensor | None,
 ) -> Any:
     name = f"fractional_max_pool{k}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     m = input._m
     if m.ndim not in (k + 1, k + 2):
-        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(m.shape)}")
+        raise RuntimeError(
+            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(m.shape)}"
+        )
     if output_size is None:
-        ratios = tuple(output_ratio) if isinstance(output_ratio, list | tuple) else (output_ratio,) * k
+        ratios = (
+            tuple(output_ratio) if isinstance(output_ratio, list | tuple) else (output_ratio,) * k
+        )
         if len(ratios) > k:
-            raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+            raise ValueError(
+                f"{name} requires output_ratio to either be a single Int or tuple of Ints."
+            )
         output_size = tuple(int(n * r) for n, r in zip(m.shape[-k:], ratios))
     if samples is None:
         from .._core import rng

@@ -199,7 +199,9 @@ def matrix_norm(
         )
     named = isinstance(ord, str)
     if ord not in (("fro", "nuc") if named else (1, 2, math.inf, -1, -2, -math.inf)):
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord if named else f'{ord:g}'} not supported.")
+        raise RuntimeError(
+            f"linalg.matrix_norm: Order {ord if named else f'{ord:g}'} not supported."
+        )
     if m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "

@@ -29,7 +29,9 @@ def _sizes(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
     out = as_ints(flat)
     if out is None:
         bad = next((v for v in flat if as_int(v) is None), flat)
-        raise TypeError(f"{what}(): argument must be tuple of ints, but found element of type {type(bad).__name__}")
+        raise TypeError(
+            f"{what}(): argument must be tuple of ints, but found element of type {type(bad).__name__}"
+        )
     return out
 
 
@@ -42,8 +44,10 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
     if old == new:
         return View(m.shape, m.strides, 0, dtype)
     if m.ndim == 0:
-        raise RuntimeError(f"self.dim() cannot be 0 to view {dtypes.scalar_type_name(m.dtype)} as "
-            f"{dtypes.scalar_type_name(dtype)} (different element sizes)")
+        raise RuntimeError(
+            f"self.dim() cannot be 0 to view {dtypes.scalar_type_name(m.dtype)} as "
+            f"{dtypes.scalar_type_name(dtype)} (different element sizes)"
+        )
     if m.strides[-1] != 1:
         raise RuntimeError(
             f"self.stride(-1) must be 1 to view {dtypes.scalar_type_name(m.dtype)} as "
@@ -51,7 +55,9 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
         )
     if old > new:
         k = old // new
-        return View((*m.shape[:-1], m.shape[-1] * k), (*[s * k for s in m.strides[:-1]], 1), 0, dtype)
+        return View(
+            (*m.shape[:-1], m.shape[-1] * k), (*[s * k for s in m.strides[:-1]], 1), 0, dtype
+        )
     k = new // old
     if m.shape[-1] % k:
         raise RuntimeError(
@@ -59,8 +65,10 @@ def _retyped(m: Meta, dtype: dtypes.dtype) -> View:
             f"{dtypes.scalar_type_name(dtype)} (different element sizes), but got {m.shape[-1]}"
         )
     if any(s % k for s in m.strides[:-1]):
-        raise RuntimeError(f"self.stride() must be divisible by {k} to view {dtypes.scalar_type_name(m.dtype)} as "
-            f"{dtypes.scalar_type_name(dtype)} (different element sizes)")
+        raise RuntimeError(
+            f"self.stride() must be divisible by {k} to view {dtypes.scalar_type_name(m.dtype)} as "
+            f"{dtypes.scalar_type_name(dtype)} (different element sizes)"
+        )
     return View((*m.shape[:-1], m.shape[-1] // k), (*[s // k for s in m.strides[:-1]], 1), 0, dtype)
 
 
@@ -90,8 +98,10 @@ def view(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(input, dtype if dtype is not None else size[0])
     if not size:
-        raise TypeError("view() received an invalid combination of arguments - got (), but expected one of:\n"
-            " * (torch.dtype dtype)\n * (tuple of ints size)\n")
+        raise TypeError(
+            "view() received an invalid combination of arguments - got (), but expected one of:\n"
+            " * (torch.dtype dtype)\n * (tuple of ints size)\n"
+        )
     return ops.view(input, _sizes(size, "view"))
 
 
@@ -132,13 +142,17 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return _reshape(input, (1,))
     if a == b:
         return input
-    return _reshape(input, (*m.shape[:a], int(np.prod(m.shape[a : b + 1], dtype=np.int64)), *m.shape[b + 1 :]))
+    return _reshape(
+        input, (*m.shape[:a], int(np.prod(m.shape[a : b + 1], dtype=np.int64)), *m.shape[b + 1 :])
+    )
 
 
 @composite
 def ravel(input: Tensor) -> Tensor:
     """A contiguous one-dimensional version."""
-    return ops.view(contiguous(input), (-1,)) if input._m.numel else ops.view(contiguous(input), (0,))
+    return (
+        ops.view(contiguous(input), (-1,)) if input._m.numel else ops.view(contiguous(input), (0,))
+    )
 
 
 @composite
@@ -196,7 +210,9 @@ def broadcast_shapes(*given: Any) -> shapes.Size:
     try:
         return shapes.Size(shapes.broadcast_shapes(*dims))
     except RuntimeError:
-        raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
+        raise RuntimeError(
+            "Shape mismatch: objects cannot be broadcast to a single shape"
+        ) from None
 
 
 @composite
@@ -249,7 +265,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dimensions."""
     if input._m.ndim < 2:
-        raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."
+        )
     return conj(ops.transpose(input, -2, -1))
 
 
@@ -272,7 +290,9 @@ def transposed(input: Tensor) -> Tensor:
 def matrix_transposed(input: Tensor) -> Tensor:
     """`.mT`: the last two dimensions swapped."""
     if input._m.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."
+        )
     return ops.transpose(input, -2, -1)
 
 
@@ -280,14 +300,18 @@ def hermitian(input: Tensor) -> Tensor:
     """`.H`: the conjugate transpose of a matrix."""
     n = input._m.ndim
     if n not in (0, 2):
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.")
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
+        )
     return adjoint(input) if n else conj(input)
 
 
 def matrix_hermitian(input: Tensor) -> Tensor:
     """`.mH`: `adjoint`."""
     if input._m.ndim < 2:
-        raise RuntimeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.mH is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."
+        )
     return adjoint(input)
 
 
@@ -317,7 +341,9 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     d = shapes.wrap_dim(dim, m.ndim)
     n = m.shape[d]
     if not -n <= at <= n:
-        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {at})")
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-n}, {n}], but got {at})"
+        )
     at = at + n if at < 0 else at
     if at + length > n:
         raise RuntimeError(f"start ({at}) + length ({length}) exceeds dimension size ({n}).")
@@ -341,7 +367,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @composite
-def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
     """Split into views of one size, or of the given sizes."""
     size = split_size if split_size_or_sections is None else split_size_or_sections
     single = as_int(size) if not isinstance(size, list | tuple) else None
@@ -365,19 +393,30 @@ def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor,
     return ops._unsafe_split(tensor, split_size, dim)
 
 
-def slice_along(input: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1) -> Tensor:
+def slice_along(
+    input: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1
+) -> Tensor:
     """``input[start:stop:step]`` along one dimension, always as a new view."""
     lo, length = clamp_slice(input._m.shape[dim], start, stop, step)
     return ops.slice(input, dim, lo, length, step)
 
 
 @composite
-def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+) -> tuple[Tensor, ...]:
     """Split at indices, or into a number of nearly equal parts."""
     spec = next((v for v in (indices_or_sections, indices, sections) if v is not None), None)
     m = input._m
     if m.ndim == 0:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     d = shapes.wrap_dim(dim, m.ndim)
     n = m.shape[d]
     if isinstance(spec, Tensor):
@@ -430,7 +469,11 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def _listed(tensors: Any) -> tuple[Tensor, ...]:
-    return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tuple(tensors)
+    return (
+        tuple(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], list | tuple)
+        else tuple(tensors)
+    )
 
 
 def _atleast(n: int, t: Tensor) -> Tensor:
@@ -517,7 +560,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for t in parts:
         if t._m.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}")
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}"
+            )
     for t in parts[1:]:
         if t._m.dtype is not parts[0]._m.dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
@@ -529,7 +574,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             stacklevel=2,
         )
     elif indexing not in ("ij", "xy"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
     swap = indexing == "xy" and len(parts) >= 2
     if swap:
         parts[0], parts[1] = parts[1], parts[0]
@@ -593,7 +640,10 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     lead = len(have) - len(shape)
     if lead < 0 or any(n not in (1, have[i + lead]) for i, n in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(have)}}}.")
-    dims = [*range(lead), *[i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1]]
+    dims = [
+        *range(lead),
+        *[i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1],
+    ]
     out = ops.sum(input, tuple(dims), True) if dims else input
     return ops.view(out, shape) if lead else out
 
@@ -604,7 +654,11 @@ _PRESERVE = ("torch.preserve_format", None)
 
 
 def _format(memory_format: Any) -> str:
-    return "preserve" if memory_format is None else str(memory_format).rpartition(".")[2].replace("_format", "")
+    return (
+        "preserve"
+        if memory_format is None
+        else str(memory_format).rpartition(".")[2].replace("_format", "")
+    )
 
 
 @composite
@@ -625,7 +679,11 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         m = input._m
         if memory_format is preserve_format:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-        return input if is_contiguous_in(memory_format, m.shape, m.strides) else clone_in(input, memory_format)
+        return (
+            input
+            if is_contiguous_in(memory_format, m.shape, m.strides)
+            else clone_in(input, memory_format)
+        )
     return input if input._m.contiguous else ops.clone_contiguous(input)
 
 
@@ -641,7 +699,11 @@ composite(_fill, name="fill_")
 @composite
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy filled with one value."""
-    return ops.fill_tensor_copy(input, value) if isinstance(value, Tensor) else ops.fill_value_copy(input, value)
+    return (
+        ops.fill_tensor_copy(input, value)
+        if isinstance(value, Tensor)
+        else ops.fill_value_copy(input, value)
+    )
 
 
 @composite(name="zero_")
@@ -658,7 +720,9 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
         src = tensor(src, device=input._m.device)
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        raise TypeError(
+            f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
+        )
     return ops.copy_(input, src)
 
 
@@ -731,7 +795,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """A view of the storage with any shape, strides and offset."""
     from .._engine.views import as_strided_view
 
-    return as_strided_view(input, _sizes((size,), "as_strided"), _sizes((stride,), "as_strided"), storage_offset)
+    return as_strided_view(
+        input, _sizes((size,), "as_strided"), _sizes((stride,), "as_strided"), storage_offset
+    )
 
 
 _RESTRIDE = Call(
@@ -744,7 +810,9 @@ _RESTRIDE = Call(
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """`as_strided` that changes how the tensor itself sees its storage."""
     if requires_grad_of(input):
-        raise NotImplementedError("as_strided_ on a tensor that requires grad is not supported; use as_strided")
+        raise NotImplementedError(
+            "as_strided_ on a tensor that requires grad is not supported; use as_strided"
+        )
     shape, strides = _sizes((size,), "as_strided_"), _sizes((stride,), "as_strided_")
     window = as_strided(input.detach(), shape, strides, storage_offset)
     relative = window.storage_offset() - input.storage_offset()

@@ -24,7 +24,9 @@ for _name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_cha
 
 def _pad_sizes(pad: Any) -> tuple[int, ...]:
     if not isinstance(pad, list | tuple):
-        raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}")
+        raise TypeError(
+            f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type_name(pad)}"
+        )
     out = []
     for i, p in enumerate(pad):
         n = as_int(p)
@@ -38,7 +40,9 @@ def _pad_sizes(pad: Any) -> tuple[int, ...]:
 
 
 @_functional
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
     """Pad the last dimensions, the last one first; negative amounts crop."""
     amounts, ndim = _pad_sizes(pad), input._m.ndim
     if len(amounts) % 2:
@@ -79,17 +83,26 @@ def _pair(value: Any) -> tuple[int, ...]:
 
 
 @_functional
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def unfold(
+    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
     """Sliding blocks of an image, one per column."""
     return ops.im2col(input, *(_pair(v) for v in (kernel_size, dilation, padding, stride)))
 
 
 @_functional
 def fold(
-    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    input: Tensor,
+    output_size: Any,
+    kernel_size: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
 ) -> Tensor:
     """The image that columns of sliding blocks add up to."""
-    return ops.col2im(input, *(_pair(v) for v in (output_size, kernel_size, dilation, padding, stride)))
+    return ops.col2im(
+        input, *(_pair(v) for v in (output_size, kernel_size, dilation, padding, stride))
+    )
 
 
 # --- interpolation ------------------------------------------------------------------------------
@@ -112,7 +125,8 @@ def _given_size(size: Any, spatial: list[int]) -> list[int]:
     if len(size) != len(spatial):
         raise ValueError(
             "Input and output must have the same number of spatial dimensions, but got input with spatial "
-            f"dimensions of {spatial} and output size of {size}. " + _FORMAT.format("output size", "o")
+            f"dimensions of {spatial} and output size of {size}. "
+            + _FORMAT.format("output size", "o")
         )
     if not all(isinstance(n, int | np.integer) or as_int(n) is not None for n in size):
         raise TypeError(
@@ -175,7 +189,9 @@ def interpolate(
     elif (mode, ndim) in _ROWS:
         row = getattr(ops, _ROWS[mode, ndim])
     elif mode in _LINEAR and ndim in (3, 4, 5):
-        raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_LINEAR[mode]}D input")
+        raise NotImplementedError(
+            f"Got {ndim}D input, but {mode} mode needs {_LINEAR[mode]}D input"
+        )
     else:
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D) for the modes: nearest "
@@ -193,7 +209,8 @@ def upsample(
 ) -> Tensor:  # fmt: skip
     """The former name of `interpolate`."""
     warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -202,7 +219,8 @@ def upsample(
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'nearest'."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -211,7 +229,8 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The former name of `interpolate` with mode 'bilinear' and aligned corners."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -254,7 +273,9 @@ def grid_sample(
     if align_corners is None:
         warnings.warn(_ALIGN, stacklevel=3)
         align_corners = False
-    return grid_sampler(input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners)
+    return grid_sampler(
+        input, grid, _MODES.index(mode), _PADDINGS.index(padding_mode), align_corners
+    )
 
 
 @_functional

@@ -19,7 +19,13 @@ from .registry import NONE, Array, Layout, op
 
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(
-    op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False, promote=NONE, inplace=True
+    op,
+    layout=Layout.ELEMENTWISE,
+    function=False,
+    method=False,
+    out=False,
+    promote=NONE,
+    inplace=True,
 )
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
 
@@ -147,7 +153,9 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
 
 
 @_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0")
-def _rrelu_with_noise(input: Array, noise: Array | None, lower: float, upper: float, training: bool) -> Array:
+def _rrelu_with_noise(
+    input: Array, noise: Array | None, lower: float, upper: float, training: bool
+) -> Array:
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
@@ -213,7 +221,9 @@ def _elu_by_result(x: Array, alpha: float, scale: float, input_scale: float) -> 
 
 
 @_elu_by_result.defjvp
-def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any) -> Any:
+def _elu_by_result_jvp(
+    alpha: float, scale: float, input_scale: float, primals: Any, tangents: Any
+) -> Any:
     y = _elu_by_result(*primals, alpha, scale, input_scale)
     slope = where(y <= 0, (y + alpha * scale) * input_scale, scale)
     return y, tangents[0] * slope
@@ -240,7 +250,9 @@ def _nonzero(alpha: float) -> float:
 
 # Written in place the input is gone, and torch differentiates through the result.
 @_hidden(name="elu_inplace", node="EluBackward1")
-def _elu_inplace(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
+def _elu_inplace(
+    input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Array:
     _float_only(input, "elu_cpu")
     if alpha < 0:
         raise RuntimeError(
@@ -288,7 +300,9 @@ def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
 
 
 @_hidden(name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1")
-def _rrelu_inplace(input: Array, noise: Array | None, lower: float, upper: float, training: bool) -> Array:
+def _rrelu_inplace(
+    input: Array, noise: Array | None, lower: float, upper: float, training: bool
+) -> Array:
     return _rrelu_with_noise(input, noise, lower, upper, training)
 
 
@@ -335,7 +349,9 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
 @jax.custom_jvp
 def _log_sigmoid(x: Array) -> Array:
-    return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(x)
+    return half_as_float(lambda x: lax.min(x, jnp.zeros_like(x)) - lax.log1p(lax.exp(-lax.abs(x))))(
+        x
+    )
 
 
 @_log_sigmoid.defjvp

@@ -45,9 +45,13 @@ def _scaled(y: Array, alpha: Any) -> Array:
     if kind == BOOL and own != BOOL:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind >= FLOATING and own < FLOATING:
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
     if kind == COMPLEX and own != COMPLEX:
-        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
     return jnp.multiply(y, lax.convert_element_type(alpha, y.dtype))
 
 
@@ -126,17 +130,38 @@ def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 
 # The overloads with a C++ number, which torch's own compositions call: the number is no edge.
-@_elementwise(name="mul_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="MulBackward1")
+@_elementwise(
+    name="mul_number",
+    promote=COMMON,
+    promoted=("input", "other"),
+    function=False,
+    method=False,
+    node="MulBackward1",
+)
 def _mul_number(input: Array, other: Scalar) -> Array:
     return mul(input, other)
 
 
-@_elementwise(name="div_number", promote=FLOAT, promoted=("input", "other"), function=False, method=False, node="DivBackward1")
+@_elementwise(
+    name="div_number",
+    promote=FLOAT,
+    promoted=("input", "other"),
+    function=False,
+    method=False,
+    node="DivBackward1",
+)
 def _div_number(input: Array, other: Scalar) -> Array:
     return true_divide(input, other)
 
 
-@_elementwise(name="add_number", promote=COMMON, promoted=("input", "other"), function=False, method=False, node="AddBackward1")
+@_elementwise(
+    name="add_number",
+    promote=COMMON,
+    promoted=("input", "other"),
+    function=False,
+    method=False,
+    node="AddBackward1",
+)
 def _add_number(input: Array, other: Scalar) -> Array:
     return add(input, other)
 
@@ -184,7 +209,9 @@ def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     if rounding_mode not in ("floor", "trunc"):
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
     refuse(x, f"div_{rounding_mode}_cpu", BOOL, COMPLEX)
     return half_as_float(_floor_div)(x, y) if rounding_mode == "floor" else _trunc_div(x, y)
 
@@ -247,7 +274,9 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
     """``input + value * tensor1 * tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
     refuse(x, "addcmul_cpu_out", BOOL)
-    return half_as_float(lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b)(x, a, b)
+    return half_as_float(
+        lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b
+    )(x, a, b)
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
@@ -263,7 +292,9 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
             "addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
             "tensor2), for all dtypes."
         )
-    return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(x, a, b)
+    return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(
+        x, a, b
+    )
 
 
 def _value(value: Any, x: Array) -> Array:
@@ -278,7 +309,9 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     number = getattr(weight, "weak_type", False)
     for name, other in (("end", end), ("weight", weight)):
         if other.dtype != input.dtype and not (name == "weight" and number):
-            raise RuntimeError(f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}")
+            raise RuntimeError(
+                f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}"
+            )
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 
     def body(x: Array, y: Array, w: Array) -> Array:

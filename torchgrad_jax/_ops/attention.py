@@ -19,7 +19,6 @@ def _matmul(x: Array, y: Array) -> Array:
     return jnp.matmul(x, y, precision=lax.Precision.HIGHEST)
 
 
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _softmax(x: Array, dim: int) -> Array:
     top = lax.stop_gradient(jnp.max(x, dim, keepdims=True, initial=-jnp.inf))
@@ -41,7 +40,9 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
     """Softmax, but zeros instead of NaN where everything is -inf."""
     x = input if dtype is None else input.astype(dtype)
     if not is_float(x):
-        raise NotImplementedError(f'"softmax_lastdim_kernel_impl" not implemented for \'{scalar_name(x)}\'')
+        raise NotImplementedError(
+            f"\"softmax_lastdim_kernel_impl\" not implemented for '{scalar_name(x)}'"
+        )
     return _softmax(widen(x), dim).astype(x.dtype)
 
 

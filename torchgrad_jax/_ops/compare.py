@@ -71,7 +71,12 @@ def _truth(x: Array) -> Array:
 
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
     # Each side is judged in its own dtype: promotion would turn a huge integer into a float.
-    compare(f"logical_{_name}", lambda x, y, fn=_fn: fn(_truth(x), _truth(y)), promote=NONE, scalar=False)
+    compare(
+        f"logical_{_name}",
+        lambda x, y, fn=_fn: fn(_truth(x), _truth(y)),
+        promote=NONE,
+        scalar=False,
+    )
 unary("logical_not", lambda x: ~_truth(x), promote=NONE, grad=Grad.NO)
 
 
@@ -113,7 +118,9 @@ unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=
 
 
 @_elementwise(grad=Grad.NO, out=False)
-def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+def isclose(
+    input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
@@ -160,7 +167,9 @@ def heaviside(input: Array, values: Array) -> Array:
 # --- integers and bits --------------------------------------------------------------------------
 
 
-def _bitwise(name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any) -> None:
+def _bitwise(
+    name: str, fn: Callable[..., Array], kernel: str, *refused: int, **options: Any
+) -> None:
     """A bitwise op of two tensors, or of a tensor and a number in either order."""
 
     def impl(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -291,8 +300,12 @@ def _clamp_node(a: dict[str, Any]) -> str:
     return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"}))
-def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None) -> Array:
+@_elementwise(
+    promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"})
+)
+def clamp(
+    input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None
+) -> Array:
     """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
     return _clamp_any(input, min, max)
 
@@ -314,7 +327,14 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
 # --- choosing -----------------------------------------------------------------------------------
 
 
-@_elementwise(name="where", promote=COMMON, promoted=("input", "other"), wraps=True, function=False, method=False)
+@_elementwise(
+    name="where",
+    promote=COMMON,
+    promoted=("input", "other"),
+    wraps=True,
+    function=False,
+    method=False,
+)
 def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
     """`input` where the condition holds, `other` elsewhere."""
     if condition.dtype not in (jnp.bool_, jnp.uint8):
@@ -331,7 +351,9 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
     if mask.dtype != jnp.bool_:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask)}")
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {cpp_name(mask)}"
+        )
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
@@ -349,21 +371,31 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
 # --- repairing values ---------------------------------------------------------------------------
 
 
-def _limits(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> tuple[Any, Any, Any]:
+def _limits(
+    x: Array, nan: float | None, posinf: float | None, neginf: float | None
+) -> tuple[Any, Any, Any]:
     info = jnp.finfo(x.dtype)
-    return 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf
+    return (
+        0.0 if nan is None else nan,
+        info.max if posinf is None else posinf,
+        info.min if neginf is None else neginf,
+    )
 
 
 @_elementwise(promote=COMMON, inplace=True)
-def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:
+def nan_to_num(
+    input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Array:
     """Replace nan and infinities by finite numbers."""
     kind = category(input)
     if kind < FLOATING:
         return input
     if kind == COMPLEX:
-        return lax.complex(*[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))])
-    new_nan, new_pos, new_neg = (jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf))
+        return lax.complex(
+            *[nan_to_num(part, nan, posinf, neginf) for part in (lax.real(input), lax.imag(input))]
+        )
+    new_nan, new_pos, new_neg = (
+        jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf)
+    )
     y = choose(input == jnp.inf, new_pos, choose(input == -jnp.inf, new_neg, input))
     return choose(input != input, new_nan, y)
-
-

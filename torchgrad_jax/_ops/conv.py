@@ -62,10 +62,14 @@ def _spatial_arguments(k: int, **given: Shape) -> list[Shape]:
                 f"expected {name} to be a single integer value or a list of {k} values to match "
                 f"the convolution dimensions, but got {name}={list(value)}"
             )
-    out = {name: tuple(value) * k if len(value) == 1 else tuple(value) for name, value in given.items()}
+    out = {
+        name: tuple(value) * k if len(value) == 1 else tuple(value) for name, value in given.items()
+    }
     for name in ("padding", "output_padding", "stride"):
         if any(v < 0 or (v == 0 and name == "stride") for v in out[name]):
-            raise RuntimeError(f"{'non-positive' if name == 'stride' else 'negative'} {name} is not supported")
+            raise RuntimeError(
+                f"{'non-positive' if name == 'stride' else 'negative'} {name} is not supported"
+            )
     if any(v <= 0 for v in out["dilation"]):
         raise RuntimeError(f"dilation should be greater than zero, but got {list(out['dilation'])}")
     return list(out.values())
@@ -73,7 +77,7 @@ def _spatial_arguments(k: int, **given: Shape) -> list[Shape]:
 
 def _check_dtypes(input: Array, weight: Array, bias: Array | None) -> None:
     if is_bool(input):
-        raise NotImplementedError('"slow_conv2d_cpu" not implemented for \'Bool\'')
+        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
     if input.dtype != weight.dtype:
         expected, found = (scalar_name(a) for a in (input, weight))
         raise RuntimeError(f"expected scalar type {expected} but found {found}")
@@ -136,16 +140,27 @@ def _cross(sizes: list[int]) -> str:
 
 
 def _check_transposed(
-    input: Array, weight: Array, stride: Shape, padding: Shape, dilation: Shape, output_padding: Shape
+    input: Array,
+    weight: Array,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    output_padding: Shape,
 ) -> None:
     k = input.ndim - 2
     if any(o >= s and o >= d for o, s, d in zip(output_padding, stride, dilation)):
         axes = ("depth", "height", "width")[3 - max(k, 2) :]
         values = {"output_padding": output_padding, "stride": stride, "dilation": dilation}
         if k == 1:  # torch runs 1-D as 2-D of height 1
-            values = {"output_padding": (0, *output_padding), "stride": (1, *stride), "dilation": (1, *dilation)}
+            values = {
+                "output_padding": (0, *output_padding),
+                "stride": (1, *stride),
+                "dilation": (1, *dilation),
+            }
         shown = " ".join(f"{n}_{a}: {v}" for n, vs in values.items() for a, v in zip(axes, vs))
-        raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {shown}")
+        raise RuntimeError(
+            f"output padding must be smaller than either stride or dilation, but got {shown}"
+        )
     sizes = [
         (n - 1) * s - 2 * p + d * (w - 1) + o + 1
         for n, w, s, p, d, o in zip(
@@ -163,7 +178,13 @@ def _check_transposed(
 
 
 def _transposed(
-    x: Array, w: Array, stride: Shape, padding: Shape, dilation: Shape, output_padding: Shape, groups: int
+    x: Array,
+    w: Array,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    output_padding: Shape,
+    groups: int,
 ) -> Array:
     """A convolution of the stretched input with the flipped kernel."""
     k = w.ndim - 2
@@ -181,12 +202,16 @@ def _transposed(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4, 5))
-def _stretched(x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int) -> Array:
+def _stretched(
+    x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, groups: int
+) -> Array:
     return _convolve(x, w, (1,) * len(stretch), pads, stretch, dilation, groups)
 
 
 @functools.partial(_stretched.defjvp, symbolic_zeros=True)
-def _stretched_jvp(stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any) -> Any:
+def _stretched_jvp(
+    stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any
+) -> Any:
     # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to
     # stretch itself, is some twenty times slower on CPU than over one that is stretched already.
     x, w = primals
@@ -215,14 +240,24 @@ def _convolve(
     """
     if x.size == 0 or w.size == 0:
         outer = w.shape[0] if x.shape[1] else 0  # torch: no channels in, none out
-        return jnp.zeros((x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype)
+        return jnp.zeros(
+            (x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype
+        )
     if groups > 1 and jax.default_backend() == "cpu":
         if w.shape[1] == 1 and math.prod(w.shape[2:]) <= _MAX_TAPS:
             return _depthwise(x, w, stride, pads, stretch, dilation, groups)
         if groups <= _MAX_SPLIT:
             n, m = x.shape[1] // groups, w.shape[0] // groups
             parts = [
-                _lax(x[:, g * n : (g + 1) * n], w[g * m : (g + 1) * m], stride, pads, stretch, dilation, 1)
+                _lax(
+                    x[:, g * n : (g + 1) * n],
+                    w[g * m : (g + 1) * m],
+                    stride,
+                    pads,
+                    stretch,
+                    dilation,
+                    1,
+                )
                 for g in range(groups)
             ]
             return lax.concatenate(parts, 1)
@@ -244,7 +279,9 @@ def _out_sizes(
 ) -> list[int]:
     return [
         (max(0, (n - 1) * e + 1) + lo + hi - d * (m - 1) - 1) // s + 1
-        for n, m, s, (lo, hi), e, d in zip(x.shape[2:], w.shape[2:], stride, pads, stretch, dilation)
+        for n, m, s, (lo, hi), e, d in zip(
+            x.shape[2:], w.shape[2:], stride, pads, stretch, dilation
+        )
     ]
 
 
@@ -298,7 +335,9 @@ def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
     if input.ndim != 3:
         raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
     if weight.ndim != 3:
-        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
+        raise RuntimeError(
+            "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels."
+        )
     if bias.ndim != 1:
         raise RuntimeError("Bias must be 1-D")
     if input.shape[2] != weight.shape[1]:

@@ -161,8 +161,15 @@ def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
     return _cholesky(a, upper)
 
 
-@op(namespace="linalg", method=False, function=False, returns_name="linalg_cholesky_ex",
-    returns=("L", "info"), nondiff=(1,), layout=column_major)
+@op(
+    namespace="linalg",
+    method=False,
+    function=False,
+    returns_name="linalg_cholesky_ex",
+    returns=("L", "info"),
+    nondiff=(1,),
+    layout=column_major,
+)
 def linalg_cholesky_ex(
     input: Array, *, upper: bool = False, check_errors: bool = False
 ) -> tuple[Array, Array]:
@@ -218,7 +225,9 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
     """Solve with the matrix whose Cholesky factor is `input2`."""
     if input.ndim < 2 or input2.ndim < 2:
         name, x = ("b", input) if input.ndim < 2 else ("u", input2)
-        raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
+        raise RuntimeError(
+            f"{name} should have at least 2 dimensions, but has {x.ndim} dimensions instead"
+        )
     if input.dtype != input2.dtype:
         raise RuntimeError(
             f"Expected b and A to have the same dtype, but found b of type {scalar_name(input)} "
@@ -257,7 +266,11 @@ def _nonzero_diagonal(input: Any, upper: bool = False) -> None:
     zero = np.argwhere(np.diagonal(np.asarray(input), axis1=-2, axis2=-1) == 0)
     if len(zero):
         where = zero[0][:-1]
-        batch = f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):" if len(where) else ""
+        batch = (
+            f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):"
+            if len(where)
+            else ""
+        )
         raise LinAlgError(
             f"cholesky_inverse:{batch} The diagonal element {zero[0][-1] + 1} is zero, the inversion could not "
             "be completed because the input matrix is singular."
@@ -377,7 +390,13 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
     return (q, r), (t_q, t_r)
 
 
-@op(namespace="linalg", method=False, returns_name="linalg_qr", returns=("Q", "R"), layout=column_major)
+@op(
+    namespace="linalg",
+    method=False,
+    returns_name="linalg_qr",
+    returns=("Q", "R"),
+    layout=column_major,
+)
 def linalg_qr(A: Array, mode: str = "reduced") -> tuple[Array, Array]:
     """Q with orthonormal columns and upper triangular R with A = Q R."""
     require_matrix("linalg.qr", A)
@@ -406,9 +425,13 @@ def _check_reflectors(what: str, a: Array, tau: Array) -> None:
     if a.ndim < 2:
         raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
     if a.shape[-2] < a.shape[-1]:
-        raise RuntimeError(f"{what}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+        raise RuntimeError(
+            f"{what}: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
     if a.shape[-1] < tau.shape[-1]:
-        raise RuntimeError(f"{what}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+        raise RuntimeError(
+            f"{what}: input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
     if a.ndim - tau.ndim != 1:
         raise RuntimeError(
             f"{what}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
@@ -419,7 +442,9 @@ def _check_reflectors(what: str, a: Array, tau: Array) -> None:
             f"{what}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
         )
     if a.dtype != tau.dtype:
-        raise RuntimeError(f"{what}: tau dtype {scalar_name(tau)} does not match input dtype {scalar_name(a)}")
+        raise RuntimeError(
+            f"{what}: tau dtype {scalar_name(tau)} does not match input dtype {scalar_name(a)}"
+        )
     require_supported("orgqr_cpu", a)
 
 
@@ -447,7 +472,9 @@ def ormqr(
         raise RuntimeError(f"{what}: other must have at least 2 dimensions.")
     side = -2 if left else -1
     if input3.shape[side] < input2.shape[-1]:
-        raise RuntimeError(f"{what}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
+        raise RuntimeError(
+            f"{what}: other.shape[{side}] must be greater than or equal to tau.shape[-1]"
+        )
     if input3.shape[side] != input.shape[-2]:
         raise RuntimeError(f"{what}: other.shape[{side}] must be equal to input.shape[-2]")
     require_supported("ormqr_cpu", input)

@@ -91,7 +91,9 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
     x = lax.slice_in_dim(input, 0, min(half, input.shape[dims[-1]]), axis=dims[-1])
     if 0 in input.shape:
         dtype = jnp.finfo(input.dtype).dtype
-        return jnp.zeros([last_dim_size if d == dims[-1] else s for d, s in enumerate(x.shape)], dtype)
+        return jnp.zeros(
+            [last_dim_size if d == dims[-1] else s for d, s in enumerate(x.shape)], dtype
+        )
     x = _complex(x, dims[:-1], False)
     out = _transform(x, dims[-1:], lax.FftType.IRFFT, (last_dim_size,))
     return _scaled(out, normalization, _points(out, dims), True)

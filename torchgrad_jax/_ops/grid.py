@@ -151,7 +151,8 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
     weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
     settled = [
-        [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)] for low, n in zip(lows, sizes)
+        [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)]
+        for low, n in zip(lows, sizes)
     ]
     out: Any = None
     for i in range(4):
@@ -167,7 +168,9 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
 def _check(input: Array, grid: Array, mode: int, k: int) -> None:
     shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}"
+        )
     if grid.shape[-1] != input.ndim - 2:
         raise RuntimeError(
             f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got "
@@ -190,7 +193,9 @@ def _check(input: Array, grid: Array, mode: int, k: int) -> None:
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
     if not is_float(input):
         kind = scalar_name(input)
-        raise NotImplementedError(f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'")
+        raise NotImplementedError(
+            f"\"grid_sampler_{k}d_cpu_kernel_impl\" not implemented for '{kind}'"
+        )
 
 
 def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: bool, k: int) -> Array:

@@ -16,9 +16,7 @@ def _trilinear(
 ) -> Array:  # fmt: skip
     """The product of three arrays, each expanded at its own dims, summed over `sumdim`."""
     total = i1.ndim + len(expand1)
-    names = [
-        [d for d in range(total) if d not in expand] for expand in (expand1, expand2, expand3)
-    ]
+    names = [[d for d in range(total) if d not in expand] for expand in (expand1, expand2, expand3)]
     kept = [d for d in range(total) if d not in sumdim]
     args = [part for pair in zip((i1, i2, i3), names) for part in pair]
     return jnp.einsum(*args, kept, precision=lax.Precision.HIGHEST)

@@ -198,7 +198,9 @@ def _unpack(lu: Array) -> tuple[Array, Array]:
     m, n = lu.shape[-2:]
     k = min(m, n)
     low = jnp.tril(lu[..., :k], -1)
-    return low + jnp.broadcast_to(jnp.eye(m, k, dtype=lu.dtype), low.shape), jnp.triu(lu[..., :k, :])
+    return low + jnp.broadcast_to(jnp.eye(m, k, dtype=lu.dtype), low.shape), jnp.triu(
+        lu[..., :k, :]
+    )
 
 
 @jax.custom_jvp
@@ -221,7 +223,13 @@ def _plu_jvp(primals: Any, tangents: Any) -> Any:
     return (p, low, up), (jnp.zeros_like(p), t_low, t_up)
 
 
-@op(namespace="linalg", method=False, returns_name="linalg_lu", returns=("P", "L", "U"), nondiff=(0,))
+@op(
+    namespace="linalg",
+    method=False,
+    returns_name="linalg_lu",
+    returns=("P", "L", "U"),
+    nondiff=(0,),
+)
 def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     """P, L, U with A = P L U."""
     require_matrix("linalg.lu", A)
@@ -230,7 +238,9 @@ def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
     return _plu(A)
 
 
-def _check_pivots(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> None:
+def _check_pivots(
+    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
+) -> None:
     p = np.asarray(LU_pivots)
     if unpack_pivots and p.size and (p.min() < 1 or p.max() > LU_data.shape[-2]):
         raise RuntimeError(
@@ -275,7 +285,9 @@ def _solve_factored_jvp(left: bool, adjoint: bool, primals: Any, tangents: Any) 
     t_low, t_up = jnp.tril(t_lu, -1), jnp.triu(t_lu)
 
     def apply(y: Array) -> Array:
-        return _permute(_product(t_low, _product(up, y)) + _product(low, _product(t_up, y)), inverse)
+        return _permute(
+            _product(t_low, _product(up, y)) + _product(low, _product(t_up, y)), inverse
+        )
 
     def apply_adjoint(y: Array) -> Array:
         y = _permute(y, _permutation(pivots, lu.shape[-1]))
@@ -315,7 +327,9 @@ def linalg_lu_solve(
     require_matrix(what, B, "B")
     _check_compatible(what, LU, B, left)
     if pivots.shape[-1] != LU.shape[-1]:
-        raise RuntimeError(f"{what}: Number of pivots per batch should be same as the dimension of the matrix")
+        raise RuntimeError(
+            f"{what}: Number of pivots per batch should be same as the dimension of the matrix"
+        )
     if pivots.shape[:-1] != LU.shape[:-2]:
         raise RuntimeError(f"{what}: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
                            f"{list(pivots.shape)} instead")  # fmt: skip
@@ -333,7 +347,9 @@ def _t(x: Array) -> Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _solve(a: Array, b: Array, left: bool = True, vector: bool = False) -> tuple[Array, Array, Array]:
+def _solve(
+    a: Array, b: Array, left: bool = True, vector: bool = False
+) -> tuple[Array, Array, Array]:
     """The solution and the factors of A (of its transpose for X A = B)."""
     lu, pivots, _ = _factor(a if left else _t(a))
     return _oriented(functools.partial(_lu_solve, lu, pivots), b, left, vector), lu, pivots
@@ -406,8 +422,15 @@ def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     return (x, info), (-_product(x, _product(tangents[0], x)), _no_tangent(info))
 
 
-@op(namespace="linalg", method=False, function=False, returns_name="linalg_inv_ex",
-    returns=("inverse", "info"), nondiff=(1,), layout=column_major)
+@op(
+    namespace="linalg",
+    method=False,
+    function=False,
+    returns_name="linalg_inv_ex",
+    returns=("inverse", "info"),
+    nondiff=(1,),
+    layout=column_major,
+)
 def linalg_inv_ex(A: Array, *, check_errors: bool = False) -> tuple[Array, Array]:
     """Inverse matrices, and where they do not exist."""
     require_inexact("linalg.inv", A)
@@ -472,7 +495,9 @@ def _unphased_svd_jvp(primals: Any, tangents: Any) -> Any:
 def _cofactor_product(a: Array, t: Array) -> Array:
     """tr(adj(A) dA) from the singular values, which exists and is smooth where A^-1 does not."""
     u, s, v = _unphased_svd(a)
-    phase = lax.stop_gradient(_determinant_of(*_factor(u)[:2]) * _conj(_determinant_of(*_factor(v)[:2])))
+    phase = lax.stop_gradient(
+        _determinant_of(*_factor(u)[:2]) * _conj(_determinant_of(*_factor(v)[:2]))
+    )
     return phase * jnp.sum(_others(s) * _diagonal(_product(_h(u), _product(t, v))), -1)
 
 
@@ -690,7 +715,9 @@ def linalg_lstsq(
             f"{scalar_name(input)} and other's dtype {scalar_name(b)}"
         )
     if driver is not None and driver not in _DRIVERS:
-        raise RuntimeError(f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+        raise RuntimeError(
+            f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
     if not (is_float(input) or is_complex(input)):
         raise RuntimeError("This function doesn't handle types other than float and double")
     m, n = input.shape[-2:]
@@ -731,7 +758,8 @@ def _pade_terms(degree: int) -> list[float]:
     """Coefficients of the diagonal Pade approximant of exp, scaled so that the highest is 1."""
     q = degree
     return [
-        math.factorial(2 * q - j) / (math.factorial(j) * math.factorial(q - j)) for j in range(q + 1)
+        math.factorial(2 * q - j) / (math.factorial(j) * math.factorial(q - j))
+        for j in range(q + 1)
     ]
 
 
@@ -768,7 +796,9 @@ def linalg_matrix_exp(input: Array) -> Array:
 
     def square(x: Array, i: Array) -> tuple[Array, None]:
         again = (i < times)[..., None, None]
-        return lax.cond(i < jnp.max(times), lambda x: jnp.where(again, _product(x, x), x), lambda x: x, x), None
+        return lax.cond(
+            i < jnp.max(times), lambda x: jnp.where(again, _product(x, x), x), lambda x: x, x
+        ), None
 
     x, _ = lax.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
     return x.astype(input.dtype)

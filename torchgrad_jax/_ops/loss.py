@@ -28,7 +28,9 @@ def _reduced(x: Array, reduction: str) -> Array:
     return total / jnp.asarray(x.size, x.dtype) if reduction == "mean" else total
 
 
-def _elementwise_loss(body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str) -> Array:
+def _elementwise_loss(
+    body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str
+) -> Array:
     """``body(x, y)`` reduced; half types are rounded once, after the reduction."""
     x, y = broadcast(x, y)
     refuse(x, kernel, *_NOT_FLOAT)
@@ -43,11 +45,15 @@ def _size(d: Array) -> Array:
 @_loss(promote=COMMON)
 def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``(input - target) ** 2``."""
-    return _elementwise_loss(lambda x, y: lax.integer_pow(x - y, 2), input, target, reduction, "mse_cpu")
+    return _elementwise_loss(
+        lambda x, y: lax.integer_pow(x - y, 2), input, target, reduction, "mse_cpu"
+    )
 
 
 @_loss(promote=COMMON)
-def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Array:
+def smooth_l1_loss(
+    input: Array, target: Array, reduction: str = "mean", beta: float = 1.0
+) -> Array:
     """Quadratic within `beta`, linear outside."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -90,7 +96,9 @@ def _softplus_jvp(primals: Any, tangents: Any) -> Any:
 @_loss(promote=COMMON)
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``log(1 + exp(-target * input))``, without torch's overflow for large margins."""
-    return _elementwise_loss(lambda x, y: _softplus_ruled(-y * x), input, target, reduction, "exp_vml_cpu")
+    return _elementwise_loss(
+        lambda x, y: _softplus_ruled(-y * x), input, target, reduction, "exp_vml_cpu"
+    )
 
 
 # --- binary cross entropy -----------------------------------------------------------------------
@@ -168,7 +176,9 @@ def binary_cross_entropy_with_logits(
 # --- class indices ------------------------------------------------------------------------------
 
 
-def _target_range(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "") -> None:
+def _target_range(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = ""
+) -> None:
     x, t = np.asarray(input), np.asarray(target)
     classes = x.shape[1 if x.ndim > 1 else 0]
     bad = (t != ignore_index) & ((t < 0) | (t >= classes))
@@ -178,7 +188,9 @@ def _target_range(input: Any, target: Any, weight: Any = None, ignore_index: int
 
 def _check_target(x: Array, target: Array, weight: Array | None, classes: int) -> None:
     if target.dtype not in (jnp.int64, jnp.uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {scalar_name(target)}")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {scalar_name(target)}"
+        )
     if weight is not None:
         if weight.ndim != 1 or weight.shape[0] != classes:
             raise RuntimeError(
@@ -186,7 +198,9 @@ def _check_target(x: Array, target: Array, weight: Array | None, classes: int) -
                 f"got weight tensor of shape: {list(weight.shape)}"
             )
         if weight.dtype != x.dtype:
-            raise RuntimeError(f"expected scalar type {scalar_name(x)} but found {scalar_name(weight)}")
+            raise RuntimeError(
+                f"expected scalar type {scalar_name(x)} but found {scalar_name(weight)}"
+            )
 
 
 def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
@@ -250,7 +264,9 @@ def nll_loss2d(
             f"{input.ndim}"
         )
     if (input.shape[0], *input.shape[2:]) != target.shape:
-        raise RuntimeError(f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}")
+        raise RuntimeError(
+            f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
+        )
     refuse(input, "nll_loss2d_forward_out_frame", *_NOT_FLOAT)
     _check_target(input, target, weight, input.shape[1])
     return _nll(input, target, weight, ignore_index, reduction)
@@ -280,9 +296,13 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     x, t = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(-1))
     if t.ndim != 1 or t.shape[0] != x.shape[0]:
-        raise RuntimeError(f"inconsistent target size, expected {list(x.shape[:1])} but got {list(target.shape)}")
+        raise RuntimeError(
+            f"inconsistent target size, expected {list(x.shape[:1])} but got {list(target.shape)}"
+        )
     if weight is not None and weight.shape != x.shape[1:]:
-        raise RuntimeError(f"inconsistent weight size, expected {list(x.shape[1:])} but got {list(weight.shape)}")
+        raise RuntimeError(
+            f"inconsistent weight size, expected {list(x.shape[1:])} but got {list(weight.shape)}"
+        )
     refuse(x, "multi_margin_loss", *_NOT_FLOAT)
 
     def body(x: Array, w: Array | None) -> Array:
@@ -340,15 +360,21 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
     n, s = targets.shape
     width = 2 * s + 1
     labels = jnp.full((n, width), blank, jnp.int64).at[:, 1::2].set(targets)
-    before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[:, :width]
+    before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[
+        :, :width
+    ]
     may_skip = (labels != blank) & (labels != before)
     never = jnp.asarray(_NEVER, lp.dtype)
-    picked = jnp.take_along_axis(lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip")
+    picked = jnp.take_along_axis(
+        lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip"
+    )
     place = jnp.arange(width)[None, :]
     start = where((place == 0) | ((place == 1) & (t_out[:, None] > 0)), picked[0], never)
 
     def moved(a: Array, by: int) -> Array:
-        return jnp.concatenate([jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1)
+        return jnp.concatenate(
+            [jnp.full((n, min(by, width)), never), a[:, : max(width - by, 0)]], axis=1
+        )
 
     def step(a: Array, row: Any) -> Any:
         at, t = row
@@ -365,7 +391,9 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
-def _ctc(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool) -> Array:
+def _ctc(
+    lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int, zero_infinity: bool
+) -> Array:
     loss = _ctc_alphas(lp, targets, t_in, t_out, blank)
     return where(loss > -0.5 * _NEVER, jnp.inf, loss)
 
@@ -375,7 +403,8 @@ def _ctc_jvp(blank: int, zero_infinity: bool, primals: Any, tangents: Any) -> An
     """torch's gradient takes the input for normalised: it has ``exp(log_probs)`` added to it."""
     lp, targets, t_in, t_out = primals
     loss, slope = jax.value_and_grad(
-        lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)), has_aux=True
+        lambda z: (lambda v: (jnp.sum(v), v))(_ctc_alphas(z, targets, t_in, t_out, blank)),
+        has_aux=True,
     )(lp)
     possible = loss[1] < -0.5 * _NEVER
     within = jnp.arange(lp.shape[0])[:, None, None] < t_in[None, :, None]
@@ -392,8 +421,12 @@ def _ctc_loss(
     """Per-sequence loss of (time, batch, class) log-probabilities and (batch, label) targets."""
     refuse(log_probs, "ctc_loss_cpu", *_NOT_FLOAT)
     if is_half(log_probs):
-        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{scalar_name(log_probs)}'")
+        raise NotImplementedError(
+            f"\"ctc_loss_cpu\" not implemented for '{scalar_name(log_probs)}'"
+        )
     if not 0 <= blank < log_probs.shape[2]:
         raise RuntimeError("blank must be in label range")
-    rest = (lax.convert_element_type(a, jnp.int64) for a in (targets, input_lengths, target_lengths))
+    rest = (
+        lax.convert_element_type(a, jnp.int64) for a in (targets, input_lengths, target_lengths)
+    )
     return _ctc(log_probs, *rest, blank, zero_infinity)

@@ -22,14 +22,15 @@ HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, a
 def _dot(x: Array, y: Array, contract: tuple[int, int], batch: int = 0) -> Array:
     """Contract one dimension of each, sharing the first `batch` dimensions."""
     lead = tuple(range(batch))
-    return lax.dot_general(x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=HIGHEST)
+    return lax.dot_general(
+        x, y, (((contract[0],), (contract[1],)), (lead, lead)), precision=HIGHEST
+    )
 
 
 def _same_dtype(x: Array, y: Array) -> None:
     if x.dtype != y.dtype:
         raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{cpp_name(x)} != {cpp_name(y)}"
+            f"expected m1 and m2 to have the same dtype, but got: {cpp_name(x)} != {cpp_name(y)}"
         )
 
 
@@ -169,9 +170,7 @@ def vdot(input: Array, other: Array) -> Array:
 
 
 @op(inplace=True, grad_follows=True)
-def addmm(
-    input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1
-) -> Array:
+def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
         if m.ndim != 2:
@@ -343,7 +342,9 @@ def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> 
     """Distances between every row of one batch of matrices and every row of another."""
     for name, x in (("X1", x1), ("X2", x2)):
         if not is_float(x):
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {scalar_name(x)}")
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: {scalar_name(x)}"
+            )
     _same_scalar_type(x1, x2)
     require_not("cdist", x1, "float16", "bfloat16")
     batch = shapes.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

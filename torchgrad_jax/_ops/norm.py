@@ -25,7 +25,6 @@ from .registry import Array, Dims, Scalar, op
 Shape = tuple[int, ...]
 
 
-
 def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
     if weight is not None:
         y = y * widen(weight).astype(y.dtype)
@@ -34,7 +33,13 @@ def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
 def _normalize(
-    x: Array, weight: Array | None, bias: Array | None, axes: Shape, eps: float, stats: Shape, dtype: Any
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    axes: Shape,
+    eps: float,
+    stats: Shape,
+    dtype: Any,
 ) -> tuple[Array, Array, Array, Array]:
     """The affine map of x standardised over `axes`, the mean, 1 / std, and the biased variance.
 
@@ -47,11 +52,18 @@ def _normalize(
     var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
     invstd = lax.rsqrt(var + eps)
     out = _affine(centred * invstd, weight, bias).astype(x.dtype)
-    return out, mean.reshape(stats).astype(dtype), invstd.reshape(stats).astype(dtype), var.reshape(stats)
+    return (
+        out,
+        mean.reshape(stats).astype(dtype),
+        invstd.reshape(stats).astype(dtype),
+        var.reshape(stats),
+    )
 
 
 @_normalize.defjvp
-def _normalize_jvp(axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any) -> Any:
+def _normalize_jvp(
+    axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
+) -> Any:
     # In terms of the mean and 1 / std that the op returns, which are what torch saves.
     x, weight, bias = primals
     tx, tw, tb = tangents
@@ -88,7 +100,9 @@ def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
     if not given or given[0].dtype == input.dtype:
         for p in given:
             if p.dtype != input.dtype:
-                raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(p)}")
+                raise RuntimeError(
+                    f"expected scalar type {scalar_name(input)} but found {scalar_name(p)}"
+                )
         return input.dtype
     if any(p.dtype != jnp.float32 for p in given):
         raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
@@ -115,7 +129,10 @@ def native_batch_norm(
     w, b = _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)
     if not training:
         wide = widen(input)
-        rm, rv = (widen(_per_channel(p, input.ndim)).astype(wide.dtype) for p in (running_mean, running_var))
+        rm, rv = (
+            widen(_per_channel(p, input.ndim)).astype(wide.dtype)
+            for p in (running_mean, running_var)
+        )
         y = _affine((wide - rm) * lax.rsqrt(rv + eps), w, b).astype(input.dtype)
         return y, jnp.zeros((0,), stat), jnp.zeros((0,), stat)
     axes = tuple(a for a in range(input.ndim) if a != 1)
@@ -137,7 +154,12 @@ def _check_batch_norm(
     running_var: Array | None, training: bool,
 ) -> None:  # fmt: skip
     n = input.shape[1]
-    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    given = {
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
+    }
     for name, p in given.items():
         if p is not None and p.size != n:
             raise RuntimeError(f"{name} should contain {n} elements not {p.size}")
@@ -145,12 +167,22 @@ def _check_batch_norm(
             raise RuntimeError(f"{name} must be defined in evaluation mode")
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if running_mean is not None and running_var is not None and running_mean.dtype != running_var.dtype:
+    if (
+        running_mean is not None
+        and running_var is not None
+        and running_mean.dtype != running_var.dtype
+    ):
         names = [scalar_name(p) for p in (running_mean, running_var)]
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 
 
-@op(name="_native_layer_norm", node="NativeLayerNormBackward0", out=False, method=False, function=False)
+@op(
+    name="_native_layer_norm",
+    node="NativeLayerNormBackward0",
+    out=False,
+    method=False,
+    function=False,
+)
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, ...]:  # fmt: skip

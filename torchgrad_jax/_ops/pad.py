@@ -26,7 +26,9 @@ def _pairs(x: Array, pad: Shape) -> list[tuple[int, int]]:
 def _padded(metas: Sequence[Any], out: Shape) -> Shape:
     """A copy where nothing is padded, else channels last only where they were."""
     m = metas[0]
-    return shapes.preserve_strides(m.shape, m.strides) if m.shape == out else following()(metas, out)
+    return (
+        shapes.preserve_strides(m.shape, m.strides) if m.shape == out else following()(metas, out)
+    )
 
 
 @op(node="ConstantPadNdBackward0", layout=_padded, method=False)
@@ -43,7 +45,9 @@ def constant_pad_nd(input: Array, pad: Dims, value: Scalar = 0) -> Array:
     if any(n + min(lo, 0) + min(hi, 0) < 0 for n, (lo, hi) in zip(input.shape, pairs)):
         raise RuntimeError("narrow(): length must be non-negative.")
     fill = jnp.asarray(value)
-    if jnp.issubdtype(fill.dtype, jnp.complexfloating) and not jnp.issubdtype(input.dtype, jnp.complexfloating):
+    if jnp.issubdtype(fill.dtype, jnp.complexfloating) and not jnp.issubdtype(
+        input.dtype, jnp.complexfloating
+    ):
         raise RuntimeError("value cannot be converted to type float without overflow")
     return lax.pad(input, fill.astype(input.dtype), [(lo, hi, 0) for lo, hi in pairs])
 

@@ -43,7 +43,9 @@ def _kernel(fn: Callable[..., Any], kernel: str, *refused: int) -> Callable[...,
     return checked
 
 
-def _no_complex(fn: Callable[..., Any], message: str, error: type[Exception] = NotImplementedError) -> Callable[..., Any]:
+def _no_complex(
+    fn: Callable[..., Any], message: str, error: type[Exception] = NotImplementedError
+) -> Callable[..., Any]:
     def checked(x: Array, *rest: Array) -> Array:
         if category(x) == COMPLEX:
             raise error(message)
@@ -61,7 +63,11 @@ def _unit(x: Array) -> Array:
         return _unit_complex(x)
     if category(x) == BOOL:
         return x
-    return lax.sign(x) if category(x) == INTEGRAL else lax.select(x != x, jnp.zeros_like(x), lax.sign(x))
+    return (
+        lax.sign(x)
+        if category(x) == INTEGRAL
+        else lax.select(x != x, jnp.zeros_like(x), lax.sign(x))
+    )
 
 
 def _phase(x: Array) -> Array:
@@ -125,11 +131,18 @@ def _trunc(x: Array) -> Array:
 
 _SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 
-unary("abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",))
+unary(
+    "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",)
+)
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
 unary("sgn", _unit)
-unary("signbit", _no_complex(_signbit, "signbit is not implemented for complex tensors."), grad=Grad.NO, inplace=False)
+unary(
+    "signbit",
+    _no_complex(_signbit, "signbit is not implemented for complex tensors."),
+    grad=Grad.NO,
+    inplace=False,
+)
 unary("ceil", _integers_stay(lax.ceil, "ceil"), operator="__ceil__")
 unary("floor", _integers_stay(lax.floor, "floor"), operator="__floor__")
 unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",), operator="__trunc__")
@@ -291,8 +304,22 @@ unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",))
 unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",))
 unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",))
 unary("sinc", half_as_float(jnp.sinc), promote=FLOAT)
-unary("deg2rad", _no_complex(lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Deg2RadBackward0")
-unary("rad2deg", _no_complex(lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError), promote=FLOAT, node="Rad2DegBackward0")
+unary(
+    "deg2rad",
+    _no_complex(
+        lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError
+    ),
+    promote=FLOAT,
+    node="Deg2RadBackward0",
+)
+unary(
+    "rad2deg",
+    _no_complex(
+        lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError
+    ),
+    promote=FLOAT,
+    node="Rad2DegBackward0",
+)
 
 
 def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
@@ -309,7 +336,9 @@ def _hypot(x: Array, y: Array) -> Array:
 
 binary("atan2", _kernel(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=False,
        rule=_atan2_rule, aliases=("arctan2",))  # fmt: skip
-binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out))
+binary(
+    "hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out)
+)
 
 # --- special functions --------------------------------------------------------------------------
 
@@ -403,7 +432,9 @@ unary("erfinv", _kernel(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), 
       rule=lambda x, y, t: t * (0.5 * math.sqrt(math.pi)) * lax.exp(lax.square(lax.erf_inv(x))))  # fmt: skip
 unary("lgamma", _kernel(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT,
       rule=lambda x, y, t: t * _polygamma(0, x))  # fmt: skip
-unary("digamma", _kernel(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
+unary(
+    "digamma", _kernel(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT
+)
 # JAX's slope of i0 at 0 is not 0
 unary("i0", _kernel(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT,
       rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
@@ -434,7 +465,9 @@ def mvlgamma(input: Array, p: int) -> Array:
     return half_as_float(body)(input)
 
 
-def _log_add(exp: Callable[[Array], Array], log1p: Callable[[Array], Array]) -> Callable[..., Array]:
+def _log_add(
+    exp: Callable[[Array], Array], log1p: Callable[[Array], Array]
+) -> Callable[..., Array]:
     def body(x: Array, y: Array) -> Array:
         same = (x == y) & (lax.abs(x) == jnp.inf)  # inf - inf
         high = where(x >= y, x, y)

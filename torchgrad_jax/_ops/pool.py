@@ -47,7 +47,14 @@ def _out_size(n: int, window: Window) -> int:
 
 
 def _windows(
-    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+    name: str,
+    x: Array,
+    k: int,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool,
 ) -> list[Window]:
     """The window along each spatial axis, after torch's checks."""
     kernel = _per_axis(name, "kernel_size", kernel, k)
@@ -95,7 +102,9 @@ def _check_filled(name: str, x: Array, k: int) -> None:
         )
     if k == 3 and 0 in x.shape[-4:]:
         axis = x.shape[-4:].index(0)
-        label = "max_pool3d_with_indices_out_cpu_template" if "max" in name else "avg_pool3d_out_frame"
+        label = (
+            "max_pool3d_with_indices_out_cpu_template" if "max" in name else "avg_pool3d_out_frame"
+        )
         raise RuntimeError(
             f"{label}(): Expected input's non-batch dimensions to have positive length, but input has "
             f"a shape of {list(x.shape)} and non-batch dimension {axis} has length zero!"
@@ -123,7 +132,8 @@ def _slices(x: Array, axis: int, window: Window, out: int, fill: Array) -> list[
         x = lax.pad(x, fill, config)
     stop = (out - 1) * stride + 1
     return [
-        lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis) for j in range(size)
+        lax.slice_in_dim(x, j * dilation, j * dilation + stop, stride, axis=axis)
+        for j in range(size)
     ]
 
 
@@ -147,7 +157,9 @@ def _adaptive_index(n: int, out: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _along(values: np.ndarray, axis: int, ndim: int) -> Array:
     """A constant laid along `axis` (and the axes after it, if it has more), for broadcasting."""
-    return jnp.asarray(values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim)))
+    return jnp.asarray(
+        values.reshape((1,) * axis + values.shape + (1,) * (ndim - axis - values.ndim))
+    )
 
 
 def _gathered(x: Array, axis: int, index: np.ndarray) -> Array:
@@ -215,7 +227,9 @@ def _gathered_max(
         last = wide.shape[axis] - 1 - lax.argmax(lax.rev(nan, (axis,)), axis, np.int32)
         pos = jnp.where(jnp.any(nan, axis=axis), last, pos)
     pos = jnp.expand_dims(pos, axis)
-    best, place = (jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place))
+    best, place = (
+        jnp.take_along_axis(a, pos, axis, mode="clip").squeeze(axis) for a in (wide, place)
+    )
     return best, place
 
 
@@ -244,7 +258,10 @@ def _take_places(x: Array, at: Array, k: int) -> Array:
     """The elements of the last k axes of x at flat places: how gradients of maxima travel."""
     lead = at.shape[: at.ndim - k]
     planes, size = math.prod(lead), math.prod(x.shape[len(lead) :])
-    flat = at.reshape(planes, math.prod(at.shape[len(lead) :])) + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
+    flat = (
+        at.reshape(planes, math.prod(at.shape[len(lead) :]))
+        + lax.broadcasted_iota(at.dtype, (planes, 1), 0) * size
+    )
     return x.reshape(-1).at[flat].get(mode="promise_in_bounds").reshape(at.shape)
 
 
@@ -264,14 +281,28 @@ _MAX = {k: _with_places(_max_places, k) for k in (1, 2, 3)}
 
 
 def _max_pool(
-    name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+    name: str,
+    x: Array,
+    k: int,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool,
 ) -> tuple[Array, Array]:
     windows = _windows(name, x, k, kernel, stride, padding, dilation, ceil_mode)
     _refuse(name, x, integers=True)
     return _MAX[k](x, tuple(windows))
 
 
-@op(node="MaxPool2DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
+@op(
+    node="MaxPool2DWithIndicesBackward0",
+    nondiff=(1,),
+    layout=following(),
+    out=False,
+    method=False,
+    function=False,
+)
 def max_pool2d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (),
     padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
@@ -280,7 +311,14 @@ def max_pool2d_with_indices(
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@op(node="MaxPool3DWithIndicesBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
+@op(
+    node="MaxPool3DWithIndicesBackward0",
+    nondiff=(1,),
+    layout=following(),
+    out=False,
+    method=False,
+    function=False,
+)
 def max_pool3d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (),
     padding: Dims = 0, dilation: Dims = 1,  # type: ignore[assignment] - made tuples when called
@@ -291,7 +329,9 @@ def max_pool3d_with_indices(
 
 def _adaptive_sizes(name: str, x: Array, k: int, size: Shape, colon: str) -> Shape:
     if x.ndim not in (k + 1, k + 2):
-        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}")
+        raise RuntimeError(
+            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got{colon} {list(x.shape)}"
+        )
     if len(size) != k:
         inner = "(): internal error: output_size.size()" if "max" in name else ": output_size"
         raise RuntimeError(f"{name}{inner} must be {k}")
@@ -313,7 +353,14 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
     return _MAX[k](x, size)
 
 
-@op(node="AdaptiveMaxPool2DBackward0", nondiff=(1,), layout=following(), out=False, method=False, function=False)
+@op(
+    node="AdaptiveMaxPool2DBackward0",
+    nondiff=(1,),
+    layout=following(),
+    out=False,
+    method=False,
+    function=False,
+)
 def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
@@ -334,7 +381,11 @@ def _sum_axis(x: Array, axis: int, window: Window) -> Array:
         return functools.reduce(jnp.add, _slices(x, axis, window, out, zero))
     if size == stride and pad == 0 and out * size <= n:
         x = lax.slice_in_dim(x, 0, out * size, axis=axis)
-        return jnp.sum(x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :]), axis=axis + 1, dtype=x.dtype)
+        return jnp.sum(
+            x.reshape(*x.shape[:axis], out, size, *x.shape[axis + 1 :]),
+            axis=axis + 1,
+            dtype=x.dtype,
+        )
     dims, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
     dims[axis], strides[axis] = size, stride
     pads[axis] = (pad, (out - 1) * stride + size - n - pad)
@@ -347,9 +398,10 @@ def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Arra
     if count.size and (count == count.flat[0]).all():
         divisor = jnp.full((), int(count.flat[0]), total.dtype)
     else:
-        divisor = jnp.asarray(count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype)
+        divisor = jnp.asarray(
+            count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype
+        )
     return lax.div(total, jnp.broadcast_to(divisor, total.shape)).astype(dtype)
-
 
 
 def _avg_pool(
@@ -366,7 +418,9 @@ def _avg_pool(
         n = x.shape[axis]
         start = np.arange(_out_size(n, window)) * step - pad
         stop = np.minimum(start + size, n + pad)
-        counts.append(stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0))
+        counts.append(
+            stop - start if count_include_pad else np.minimum(stop, n) - np.maximum(start, 0)
+        )
     for axis, window in reversed(list(zip(range(x.ndim - k, x.ndim), windows))):
         total = _sum_axis(total, axis, window)
     if divisor_override is not None:
@@ -383,7 +437,15 @@ def avg_pool2d(
     if input.ndim < 3:
         raise IndexError(errors.dim_out_of_range(-3, input.ndim))
     return _avg_pool(
-        "avg_pool2d", input, 2, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
+        "avg_pool2d",
+        input,
+        2,
+        kernel_size,
+        stride or (),
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 
 
@@ -401,7 +463,15 @@ def avg_pool3d(
             kernels = " ".join(f"k{a}: {n}" for a, n in zip("THW", kernel))
             raise RuntimeError(f"input image ({sizes}) smaller than kernel size ({kernels})")
     return _avg_pool(
-        "avg_pool3d", input, 3, kernel_size, stride or (), padding, ceil_mode, count_include_pad, divisor_override
+        "avg_pool3d",
+        input,
+        3,
+        kernel_size,
+        stride or (),
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 
 
@@ -439,7 +509,9 @@ def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
 
 @op(node="AdaptiveAvgPool3DBackward0", out=False, method=False)
 def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
-    return _adaptive_avg_pool("adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size)
+    return _adaptive_avg_pool(
+        "adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size
+    )
 
 
 # --- fractional max -----------------------------------------------------------------------------
@@ -473,7 +545,9 @@ def _fractional_places(x: Array, rest: tuple[Array, Shape, Shape]) -> tuple[Arra
             shape = (*x.shape[:axis], size[d], *x.shape[axis + 1 :])
             pos = jnp.broadcast_to(start + j, shape)
             part = jnp.take_along_axis(x, pos, axis, mode="clip")
-            where = pos * step + (0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip"))
+            where = pos * step + (
+                0 if at is None else jnp.take_along_axis(at, pos, axis, mode="clip")
+            )
             take: Any = None if best is None else (part > best) | (part != part)
             best, place = (part, where) if best is None else (
                 jnp.where(take, part, best), jnp.where(take, where, place)
@@ -482,10 +556,14 @@ def _fractional_places(x: Array, rest: tuple[Array, Shape, Shape]) -> tuple[Arra
     return x, at
 
 
-def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) -> tuple[Array, Array]:
+def _fractional(
+    x: Array, kernel: Shape, size: Shape, samples: Array, k: int
+) -> tuple[Array, Array]:
     name = f"fractional_max_pool{k}d"
     if x.ndim not in (k + 1, k + 2):
-        raise RuntimeError(f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(x.shape)}")
+        raise RuntimeError(
+            f"{name}(): Expected {k + 1}D or {k + 2}D tensor, but got: {list(x.shape)}"
+        )
     if len(kernel) not in (1, k):
         raise RuntimeError(f"{name}: kernel_size must either be a single Int or tuple of Ints")
     if len(size) not in (1, k):
@@ -506,7 +584,9 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
         raise RuntimeError("Expect _random_samples.size(0) no less then input batch size.")
     for dim, want, what in ((1, y.shape[1], "input channel size"), (2, k, str(k))):
         if samples.shape[dim] != want:
-            raise RuntimeError(f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}.")
+            raise RuntimeError(
+                f"Expect _random_samples.size({dim}) equals to {what}; got {samples.shape[dim]}."
+            )
 
     ruled = jax.custom_jvp(lambda y, u: _fractional_places(y, (u, kernel, size)))
 
@@ -541,8 +621,12 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
         kind = scalar_name(indices)
         raise RuntimeError(f"elements in indices should be type int64 but got: {kind}")
     if len(size) != k:
-        words = "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
-        raise RuntimeError(f"There should be exactly {words} in output_size, but got {len(size)} elements.")
+        words = (
+            "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
+        )
+        raise RuntimeError(
+            f"There should be exactly {words} in output_size, but got {len(size)} elements."
+        )
     if x.ndim not in (k + 1, k + 2):
         raise RuntimeError(
             f"Input to {name} should be a {k + 1}d or {k + 2}d Tensor, but got a tensor with "
@@ -571,7 +655,11 @@ def _scatter(x: Array, at: Array, size: int) -> Array:
 def _scatter_jvp(size: int, primals: Any, tangents: Any) -> Any:
     # torch hands every source the gradient at its place, as if no place repeated
     x, at = primals
-    t = jnp.zeros((size,), x.dtype).at[at].set(tangents[0], mode="promise_in_bounds", unique_indices=True)
+    t = (
+        jnp.zeros((size,), x.dtype)
+        .at[at]
+        .set(tangents[0], mode="promise_in_bounds", unique_indices=True)
+    )
     return _scatter(x, at, size), t
 
 
@@ -580,7 +668,9 @@ def _check_unpool(indices: np.ndarray, size: Sequence[int]) -> None:
     bad = indices[(indices < 0) | (indices >= volume)]
     if bad.size:
         shown = "x".join(map(str, size))
-        raise RuntimeError(f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {shown})")
+        raise RuntimeError(
+            f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {shown})"
+        )
 
 
 def _check_unpool2d(input: Any, indices: Any, output_size: Any) -> None:
@@ -591,13 +681,22 @@ def _check_unpool3d(input: Any, indices: Any, output_size: Any, stride: Any, pad
     _check_unpool(np.asarray(indices), output_size)
 
 
-@op(node="MaxUnpool2DBackward0", check=_check_unpool2d, layout=following(), out=False, method=False, function=False)
+@op(
+    node="MaxUnpool2DBackward0",
+    check=_check_unpool2d,
+    layout=following(),
+    out=False,
+    method=False,
+    function=False,
+)
 def max_unpool2d_rows(input: Array, indices: Array, output_size: Dims) -> Array:
     return _unpool("max_unpooling2d", input, indices, output_size, 2)
 
 
 @op(node="MaxUnpool3DBackward0", check=_check_unpool3d, out=False, method=False, function=False)
-def max_unpool3d_rows(input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims) -> Array:
+def max_unpool3d_rows(
+    input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims
+) -> Array:
     if any(s <= 0 for s in stride):
         raise RuntimeError(f"strides should be greater than zero, but got stride: {list(stride)}")
     return _unpool("max_unpooling3d", input, indices, output_size, 3)

@@ -152,7 +152,9 @@ class OpDef:
     reflected: str | None = None
     inplace_operator: str | None = None
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
-    grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides, where
+    grad_view: Callable[..., Any] | None = (
+        None  # (ct meta, input meta, **statics) -> strides, where
+    )
     # torch's gradient is a view of the incoming one
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)

@@ -70,7 +70,12 @@ def _cubic_taps(n: int, out: int, align: bool, given: float | None, kind: Any) -
     low = np.floor(x).astype(np.int64)
     t = np.clip(x - low.astype(kind), 0, 1).astype(kind)
     a, one = kind(-0.75), kind(1)
-    weights = [_cubic_far(t + one, a), _cubic_near(t, a), _cubic_near(one - t, a), _cubic_far(kind(2) - t, a)]
+    weights = [
+        _cubic_far(t + one, a),
+        _cubic_near(t, a),
+        _cubic_near(one - t, a),
+        _cubic_far(kind(2) - t, a),
+    ]
     at = np.clip(low[:, None] + np.arange(-1, 3), 0, n - 1)
     return at, np.stack(weights, 1).astype(kind)
 
@@ -88,7 +93,11 @@ def _lanczos_filter(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
 
 
-_FILTERS = {"bilinear": (2, _triangle), "bicubic": (4, _cubic_filter), "lanczos": (6, _lanczos_filter)}
+_FILTERS = {
+    "bilinear": (2, _triangle),
+    "bicubic": (4, _cubic_filter),
+    "lanczos": (6, _lanczos_filter),
+}
 
 
 def _antialias_taps(
@@ -119,7 +128,9 @@ def _pick(x: Array, axis: int, at: np.ndarray) -> Array:
     if n and out % n == 0 and _repeats(at, n):
         if out == n:
             return x
-        y = jnp.broadcast_to(jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :]))
+        y = jnp.broadcast_to(
+            jnp.expand_dims(x, axis + 1), (*x.shape[: axis + 1], out // n, *x.shape[axis + 1 :])
+        )
         return y.reshape(*x.shape[:axis], out, *x.shape[axis + 1 :])
     step = np.diff(at)
     if out > 1 and step[0] > 0 and (step == step[0]).all():
@@ -153,7 +164,9 @@ def _sizes(x: Array, k: int, size: tuple[int, ...]) -> None:
             f"Input and output sizes should be greater than 0, but got input ({given}){joint} ({wanted})"
         )
     if x.shape[1] == 0:
-        raise RuntimeError(f"Non-empty {k + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}")
+        raise RuntimeError(
+            f"Non-empty {k + 2}D data tensor expected but got a tensor with sizes {list(x.shape)}"
+        )
 
 
 def _precision(x: Array) -> Any:
@@ -165,17 +178,23 @@ def _refuse(label: str, x: Array) -> None:
     raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
-def _nearest(x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], exact: bool) -> Array:
+def _nearest(
+    x: Array, size: tuple[int, ...], scales: tuple[float | None, ...], exact: bool
+) -> Array:
     k = len(scales)
     _sizes(x, k, size)
     if not is_float(x) and x.dtype != jnp.uint8:
-        _refuse(f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x)
+        _refuse(
+            f"upsample_nearest{k}d_channels_last" if k > 1 else "compute_indices_weights_nearest", x
+        )
     for axis, out, given in zip(range(2, 2 + k), size, scales):
         x = _pick(x, axis, _nearest_taps(x.shape[axis], out, given, exact, _precision(x)))
     return x
 
 
-def _linear(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
+def _linear(
+    x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]
+) -> Array:
     k = len(scales)
     name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
     _sizes(x, k, size)
@@ -226,8 +245,16 @@ def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = N
     return _nearest(input, output_size, (scales,), False)
 
 
-@op(node="UpsampleNearestExact1DBackward0", layout=following(), method=False, function=False, out=False)
-def _upsample_nearest_exact1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
+@op(
+    node="UpsampleNearestExact1DBackward0",
+    layout=following(),
+    method=False,
+    function=False,
+    out=False,
+)
+def _upsample_nearest_exact1d(
+    input: Array, output_size: Dims, scales: float | None = None
+) -> Array:
     return _nearest(input, output_size, (scales,), True)
 
 
@@ -238,7 +265,13 @@ def upsample_nearest2d(
     return _nearest(input, output_size, (scales_h, scales_w), False)
 
 
-@op(node="UpsampleNearestExact2DBackward0", layout=following(), method=False, function=False, out=False)
+@op(
+    node="UpsampleNearestExact2DBackward0",
+    layout=following(),
+    method=False,
+    function=False,
+    out=False,
+)
 def _upsample_nearest_exact2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
@@ -253,7 +286,13 @@ def upsample_nearest3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), False)
 
 
-@op(node="UpsampleNearestExact3DBackward0", layout=following(), method=False, function=False, out=False)
+@op(
+    node="UpsampleNearestExact3DBackward0",
+    layout=following(),
+    method=False,
+    function=False,
+    out=False,
+)
 def _upsample_nearest_exact3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -276,7 +315,9 @@ def upsample_bilinear2d(
     return _linear(input, output_size, align_corners, (scales_h, scales_w))
 
 
-@op(node="UpsampleTrilinear3DBackward0", layout=following(), method=False, function=False, out=False)
+@op(
+    node="UpsampleTrilinear3DBackward0", layout=following(), method=False, function=False, out=False
+)
 def upsample_trilinear3d(
     input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,

@@ -76,7 +76,14 @@ def _swapped(ct: Meta, m: Meta, dim0: int, dim1: int) -> tuple[int, ...]:
     return _swap(ct.strides, shapes.wrap_dim(dim0, m.ndim), shapes.wrap_dim(dim1, m.ndim))
 
 
-@op(geometry=_transpose_geometry, grad_view=_swapped, inplace=True, inplace_node="TransposeBackward1", out=False, aliases=("swapaxes", "swapdims"))
+@op(
+    geometry=_transpose_geometry,
+    grad_view=_swapped,
+    inplace=True,
+    inplace_node="TransposeBackward1",
+    out=False,
+    aliases=("swapaxes", "swapdims"),
+)
 def transpose(input: Array, dim0: int, dim1: int) -> Array:
     if input.ndim == 0:
         return input
@@ -89,7 +96,14 @@ def _t_geometry(m: Meta) -> View:
     return View(m.shape[::-1], m.strides[::-1])
 
 
-@op(geometry=_t_geometry, grad_view=lambda ct, m: ct.strides[::-1], node="TBackward0", inplace=True, inplace_node="TBackward1", out=False)
+@op(
+    geometry=_t_geometry,
+    grad_view=lambda ct, m: ct.strides[::-1],
+    node="TBackward0",
+    inplace=True,
+    inplace_node="TBackward1",
+    out=False,
+)
 def t(input: Array) -> Array:
     return input.T
 
@@ -121,7 +135,9 @@ def permute(input: Array, dims: Size) -> Array:
     return jnp.transpose(input, _permutation(dims, input.ndim))
 
 
-def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...], type_name: str = "FloatTensor") -> tuple[int, ...]:
+def expanded_shape(
+    shape: tuple[int, ...], size: tuple[int, ...], type_name: str = "FloatTensor"
+) -> tuple[int, ...]:
     """The shape that `expand(size)` gives."""
     lead = len(size) - len(shape)
     if lead < 0:
@@ -139,7 +155,9 @@ def expanded_shape(shape: tuple[int, ...], size: tuple[int, ...], type_name: str
                 )
             n = have
         elif n < 0:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}")
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {i}"
+            )
         elif have != n and have != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
@@ -187,17 +205,41 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
     return lax.squeeze(input, _squeeze_dims(input.shape, dim))
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward0", inplace=True, inplace_node="SqueezeBackward3", function=False, method=False, out=False)
+@op(
+    geometry=_squeeze_geometry,
+    node="SqueezeBackward0",
+    inplace=True,
+    inplace_node="SqueezeBackward3",
+    function=False,
+    method=False,
+    out=False,
+)
 def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
     return _squeeze(input, dim)
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward1", inplace=True, inplace_node="SqueezeBackward4", function=False, method=False, out=False)
+@op(
+    geometry=_squeeze_geometry,
+    node="SqueezeBackward1",
+    inplace=True,
+    inplace_node="SqueezeBackward4",
+    function=False,
+    method=False,
+    out=False,
+)
 def squeeze_dim(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
 
-@op(geometry=_squeeze_geometry, node="SqueezeBackward2", inplace=True, inplace_node="SqueezeBackward5", function=False, method=False, out=False)
+@op(
+    geometry=_squeeze_geometry,
+    node="SqueezeBackward2",
+    inplace=True,
+    inplace_node="SqueezeBackward5",
+    function=False,
+    method=False,
+    out=False,
+)
 def squeeze_dims(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
@@ -223,7 +265,9 @@ def _select_geometry(m: Meta, dim: int, index: int) -> View:
             f"select(): index {index} out of range for tensor of size {list(m.shape)} at dimension {d}"
         )
     i = index + n if index < 0 else index
-    return View(m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d])
+    return View(
+        m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d]
+    )
 
 
 @op(geometry=_select_geometry, out=False)
@@ -264,7 +308,9 @@ def _split_lengths(n: int, size: int) -> list[int]:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0:
         if n:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
+            )
         return [0]
     count = max((n + size - 1) // size, 1)
     return [size] * (count - 1) + [n - size * (count - 1)]
@@ -282,7 +328,14 @@ def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
     return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in pairwise(at))
 
 
-@op(name="split_size", geometry=_split_geometry, node="SplitBackward0", function=False, method=False, out=False)
+@op(
+    name="split_size",
+    geometry=_split_geometry,
+    node="SplitBackward0",
+    function=False,
+    method=False,
+    out=False,
+)
 def split_size(input: Array, split_size: int, dim: int = 0) -> Any:
     d = dim % input.ndim
     return _split_array(input, _split_lengths(input.shape[d], split_size), d)
@@ -449,7 +502,14 @@ def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@op(name="_to_copy", node="ToCopyBackward0", layout=Layout.PRESERVE, function=False, method=False, out=False)
+@op(
+    name="_to_copy",
+    node="ToCopyBackward0",
+    layout=Layout.PRESERVE,
+    function=False,
+    method=False,
+    out=False,
+)
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
@@ -459,7 +519,16 @@ def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="copy", node="CopyBackwards", wraps=True, function=False, method=False, out=False, inplace=True, layout=Layout.ELEMENTWISE)
+@op(
+    name="copy",
+    node="CopyBackwards",
+    wraps=True,
+    function=False,
+    method=False,
+    out=False,
+    inplace=True,
+    layout=Layout.ELEMENTWISE,
+)
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
     try:
@@ -477,7 +546,15 @@ def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
 
-@op(name="fill_tensor", node="FillBackward3", wraps=True, inplace=True, function=False, method=False, out=False)
+@op(
+    name="fill_tensor",
+    node="FillBackward3",
+    wraps=True,
+    inplace=True,
+    function=False,
+    method=False,
+    out=False,
+)
 def fill_tensor(input: Array, value: Array) -> Array:
     if value.ndim:
         raise RuntimeError(
@@ -519,7 +596,12 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     return d
 
 
-@op(promote=COMMON, aliases=("concat", "concatenate"), method=False, grad_view=lambda ct, m, **_: ct.strides)
+@op(
+    promote=COMMON,
+    aliases=("concat", "concatenate"),
+    method=False,
+    grad_view=lambda ct, m, **_: ct.strides,
+)
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
     kept = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
@@ -547,7 +629,11 @@ def stack(tensors: Arrays, dim: int = 0) -> Array:
 
 @op(layout=Layout.PRESERVE, out=False)
 def flip(input: Array, dims: Size) -> Array:
-    return jnp.flip(input, shapes.wrap_dims(dims, input.ndim)) if dims and input.ndim else _same(input, dims)
+    return (
+        jnp.flip(input, shapes.wrap_dims(dims, input.ndim))
+        if dims and input.ndim
+        else _same(input, dims)
+    )
 
 
 def _same(input: Array, dims: tuple[int, ...]) -> Array:
@@ -633,7 +719,14 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     return jnp.moveaxis(out, (-2, -1), (a, b))
 
 
-@op(name="block_diag_list", node="BlockDiagBackward0", promote=COMMON, function=False, method=False, out=False)
+@op(
+    name="block_diag_list",
+    node="BlockDiagBackward0",
+    promote=COMMON,
+    function=False,
+    method=False,
+    out=False,
+)
 def block_diag_list(tensors: Arrays) -> Array:
     for i, x in enumerate(tensors):
         if x.ndim > 2:

@@ -28,7 +28,7 @@ def _kernel(fn: Callable[..., Array], name: str, *, half: bool = True) -> Callab
     def checked(x: Array, *rest: Array) -> Array:
         refuse(x, f"{name}_cpu", COMPLEX)
         if not half and x.dtype.itemsize < 4:
-            raise NotImplementedError(f'"{name}_cpu" not implemented for \'{scalar_name(x)}\'')
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{scalar_name(x)}'")
         return wide(x, *rest)
 
     return checked
@@ -52,7 +52,11 @@ def _log_ndtr_slope(x: Array, y: Array) -> Array:
     return lax.exp(-(y + x * x / 2)) / math.sqrt(2 * math.pi)
 
 
-_special("special_entr", _kernel(_entr, "entr"), rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)))
+_special(
+    "special_entr",
+    _kernel(_entr, "entr"),
+    rule=half_as_float(lambda x, y, t: t * (-lax.log(x) - 1)),
+)
 _special("special_erfcx", _kernel(_in_double(jsp.erfcx), "erfcx", half=False),
          rule=lambda x, y, t: t * (2 * x * y - 2 / math.sqrt(math.pi)))  # fmt: skip
 _special("special_log_ndtr", _kernel(jsp.log_ndtr, "log_ndtr", half=False),
@@ -63,7 +67,9 @@ _special("special_ndtri", _kernel(jsp.ndtri, "ndtri", half=False),
 
 def _mixed(name: str) -> Callable[[dict[str, Any]], str]:
     """Node name by overload: two tensors, a number first, a number second."""
-    return lambda a: name + ("1" if a.get("input") == "scalar" else "2" if a.get("other") == "scalar" else "0")
+    return lambda a: (
+        name + ("1" if a.get("input") == "scalar" else "2" if a.get("other") == "scalar" else "0")
+    )
 
 
 def _xlog1py_value(x: Array, y: Array) -> Array:
@@ -302,7 +308,9 @@ def _second_kind(order: int, x: Array) -> Array:
     z = jnp.where(near & (x > 0), x, 1)
     log = lax.log(z / 2) + np.euler_gamma
     if order == 0:
-        small = 2 / math.pi * log * _swings(z, False, _FLAT) - 4 / math.pi * _swings(z, False, _HARMONICS)
+        small = 2 / math.pi * log * _swings(z, False, _FLAT) - 4 / math.pi * _swings(
+            z, False, _HARMONICS
+        )
     else:
         small = -2 / math.pi * (_swings(z, False, _FLAT) / z - log * _swings(z, True, _FLAT))
         small = small - 4 / math.pi * _swings(z, True, _HARMONICS)
@@ -330,7 +338,8 @@ _K0_SERIES = [(_HARMONIC[k] - np.euler_gamma) / _FACT[k] ** 2 for k in range(_TE
 _I0_SERIES = [1 / _FACT[k] ** 2 for k in range(_TERMS)]
 _I1_SERIES = [1 / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)]
 _K1_SERIES = [
-    (_HARMONIC[k] + _HARMONIC[k + 1] - 2 * np.euler_gamma) / (_FACT[k] * _FACT[k + 1]) for k in range(_TERMS)
+    (_HARMONIC[k] + _HARMONIC[k + 1] - 2 * np.euler_gamma) / (_FACT[k] * _FACT[k + 1])
+    for k in range(_TERMS)
 ]
 
 
@@ -400,9 +409,17 @@ for _name, _fn in {
     "airy_ai": _airy_ai,
 }.items():
     _special(f"special_{_name}", _kernel(_in_double(_fn), _name, half=False), grad=Grad.NO)
-_special("special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO)
-_special("special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO)
-_special("special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel_j0", half=False), grad=Grad.NO)
+_special(
+    "special_modified_bessel_i0", _kernel(jsp.i0, "modified_bessel_i0", half=False), grad=Grad.NO
+)
+_special(
+    "special_modified_bessel_i1", _kernel(jsp.i1, "modified_bessel_i1", half=False), grad=Grad.NO
+)
+_special(
+    "special_spherical_bessel_j0",
+    _kernel(_spherical_j0, "spherical_bessel_j0", half=False),
+    grad=Grad.NO,
+)
 
 
 # --- orthogonal polynomials ---------------------------------------------------------------------
@@ -410,7 +427,9 @@ _special("special_spherical_bessel_j0", _kernel(_spherical_j0, "spherical_bessel
 Step = Callable[[Array, Array, Array, Array], Array]
 
 
-def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted: bool = False) -> None:
+def _polynomial(
+    name: str, first: Callable[[Array], Array], step: Step, shifted: bool = False
+) -> None:
     """Value by the three-term recurrence: p_0 = 1, p_1 = first(x), p_{k+1} = step(k, x, p_k, p_{k-1})."""
 
     def value(x: Array, n: Array) -> Array:
@@ -437,7 +456,14 @@ def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted:
     impl.__name__ = impl.__qualname__ = f"special_{name}"
     impl.__annotations__ = {"input": Array | Scalar, "n": Array | Scalar, "return": Array}
     impl.__doc__ = f"The {name.replace('_', ' ')} of degree n."
-    op(impl, promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE, grad=Grad.NO)
+    op(
+        impl,
+        promote=FLOAT,
+        namespace="special",
+        method=False,
+        layout=Layout.ELEMENTWISE,
+        grad=Grad.NO,
+    )
 
 
 def _chebyshev(k: Array, x: Array, q: Array, p: Array) -> Array:
@@ -454,8 +480,14 @@ for _kind, _start in {
     _polynomial(f"shifted_chebyshev_polynomial_{_kind}", _start, _chebyshev, shifted=True)
 _polynomial("hermite_polynomial_h", lambda x: 2 * x, lambda k, x, q, p: 2 * (x * q - k * p))
 _polynomial("hermite_polynomial_he", lambda x: x, lambda k, x, q, p: x * q - k * p)
-_polynomial("laguerre_polynomial_l", lambda x: 1 - x, lambda k, x, q, p: ((2 * k + 1 - x) * q - k * p) / (k + 1))
-_polynomial("legendre_polynomial_p", lambda x: x, lambda k, x, q, p: ((2 * k + 1) * x * q - k * p) / (k + 1))
+_polynomial(
+    "laguerre_polynomial_l",
+    lambda x: 1 - x,
+    lambda k, x, q, p: ((2 * k + 1 - x) * q - k * p) / (k + 1),
+)
+_polynomial(
+    "legendre_polynomial_p", lambda x: x, lambda k, x, q, p: ((2 * k + 1) * x * q - k * p) / (k + 1)
+)
 
 
 # --- other families' ops under their special names ----------------------------------------------

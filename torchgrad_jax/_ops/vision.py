@@ -59,7 +59,9 @@ def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
 
 def _shuffle_channels(x: Array, groups: int) -> Array:
     if x.ndim <= 2:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}")
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}"
+        )
     if groups <= 0:
         raise RuntimeError(
             f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
@@ -103,7 +105,9 @@ def _columns(x: Array, kernel: Shape, dilation: Shape, padding: Shape, stride: S
     return jnp.stack(parts, axis=2).reshape(n, c * kh * kw, oh * ow)
 
 
-def _blocks(size: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> list[int]:
+def _blocks(
+    size: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
+) -> list[int]:
     return [
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, d, p, s in zip(size, kernel, dilation, padding, stride)
@@ -163,7 +167,9 @@ def col2im(
     input: Array, output_size: Dims, kernel_size: Dims, dilation: Dims, padding: Dims, stride: Dims
 ) -> Array:
     if len(output_size) != 2:
-        raise RuntimeError(f"It is expected output_size equals to 2, but got size {len(output_size)}")
+        raise RuntimeError(
+            f"It is expected output_size equals to 2, but got size {len(output_size)}"
+        )
     _check_patches(kernel_size, dilation, padding, stride)
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise RuntimeError(
@@ -172,7 +178,9 @@ def col2im(
         )
     rows, cols = input.shape[-2:]
     area = math.prod(kernel_size)
-    size, kernel, dil, pad, step = (tuple(v) for v in (output_size, kernel_size, dilation, padding, stride))
+    size, kernel, dil, pad, step = (
+        tuple(v) for v in (output_size, kernel_size, dilation, padding, stride)
+    )
     if rows % area:
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but "

@@ -31,9 +31,7 @@ class UnpackedDualTensor(namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 def enter_dual_level() -> int:
     """Open a forward-mode level; see `dual_level`."""
     if MODES.dual_level >= 0:
-        raise RuntimeError(
-            "Nested forward mode AD is not supported at the moment"
-        )
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
     MODES.dual_level = 0
     MODES.dual_open = []
     MODES.bits |= DUAL
@@ -45,7 +43,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if level is None:
         level = MODES.dual_level
     if level != MODES.dual_level:
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     if level < 0:
         raise RuntimeError("Trying to exit a forward AD level but no level is currently entered")
     MODES.dual_level = -1
@@ -89,7 +89,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     for value, name in ((tensor, "tensor"), (tangent, "tangent")):
         if not isinstance(value, Tensor):
-            raise TypeError(f"_make_dual(): argument '{name}' must be Tensor, not {type(value).__name__}")
+            raise TypeError(
+                f"_make_dual(): argument '{name}' must be Tensor, not {type(value).__name__}"
+            )
         if value._m.dtype.category < dtypes.FLOATING:
             raise ValueError(
                 f"Expected {'primal' if name == 'tensor' else name} to be floating point or "
@@ -173,4 +175,11 @@ def _is_fwd_grad_enabled() -> bool:
     return MODES.forward_grad
 
 
-__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]

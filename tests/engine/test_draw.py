@@ -1,0 +1,90 @@
+"""The picture of a graph shows its nodes, what they saved, and how they hang together."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import torchgrad_jax as tg
+from torchgrad_jax._engine import draw
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def example():
+    """The graph that the documentation shows."""
+    x = tg.tensor([[0.5, -1.0, 2.0]], requires_grad=True)
+    w = tg.ones(3, 2, requires_grad=True)
+    b = tg.zeros(2, requires_grad=True)
+    return ((x @ w + b).tanh() * 2).sum()
+
+
+def test_boxes_and_edges():
+    shown = draw.picture(example())
+    assert [b.title for b in shown.boxes if not b.leaf] == [
+        "SumBackward0",
+        "MulBackward0",
+        "TanhBackward0",
+        "AddBackward0",
+        "MmBackward0",
+    ]
+    assert [b.below for b in shown.boxes if not b.leaf] == [
+        "",
+        "saved: other",
+        "saved: result",
+        "",
+        "saved: self, mat2",
+    ]
+    assert sorted(b.title for b in shown.boxes if b.leaf) == [
+        "leaf [1, 3]",
+        "leaf [2]",
+        "leaf [3, 2]",
+    ]
+    assert len(shown.edges) == 7
+    assert {(shown.boxes[a].title, shown.boxes[b].title) for a, b, _ in shown.edges if not shown.boxes[b].leaf} == {
+        ("SumBackward0", "MulBackward0"), ("MulBackward0", "TanhBackward0"), ("TanhBackward0", "AddBackward0"),
+        ("AddBackward0", "MmBackward0"),
+    }  # fmt: skip
+
+
+def test_freed_graphs_and_output_numbers():
+    x = tg.ones(2, 2, requires_grad=True)
+    a, b = x.exp().unbind(0)
+    out = (a * b).sum()
+    assert (1, 2, 1) in draw.picture(out).edges
+    out.backward()
+    below = {box.title: box.below for box in draw.picture(out).boxes}
+    assert below["MulBackward0"] == below["ExpBackward0"] == "saved: freed"
+
+
+def test_no_graph_is_an_empty_picture():
+    assert draw.picture(tg.ones(2)) == draw.Picture((), ())
+    ET.fromstring(draw.svg(tg.ones(2)))
+
+
+def test_svg_draws_every_box_and_edge():
+    root = ET.fromstring(draw.svg(example()))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = [t.text for t in root.iter(f"{space}text")]
+    assert texts.count("MmBackward0") == 1
+    assert "saved: result" in texts
+    assert len([p for p in root.iter(f"{space}path") if p.get("marker-end")]) == 7
+    assert len(list(root.iter(f"{space}rect"))) == 1 + 8
+
+
+def test_dot_names_every_box_and_edge():
+    text = draw.dot(example())
+    assert text.startswith("digraph {")
+    assert len(re.findall(r"n\d+ -> n\d+", text)) == 7
+    assert text.count("label=") == 8
+    assert text.count("style=rounded") == 3
+
+
+def test_deep_graphs_are_drawn_without_recursion():
+    y = tg.ones(1, requires_grad=True)
+    for _ in range(3000):
+        y = y * 1.0
+    assert len(draw.picture(y).boxes) == 3001
+
+
+def test_the_documentation_shows_the_current_picture():
+    assert (DOCS / "graph.svg").read_text(encoding="utf-8") == draw.svg(example())

@@ -24,7 +24,19 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("L2b", frozenset({"_functions"})),
     (
         "L3",
-        frozenset({"autograd", "cuda", "fft", "interop", "linalg", "random", "return_types", "special", "utils"}),
+        frozenset(
+            {
+                "autograd",
+                "cuda",
+                "fft",
+                "interop",
+                "linalg",
+                "random",
+                "return_types",
+                "special",
+                "utils",
+            }
+        ),
     ),
     ("L4", frozenset({"nn", "optim"})),
     ("L5", frozenset({"func", "testing", "_codegen", ""})),

@@ -110,7 +110,10 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
             break
         creating = len(maker.live()) < 2 and rng.random() < 0.9
         pick = rules[0] if creating else rng.choices(rules, [r.weight for r in rules])[0]
-        line = pick.line(maker)
+        try:
+            line = pick.line(maker)
+        except RuntimeError:  # an attribute of some view that torch refuses to tell
+            continue
         if not line:
             continue
         if modes and rng.random() < 0.06:

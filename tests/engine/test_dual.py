@@ -182,8 +182,10 @@ def test_tangents_accumulate_in_grad():
         x = fw.make_dual(torchgrad_jax.tensor([2.0, 3.0]), torchgrad_jax.tensor([1.0, 10.0]))
         for n in (1, 2):
             (q * x * x).sum().backward()
-            assert q.grad.tolist() == [4.0 * n, 9.0 * n]
-            assert fw.unpack_dual(q.grad).tangent.tolist() == [4.0 * n, 60.0 * n]
+            gradient = q.grad
+            assert gradient is not None
+            assert gradient.tolist() == [4.0 * n, 9.0 * n]
+            assert fw.unpack_dual(gradient).tangent.tolist() == [4.0 * n, 60.0 * n]
 
 
 def test_dual_tensors_leave_no_mode_behind():

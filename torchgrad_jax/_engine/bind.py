@@ -217,7 +217,7 @@ class Binding:
         if found is None:
             found = self.calls[key] = self._make(values, statics[n:])
         try:
-            self.raw[statics] = found
+            self.raw[tuple(x for v in statics[:n] for x in (v, v.__class__))] = found
         except TypeError:
             pass
         return found
@@ -685,10 +685,11 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
             space[f"_default_{p.name}"] = p.default
             lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
     if b.static:
-        key = _tuple([p.name for p in b.static])
+        # The class is part of the key, since 1 == 1.0 == True.
+        key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
         lines += [
             f"    try: _call = _calls[{key}]",
-            f"    except (KeyError, TypeError): _call = _make_call(*{key})",
+            f"    except (KeyError, TypeError): _call = _make_call(*{_tuple([p.name for p in b.static])})",
         ]
     else:
         space["_call"] = b.call()

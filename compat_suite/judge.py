@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,6 +12,8 @@ from .compare import differences, snippet
 from .execute import Result, run
 from .jobs import Job
 from .libs import ours
+
+LAYOUT = re.compile(r"(result \d+: )?(stride|is_view): ")
 
 
 class Oracle(Protocol):
@@ -51,6 +54,11 @@ class Verdict:
     def bad(self) -> bool:
         """Whether the run fails."""
         return self.status in ("failed", "stale")
+
+    @property
+    def layout_only(self) -> bool:
+        """Whether nothing but strides, or being a view, differs: numbers and types are right."""
+        return bool(self.texts) and all(LAYOUT.match(text) for text in self.texts)
 
     def report(self) -> str:
         """What differs and a program that shows it."""

@@ -14,12 +14,14 @@ from typing import Any
 
 from .cases import CASES
 from .core_ops import CORE_OPS
-from .jobs import CHECK_TITLES, CHECKS, Job, all_jobs
+from .jobs import CHECK_TITLES, Job, all_jobs
 from .judge import Oracle, Verdict, judge
 from .libs import torch_installed
 
+COLUMNS = {"value": "forward", "layout": "layout", **CHECK_TITLES}
+"""Columns of the table, and their titles."""
 GOALS = {"value": 100.0, "grad": 100.0, "second": 98.0, "jvp": 98.0}
-"""The share of operators, in percent, that has to agree entirely."""
+"""The share of calls, in percent, that has to agree."""
 
 
 def main(args: Any) -> int:
@@ -97,11 +99,18 @@ Table = dict[str, dict[str, Counter[str]]]
 
 
 def tabulate(verdicts: Iterable[Verdict]) -> Table:
-    """Counts of each status, by core operator and check."""
+    """Counts of each status, by core operator and column.
+
+    A result that differs in its strides, or in being a view, and in nothing else counts against the
+    column of layouts and not against that of numbers.
+    """
     table: Table = {}
     for v in verdicts:
         row = table.setdefault(v.job.case.core, {})
-        row.setdefault(v.job.check, Counter())[v.status] += 1
+        status = "passed" if v.layout_only else v.status
+        row.setdefault(v.job.check, Counter())[status] += 1
+        if v.job.check in ("value", "grad"):
+            row.setdefault("layout", Counter())[v.status if v.layout_only else "passed"] += 1
     return {core: table[core] for core in CORE_OPS if core in table}
 
 
@@ -110,25 +119,27 @@ def agreed(cell: Counter[str]) -> bool:
     return not (cell["failed"] or cell["xfailed"] or cell["stale"] or cell["skipped"])
 
 
+def _share(part: int, whole: int) -> str:
+    return f"{part}/{whole} = {100 * part / whole:.1f}%"
+
+
 def as_text(table: Table) -> str:
     """Operators that do not agree everywhere, then the totals per check."""
     lines = []
     for core, row in table.items():
-        worse = [
-            f"{CHECK_TITLES[c]} {n['passed']}/{n.total()}" for c, n in row.items() if not agreed(n)
-        ]
+        worse = [f"{COLUMNS[c]} {n['passed']}/{n.total()}" for c, n in row.items() if not agreed(n)]
         if worse:
             lines.append(f"{core:45} {', '.join(worse)}")
-    lines += ["", f"{'check':18} {'jobs':>14} {'operators that agree':>24} {'goal':>8}"]
-    for check in CHECKS:
+    lines += ["", f"{'check':18} {'calls that agree':>24} {'operators that agree':>24} {'goal':>6}"]
+    for check in COLUMNS:
         cells = [row[check] for row in table.values() if check in row]
         if not cells:
             continue
-        jobs, passed = sum(c.total() for c in cells), sum(c["passed"] for c in cells)
+        calls, passed = sum(c.total() for c in cells), sum(c["passed"] for c in cells)
         whole = sum(map(agreed, cells))
-        share = f"{whole}/{len(cells)} = {100 * whole / len(cells):.1f}%"
         goal = f"{GOALS[check]:.0f}%" if check in GOALS else ""
-        lines.append(f"{CHECK_TITLES[check]:18} {f'{passed}/{jobs}':>14} {share:>24} {goal:>8}")
+        shares = f"{_share(passed, calls):>24} {_share(whole, len(cells)):>24}"
+        lines.append(f"{COLUMNS[check]:18} {shares} {goal:>6}")
     return "\n".join(lines)
 
 
@@ -157,10 +168,10 @@ td.good{color:#176f2c}td.bad{color:#b00020;font-weight:600}td.known{color:#8a5a0
 
 def as_html(table: Table, verdicts: list[Verdict], oracle: Oracle) -> str:
     """One page: the table of operators, then what differs."""
-    head = "".join(f"<th>{CHECK_TITLES[c]}</th>" for c in CHECKS)
+    head = "".join(f"<th>{title}</th>" for title in COLUMNS.values())
     rows = []
     for core, row in table.items():
-        cells = "".join(_cell(row.get(c)) for c in CHECKS)
+        cells = "".join(_cell(row.get(c)) for c in COLUMNS)
         rows.append(f"<tr><td><code>{html.escape(core)}</code></td>{cells}</tr>")
     bad = "".join(f"<pre>{html.escape(v.report())}</pre>" for v in verdicts if v.bad)
     totals = html.escape(as_text(table)[as_text(table).rindex("check ") :])

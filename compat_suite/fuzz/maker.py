@@ -136,3 +136,17 @@ def tracked(t: Any) -> bool:
 
 def dims(*counts: int) -> Callable[[Any], bool]:
     return lambda t: t.dim() in counts
+
+
+def writable(t: Any) -> bool:
+    """Whether no two elements share memory, unless by expansion, which torch refuses to write to.
+
+    What a write to a tensor that overlaps itself otherwise leaves behind is up to torch's loops.
+    """
+    pairs = list(zip(t.shape, t.stride()))
+    if any(stride == 0 and size > 1 for size, stride in pairs):
+        return True
+    places = {0}
+    for size, stride in pairs:
+        places = {p + k * stride for p in places for k in range(size)}
+    return len(places) == t.numel()

@@ -56,12 +56,18 @@ def graph(node: Any) -> str:
     return walk(node)
 
 
+def _strides(t: Any) -> tuple[int, ...]:
+    """Strides where they mean something: not of empty tensors, nor of dimensions of size 1. (Those
+    of views are compared in full all the same.)"""
+    return tuple(0 if size == 1 else s for size, s in zip(t.shape, t.stride())) if t.numel() else ()
+
+
 def _plain(lib: Lib, t: Any) -> dict[str, Any]:
     """What a gradient shows."""
     return {
         "dtype": dtype_name(t),
         "shape": tuple(t.shape),
-        "stride": tuple(t.stride()),
+        "stride": _strides(t),
         "requires_grad": bool(t.requires_grad),
         "is_leaf": bool(t.is_leaf),
         "value": lib.array(t),
@@ -78,7 +84,7 @@ def tensor(
         "type": type(t).__name__,
         "dtype": dtype_name(t),
         "shape": tuple(t.shape),
-        "stride": tuple(t.stride()),
+        "stride": tuple(t.stride()) if t._is_view() and t.numel() else _strides(t),
         "storage_offset": t.storage_offset(),
         "grad_fn": attempt(lambda: node_name(t.grad_fn)),
         "requires_grad": attempt(lambda: bool(t.requires_grad)),

@@ -177,7 +177,7 @@ def compare_errors(got: tuple[str, str] | None, want: tuple[str, str] | None) ->
         return None
     if got is None or want is None or got[0] != want[0]:
         return f"got {_brief(got)}, want {_brief(want)}"
-    if KNOWN.search(want[1]) and _text(got[1]) != _text(want[1]):
+    if KNOWN.search(want[1]) and _text(got[1]).lower() != _text(want[1]).lower():
         return f"text: got {_text(got[1])!r}, want {_text(want[1])!r}"
     return None
 

@@ -6,7 +6,20 @@ or None where it does not apply. Shapes and dtypes are few, so that kernels are 
 
 from __future__ import annotations
 
-from .maker import DTYPES, RULES as RULES, SHAPES, Maker, dims, inexact, real, rule, tracked
+from typing import Any
+
+from .maker import (
+    DTYPES,
+    RULES as RULES,
+    SHAPES,
+    Maker,
+    dims,
+    inexact,
+    real,
+    rule,
+    tracked,
+    writable,
+)
 
 # --- creation -------------------------------------------------------------------------------------
 
@@ -20,6 +33,16 @@ def create(m: Maker) -> str | None:
     if dtype[:5] in ("float", "compl") and m.chance(0.6):
         line += ".requires_grad_()"
     return line
+
+
+FILLED = ("torch.zeros(2, 3, dtype=torch.float64)", "torch.ones(3, dtype=torch.float64)",
+          "torch.full((2, 3), 1.5)", "torch.arange(3)", "torch.arange(3.0)",
+          "torch.eye(3, dtype=torch.float64, requires_grad=True)", "torch.linspace(0, 1, 3)")  # fmt: skip
+
+
+@rule(0.8, "zeros", "eye", "linspace")
+def create_filled(m: Maker) -> str | None:
+    return f"{m.new()} = {m.one(*FILLED)}" if len(m.live()) < 8 else None
 
 
 @rule(1)
@@ -216,15 +239,20 @@ def reduction(m: Maker) -> str | None:
     ) or None
 
 
+def distinct(t: Any) -> bool:
+    """Whether no two elements are equal and none is NaN: which of two equal ones is picked, torch leaves open."""
+    values = t.detach().flatten().tolist()
+    return len(set(values)) == len(values) and all(v == v for v in values)
+
+
 @rule(0.8)
 def two_results(m: Maker) -> str | None:
-    x = m.pick(lambda t: real(t) and t.dim() >= 1)
     option = m.one(
         "max(0)", "min(-1)", "sort(0)", "topk(1)", "cummax(0)", "median(0)", "kthvalue(1)"
     )
-    return (
-        x and m.has("Tensor." + option.partition("(")[0]) and f"{m.news(2)} = {x}.{option}"
-    ) or None
+    x = m.pick(lambda t: real(t) and t.dim() >= 1 and distinct(t))
+    known = m.has("Tensor." + option.partition("(")[0])
+    return f"{m.news(2)} = {x}.{option}" if x and known else None
 
 
 @rule(2)
@@ -300,7 +328,7 @@ IN_PLACE = ("add_({1})", "mul_({1})", "sub_({1})", "div_({1})", "copy_({1})", "z
 @rule(8)
 def in_place(m: Maker) -> str | None:
     allowed = m.chance(0.85)
-    x = m.pick(lambda t: not allowed or not (t.is_leaf and t.requires_grad))
+    x = m.pick(lambda t: writable(t) and not (allowed and t.is_leaf and t.requires_grad))
     if x is None:
         return None
     option = m.one(*IN_PLACE[:12]) if m.chance(0.6) else m.one(*IN_PLACE)
@@ -310,39 +338,23 @@ def in_place(m: Maker) -> str | None:
 
 @rule(2)
 def augmented(m: Maker) -> str | None:
-    x = m.pick()
+    x = m.pick(writable)
     return x and f"{x} {m.one('+=', '*=', '-=', '/=')} {m.partner(x, into=True)}"
 
 
 @rule(5)
 def assign(m: Maker) -> str | None:
-    x = m.pick(dims(1, 2))
+    x = m.pick(lambda t: t.dim() in (1, 2) and writable(t))
     if x is None:
         return None
     t = m.env[x]
-    options = [
-        "0",
-        "-1",
-        "1:",
-        "...",
-        ":",
-        "0:1",
-        "torch.tensor([0, 1])",
-        "[0, 0]",
-        f"{x} > 0",
-        "True",
-        "::2",
-    ]
+    options = ["0", "-1", "1:", "...", ":", "0:1", f"{x} > 0", "True", "::2"]
     if t.dim() == 2:
-        options += [
-            ":, 0",
-            "0, 1:",
-            "..., 1",
-            "0, 0",
-            ":, torch.tensor([1, 0])",
-            "torch.tensor([1]), 0",
-            ":, 1:",
-        ]
+        options += [":, 0", "0, 1:", "..., 1", "0, 0", ":, 1:"]
+    if min(t.shape) > 1:  # an index that is out of range leaves a part written, in torch
+        options += ["torch.tensor([0, 1])", "[-1, 0]"]
+        if t.dim() == 2:
+            options += [":, torch.tensor([1, 0])", "torch.tensor([1]), 0"]
     index = m.one(*options)
     values = [m.scalar(), m.scalar()]
     try:
@@ -445,6 +457,22 @@ def grad(m: Maker) -> str | None:
     else:
         out = scalar_of(m, x)
     return f"{m.news(count)} = grads({out}, [{', '.join(map(str, inputs))}]{options})"
+
+
+@rule(0.7)
+def backward_of_several(m: Maker) -> str | None:
+    x, y = m.pick(lambda t: tracked(t) and real(t)), m.pick(lambda t: tracked(t) and real(t))
+    keep = m.one("", ", retain_graph=True")
+    return f"torch.autograd.backward([{x}.sum(), {y}.mean()]{keep})" if x and y else None
+
+
+@rule(0.8)
+def step(m: Maker) -> str | None:
+    x = m.pick(lambda t: t.is_leaf and t.grad is not None)
+    how = m.one(
+        "{0}.add_({0}.grad, alpha=-0.5)", "{0}.copy_({0} - {0}.grad)", "{0} -= 0.5 * {0}.grad"
+    )
+    return "with torch.no_grad(): " + how.format(x) if x else None
 
 
 @rule(1)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..core_ops import CORE_OPS
+from ..ledger import current
 from .runner import CHECKS, Runner
 
 
@@ -78,22 +78,29 @@ def main(args: Any) -> int:
     return summary({k: v for k, v in state.items() if k in wanted})
 
 
+GOALS = {"forward": 100.0, "grad": 100.0, "gradgrad": 98.0, "jvp": 98.0, "inplace": 100.0}
+"""The share of operators, in percent, that has to agree or stand in the ledger with a reason."""
+
+
 def summary(state: dict[str, Any]) -> int:
     """Print how many samples, and how many operators entirely, pass each check."""
-    print(f"\n{'check':10} {'samples':>15} {'operators':>15}")
+    print(f"\n{'check':10} {'samples':>21} {'operators':>16} {'in the ledger':>14} {'goal':>6}")
+    met = True
     for check in CHECKS:
-        samples: Counter[str] = Counter()
-        whole = total = 0
-        for row in state.values():
-            s = row.get(check)
-            if s is None or s["passed"] + s["failed"] == 0:
-                continue
-            samples["passed"] += s["passed"]
-            samples["all"] += s["passed"] + s["failed"]
-            total += 1
-            whole += s["failed"] == 0
-        if total:
-            share = 100 * samples["passed"] / samples["all"]
-            counts = f"{samples['passed']:6}/{samples['all']:<6} {share:5.1f}%"
-            print(f"{check:10} {counts} {whole:5}/{total:<5} {100 * whole / total:5.1f}%")
-    return 0
+        cells = {name: row[check] for name, row in state.items() if check in row}
+        cells = {name: c for name, c in cells.items() if c["passed"] + c["failed"]}
+        if not cells:
+            continue
+        passed = sum(c["passed"] for c in cells.values())
+        every = passed + sum(c["failed"] for c in cells.values())
+        bad = [name for name, c in cells.items() if c["failed"]]
+        known = [
+            name for name in bad if current().expected_failure(f"opinfo {check} {name}", "torch")
+        ]
+        whole, total = len(cells) - len(bad), len(cells)
+        share = 100 * (whole + len(known)) / total
+        met &= share >= GOALS.get(check, 0.0)
+        goal = f"{GOALS[check]:.0f}%" if check in GOALS else ""
+        samples = f"{passed}/{every} = {100 * passed / every:.1f}%"
+        print(f"{check:10} {samples:>21} {f'{whole}/{total}':>16} {len(known) or '':>14} {goal:>6}")
+    return 0 if met else 1

@@ -120,7 +120,7 @@ def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
     if (
         self._g is None
-        and grad_fn_of(self) is not None
+        and self._fn is not None
         and not (self._x is not None and self._x.retains)
     ):
         warnings.warn(

@@ -175,6 +175,10 @@ def _structure(
             leaf = node.variable
             key.append((ids[node], leaf._m, leaf._g is None))
             continue
+        if needed is not None and not any(e is not None and e[0] in needed for e in node.edges):
+            found.leaves.append(node)  # its gradient is wanted, but the node itself does not run
+            key.append((ids[node], None))
+            continue
         found.nodes.append(node)
         key.append(node.gp)
         key.append(ids[node])

@@ -160,6 +160,10 @@ class Plan:
         self.fn = fn
         avals = [aval(keys[i]) for i in present]
         jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        if any(getattr(o, "weak_type", False) for o in jaxpr.out_avals):
+            fn = _strong(fn)  # a tensor's dtype is never up for JAX's weak promotion
+            jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+            self.fn = fn
         self.fwd = _forwarding(jaxpr.jaxpr) or jax.jit(fn)
         if any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
@@ -197,7 +201,8 @@ class Plan:
                 else None
             )
         else:
-            strides = layout(metas, shape)
+            known = getattr(layout, "statics", False)  # some need the static arguments too
+            strides = layout(metas, shape, self.call.statics) if known else layout(metas, shape)
         return None if strides == shapes.contiguous_strides(shape) else strides
 
     def grad_plan(self, mask: int) -> GradPlan:
@@ -234,6 +239,19 @@ class ViewPlan(Plan):
         self.fwd = jax.jit(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
         self._set_diff()
+
+
+def _strong(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with results that keep their dtype in whatever they meet."""
+
+    def strong(*xs: Any) -> Any:
+        out = fn(*xs)
+        if isinstance(out, tuple | list):
+            return tuple(jax.lax.convert_element_type(o, o.dtype) for o in out)
+        return jax.lax.convert_element_type(out, out.dtype)
+
+    strong.__name__ = strong.__qualname__ = fn.__name__
+    return strong
 
 
 def _forwarding(jaxpr: Any) -> Callable[..., Any] | None:

@@ -360,7 +360,7 @@ def _log_sigmoid_jvp(primals: Any, tangents: Any) -> Any:
     return _log_sigmoid(x), t * lax.logistic(-x)
 
 
-@op(layout=Layout.ELEMENTWISE, function=False, method=False)
+@op(function=False, method=False)
 def log_sigmoid(input: Array) -> Array:
     """``log(sigmoid(x))``."""
     _float_only(input, "log_sigmoid_cpu")

@@ -51,7 +51,24 @@ def _points(x: Array, dims: tuple[int, ...]) -> int:
     return math.prod(x.shape[d] for d in dims)
 
 
-@op(node="FftC2CBackward0", out=False, method=False)
+def _innermost(dims: Any) -> Any:
+    """Layout of a transform: torch leaves the transformed dimensions innermost."""
+
+    def layout(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
+        inner = sorted(d % len(shape) for d in dims(statics["dim"]))
+        order = [*[d for d in range(len(shape)) if d not in inner], *inner]
+        dense = shapes.contiguous_strides([shape[d] for d in order])
+        return tuple(dense[order.index(d)] for d in range(len(shape)))
+
+    layout.statics = True  # type: ignore[attr-defined]
+    return layout
+
+
+_LAST = _innermost(lambda dim: dim[-1:])
+_ALL = _innermost(lambda dim: dim)
+
+
+@op(node="FftC2CBackward0", out=False, method=False, layout=_ALL)
 def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
     """Complex to complex."""
     if not is_complex(input):
@@ -61,7 +78,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
     return _scaled(out, normalization, _points(input, dims), not forward)
 
 
-@op(node="FftR2CBackward0", out=False, method=False)
+@op(node="FftR2CBackward0", out=False, method=False, layout=_ALL)
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
@@ -81,7 +98,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     return _scaled(out, normalization, n, False)
 
 
-@op(node="FftC2RBackward0", out=False, method=False)
+@op(node="FftC2RBackward0", out=False, method=False, layout=_LAST)
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):

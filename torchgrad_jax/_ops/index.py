@@ -169,7 +169,7 @@ def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: An
         )
 
 
-@op(inplace=True, check=_check_index_copy)
+@op(tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_copy)
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)

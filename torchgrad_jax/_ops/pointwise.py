@@ -348,7 +348,7 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     inside = (x >= low) & (x <= high)
     safe = where(inside, x, 0.5)
     outside = jnp.nan if eps is None else 0.0
-    return where(inside, t / (safe * (1 - safe)), jnp.asarray(outside, x.dtype) * jnp.ones_like(t))
+    return t * where(inside, 1 / (safe * (1 - safe)), jnp.asarray(outside, x.dtype))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -521,7 +521,8 @@ _xlogy_ruled = jax.custom_jvp(_xlogy)
 @_xlogy_ruled.defjvp
 def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (tx, ty) = primals, tangents
-    return _xlogy_ruled(x, y), tx * _xlogy_ruled((x != 0).astype(x.dtype), y) + ty * (x / y)
+    slope = where((x == 0) & (y <= 0), 0.0, _xlogy_ruled(jnp.ones_like(x), y))
+    return _xlogy_ruled(x, y), tx * slope + ty * (x / y)
 
 
 @_elementwise(promote=FLOAT, inplace=True,

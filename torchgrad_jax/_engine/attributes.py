@@ -118,11 +118,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
-    if (
-        self._g is None
-        and self._fn is not None
-        and not (self._x is not None and self._x.retains)
-    ):
+    if self._g is None and self._fn is not None and not (self._x is not None and self._x.retains):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
             "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
@@ -226,7 +222,9 @@ def detach_(self: Tensor) -> Tensor:
 
 def get_data(self: Tensor) -> Tensor:
     """The same storage without history and with a version counter of its own."""
-    return _share(self, Version())
+    out = _share(self, Version())
+    out._x = None  # not an inference tensor, whatever it shares storage with
+    return out
 
 
 def set_data(self: Tensor, new: Tensor) -> None:

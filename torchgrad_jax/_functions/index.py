@@ -26,7 +26,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Coordinates of the nonzero elements, as rows or as one vector per dimension."""
     values = concrete(input)
     if as_tuple:
-        return tuple(_host(v, input) for v in np.nonzero(np.atleast_1d(values)))
+        rows = nonzero(input if input._m.ndim else ops.unsqueeze(input, 0))
+        return ops.unbind(rows, 1)
     rows = np.argwhere(values)
     by_columns = (1, max(len(rows), 1))
     return from_host(rows.astype(np.int64), input._m.device, strides=by_columns)

@@ -333,7 +333,7 @@ def diff(
     parts = [t for t in (prepend, input, append) if t is not None]
     out = ops.cat(parts, axis) if len(parts) > 1 else input
     if n == 0:
-        return ops.clone(out)
+        return ops.copy_(ops.zero(out.detach()), out)
     for _ in range(n):
         if not out._m.shape[axis]:
             break

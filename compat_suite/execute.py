@@ -195,6 +195,12 @@ def _cotangents(lib: Lib, job: Job, roots: list[Any], what: str, track: bool) ->
     return [g.requires_grad_() for g in given] if track else given
 
 
+def recorded_call(lib: Lib, job: Job) -> Result:
+    """A call and what its node saved, without a backward pass."""
+    _, out, _ = _called(lib, job)
+    return Result(kind(out), _parts(lib, job, out), saved=_saved(lib, flat(out)))
+
+
 def _grad(lib: Lib, job: Job) -> Result:
     builder, out, roots = _called(lib, job)
     found: tuple[Any, ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from .cases import CASES
 from .core_ops import CORE_OPS
-from .execute import Result, run
+from .execute import Result, recorded_call
 from .jobs import Job, all_jobs
 from .libs import ours
 from .oracles.torch_recorded import RecordedTorch
@@ -44,7 +45,9 @@ def page() -> str:
     oracle = RecordedTorch()
     rows, same, more, total = [], 0, 0, 0
     for core, job in first_calls().items():
-        want, got = oracle.result(job), run(ours(), job)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want, got = oracle.result(job), recorded_call(ours(), job)
         if not _node(want):
             continue
         equal = (got.saved, _node(got)) == (want.saved, _node(want))
@@ -76,8 +79,6 @@ def _names(result: Result) -> str:
 
 
 def _note(got: Result, want: Result) -> str:
-    if got.error:
-        return f"raises {got.error[0]}"
     if _node(got) != _node(want):
         return f"torch: `{_node(want)}`"
     mine, theirs = set(got.saved), set(want.saved)

@@ -20,13 +20,17 @@ OPERATORS = tuple(
 )
 
 
+REMOVED = ("Tensor.solve", "Tensor.lstsq")
+"""Names that torch keeps only to raise that they are gone."""
+
+
 def candidates(core: str) -> list[str]:
     """The names under which an operator may stand."""
     name = core.rpartition(".")[2]
     if core.startswith("__"):
         return [f"Tensor.{core}"]
     found = [core, f"Tensor.{name}", f"Tensor.{name}_", f"{name}_", f"nn.functional.{name}_"]
-    return list(dict.fromkeys(found))
+    return [n for n in dict.fromkeys(found) if n not in REMOVED]
 
 
 def names_of(lib: Lib) -> dict[str, list[str]]:

@@ -79,15 +79,16 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     entry = node.saved[index]
     n_in = len(node.gp.saved_in)
     if index >= n_in:
-        return type(node).__name__, node.gp.saved_out[index - n_in]
+        k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
+        return (node.name(), diff.index(k)) if k in diff else (None, 0)
     if isinstance(entry, Tensor) and entry._fn is not None:
-        return type(grad_fn_of(entry)).__name__, entry._onr
+        return grad_fn_of(entry).name(), entry._onr
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]
         if edge is not None:
-            name = type(edge[0]).__name__
-            return (None if name == "AccumulateGrad" else name), edge[1]
+            name = edge[0].name()
+            return (None if name.endswith("AccumulateGrad") else name), edge[1]
     return None, 0
 
 

@@ -1,13 +1,16 @@
 """Random programs: the same lines on torch and here, compared after each line."""
 
+import random
+
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from compat_suite.fuzz import recorded
-from compat_suite.fuzz.programs import compare
-from compat_suite.fuzz.search import Finding, search
+from compat_suite.fuzz.programs import compare, make
+from compat_suite.fuzz.search import Finding, judge, search, shrink
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
-from compat_suite.libs import ours
+from compat_suite.libs import live_torch, ours
 
 PROGRAMS = 150
 TOGETHER = 10
@@ -29,6 +32,24 @@ def test_programs(first: int, torch_oracle: Oracle) -> None:
     bad = [expect_no_finding(seed, finding) for seed, finding in zip(seeds, search(seeds))]
     if any(bad):
         pytest.fail("\n\n".join(filter(None, bad)), pytrace=False)
+
+
+@pytest.mark.oracle
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # programs are made smaller line by line, in our own way
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.randoms(use_true_random=False))
+def test_drawn_programs(rng: random.Random) -> None:
+    """Hypothesis makes the choices: it likes extremes, where a seeded generator is even-handed."""
+    program = make(rng, live_torch(), ours(), 10)
+    found = judge(program, ours(), live_torch()) if program.lines else None
+    if found is not None:
+        small = shrink(Finding(-1, program, found), ours(), live_torch())
+        pytest.fail(small.report(), pytrace=False)
 
 
 @pytest.mark.parametrize("seed", range(recorded.PROGRAMS))

@@ -175,7 +175,10 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
         n = object.__new__(gp.node_class)
         n.gp = gp
         fn = src._fn if al is None else grad_fn_of(src)
-        n.edges = ((fn, src._onr) if fn is not None else (accumulator(src), 0),)
+        if fn is not None:
+            n.edges = ((fn, src._onr),)
+        else:  # a view that requires grad through its base alone has no accumulator of its own
+            n.edges = ((accumulator(src), 0) if src._rg else None,)
         n.saved, n.vers = gp.save(src, *tail)
         n.seq = next_sequence_nr()
         n.extras = None

@@ -51,26 +51,11 @@ def outcome(name, again=False):
     return [(np.asarray(x.grad), x.grad.stride(), x.grad._version) for x in leaves]
 
 
-def agree(want, got, what, versions=True):
+def agree(want, got, what):
     for i, ((a, strides, version), (b, other_strides, other_version)) in enumerate(zip(want, got)):
         np.testing.assert_allclose(b, a, rtol=3e-6, atol=1e-6, err_msg=f"leaf {i} {what}")
         assert other_strides == strides, f"leaf {i} {what}"
-        if versions:
-            assert other_version == version, f"leaf {i} {what}"
-
-
-PASSED_ON = {"dag", "recurrence"}
-"""Graphs in which a node passes one gradient on to two others, who accumulate into it. A window
-remembers that it was shared and forgets that it no longer is, and so counts a write less."""
-
-
-@pytest.mark.xfail(reason="windows do not count who still holds a gradient", strict=True)
-@pytest.mark.parametrize("name", sorted(PASSED_ON))
-def test_versions_in_windows_agree(name, way):
-    way("node by node")
-    want = outcome(name)
-    way("windows")
-    agree(want, outcome(name), "windows")
+        assert other_version == version, f"leaf {i} {what}"
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -80,7 +65,7 @@ def test_ways_agree(name, way):
     assert way.count == {"compiled": 0, "windows": 0, "walked": 0}
     for kind in ("fused", "windows", "uncompiled windows"):
         way(kind)
-        agree(want, outcome(name), kind, versions=kind == "fused" or name not in PASSED_ON)
+        agree(want, outcome(name), kind)
     # A root inside another root's graph is walked; a graph of no nodes has no windows.
     if name not in ("root_inside_another", "leaf_as_root", "leaf_itself"):
         assert all(way.count.values()), way.count
@@ -94,9 +79,7 @@ def test_ways_agree_when_accumulating(name, way):
     want = outcome(name, again=True)
     for kind in ("fused", "windows", "mixed", "uncompiled windows"):
         way(kind)
-        agree(
-            want, outcome(name, again=True), kind, versions=kind == "fused" or name not in PASSED_ON
-        )
+        agree(want, outcome(name, again=True), kind)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ again and again is compiled once and run for each of them, the others run node b
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -30,70 +31,80 @@ _COMPILED: dict[Any, Any] = {}
 
 
 class State:
-    """What a gradient in flight is to torch: layout, version, and who may write to it."""
+    """What torch would know of a gradient in flight: layout, version, and how many hold it."""
 
-    __slots__ = ("fresh", "meta", "origin", "shared", "version")
+    __slots__ = ("holders", "meta", "version")
 
-    def __init__(self, m: Meta, fresh: bool, shared: bool, version: int, origin: int = -1) -> None:
-        self.meta, self.fresh, self.shared, self.version = m, fresh, shared, version
-        self.origin = origin
-        """Inside a compiled window: the incoming gradient that `version` counts from, or -1."""
-
-    def key(self) -> tuple[Any, ...]:
-        """What tells states apart, for the structure of a window."""
-        return (self.meta, self.fresh, self.shared)
+    def __init__(self, m: Meta, version: int, holders: int) -> None:
+        self.meta, self.version, self.holders = m, version, holders
 
 
 class Flow:
-    """Gradients in flight by node and output: the array and its state."""
+    """Gradients in flight by node and output: the array, its state, and whether it may be added to."""
 
-    __slots__ = ("add", "slots")
+    __slots__ = ("add", "arrived", "slots")
 
     def __init__(self, add: Any) -> None:
         self.add = add
-        self.slots: dict[tuple[Any, int], tuple[Any, State]] = {}
+        self.slots: dict[tuple[Any, int], tuple[Any, State, bool]] = {}
+        self.arrived: dict[Any, tuple[Any, State | None]] = {}
+        """What reached the leaves: the array, and the state if it is not to be copied."""
 
-    def put(self, node: Any, nr: int, array: Any, state: State) -> None:
-        """Add a gradient, in place (a version more) where torch would."""
+    def put(self, node: Any, nr: int, array: Any, state: State, fresh: bool) -> None:
+        """Add a gradient, in place (a version more) where torch would; its hold is handed over."""
         old = self.slots.get((node, nr))
         if old is None:
-            self.slots[node, nr] = (array, state)
+            self.slots[node, nr] = (array, state, fresh)
             return
-        before = old[1]
-        if before.fresh and not before.shared and before.meta.dense:
-            after = State(before.meta, True, False, before.version + 1, before.origin)
+        before, a, b = old[1], old[1].meta, state.meta
+        state.holders -= 1
+        if old[2] and before.holders == 1 and a.dense:
+            before.version += 1
+            after = before
         else:
-            a, b = before.meta, state.meta
             m = a
             if a is not b or not a.dense:
                 strides = shapes.elementwise_strides(
                     a.shape, [(a.shape, a.strides), (a.shape, b.strides)]
                 )
                 m = meta(a.shape, a.dtype, a.device, strides)
-            after = State(m, True, False, 0)
-        self.slots[node, nr] = (self.add(old[0], array), after)
+            before.holders -= 1
+            after = State(m, 0, 1)
+        self.slots[node, nr] = (self.add(old[0], array), after, True)
+
+    def arrive(self, leaf: Any, want: Meta) -> None:
+        """A leaf takes its gradient, or a copy of it when it is held elsewhere or laid out otherwise."""
+        slot = self.slots.pop((leaf, 0), None)
+        if slot is None:
+            return
+        array, state, _ = slot
+        taken = state.meta.strides == want.strides and state.holders == 1
+        if not taken:
+            state.holders -= 1
+        self.arrived[leaf] = (array, state if taken else None)
 
     def through(self, node: Any, gp: Any, edges: Sequence[Any], saved: Any, vjp: Any) -> None:
         """Run one node: take its gradients out, put its inputs' gradients in."""
         given = [self.slots.pop((node, k), None) for k in range(len(gp.plan.diff))]
         wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
-        if not wanted or all(g is None for g in given):
+        if all(g is None for g in given):
             return
-        arrays = vjp(gp, [None if g is None else g[0] for g in given], saved, wanted)
-        told = gp.describe(tuple([None if g is None else g[1].meta for g in given]))
         values = {}
-        passes = sum(1 for p, _, _ in edges if told[p][1] == PASSED)
-        for p, array in zip(wanted, arrays):
-            m, kind, version = told[p]
-            if kind == PASSED:
-                first = next(g for g in given if g is not None)[1]
-                shared = first.shared or passes > 1
-                values[p] = (
-                    array,
-                    State(first.meta, first.fresh, shared, first.version, first.origin),
-                )
-            else:
-                values[p] = (array, State(m, kind == FRESH, False, version))
+        if wanted:
+            arrays = vjp(gp, [None if g is None else g[0] for g in given], saved, wanted)
+            told = gp.describe(tuple([None if g is None else g[1].meta for g in given]))
+            first = next(g for g in given if g is not None)[1]
+            uses = Counter(p for p, _, _ in edges)
+            for p, array in zip(wanted, arrays):
+                m, kind, version = told[p]
+                if kind == PASSED:
+                    first.holders += uses[p]
+                    values[p] = (array, first, True)
+                else:
+                    values[p] = (array, State(m, version, uses[p]), kind == FRESH)
+        for g in given:
+            if g is not None:
+                g[1].holders -= 1
         for p, target, nr in edges:
             self.put(target, nr, *values[p])
 
@@ -109,8 +120,8 @@ def _compiled_vjp(gp: Any, cts: list[Any], saved: Any, wanted: tuple[int, ...]) 
     return out if pick is not None else [out[w] for w in wanted]
 
 
-def order_of(roots: Sequence[tuple[Node, int]]) -> tuple[list[Node], list[AccumulateGrad]] | None:
-    """Nodes in order of execution and the leaves, or None when somebody watches one of them."""
+def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
+    """Nodes in order of execution, leaves among them, or None when somebody watches one."""
     deps: dict[Node, int] = {}
     stack: list[Node] = []
     for node, _ in roots:
@@ -118,7 +129,6 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> tuple[list[Node], list[Accumu
             deps[node] = 0
             stack.append(node)
     start = list(deps)
-    leaves: list[AccumulateGrad] = []
     while stack:
         node = stack.pop()
         if node.extras is not None and node.extras.observed:
@@ -127,7 +137,6 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> tuple[list[Node], list[Accumu
             x = node.variable._x
             if x is not None and (x.hooks or x.post_acc):
                 return None
-            leaves.append(node)  # type: ignore[arg-type]
             continue
         if node.gp is None or node.saved is None:
             return None
@@ -142,18 +151,23 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> tuple[list[Node], list[Accumu
     if any(deps[n] for n in start):
         return None
     order = []
-    ready = [(-n.seq, n) for n in start if n.__class__ is not AccumulateGrad]
+    count = itertools.count()
+    ready = [(_priority(n), next(count), n) for n in start]
     heapq.heapify(ready)
     while ready:
-        node = heapq.heappop(ready)[1]
+        node = heapq.heappop(ready)[2]
         order.append(node)
         for edge in node.edges:
             if edge is not None:
                 m = edge[0]
                 deps[m] -= 1
-                if deps[m] == 0 and m.__class__ is not AccumulateGrad:
-                    heapq.heappush(ready, (-m.seq, m))
-    return order, leaves
+                if deps[m] == 0:
+                    heapq.heappush(ready, (_priority(m), next(count), m))
+    return order
+
+
+def _priority(node: Node) -> int:
+    return -_LAST if node.__class__ is AccumulateGrad else -node.seq
 
 
 def _entries(node: Node) -> list[Any] | None:
@@ -179,7 +193,7 @@ def _entries(node: Node) -> list[Any] | None:
 class Window:
     """A run of nodes with what a compiled version needs to know and be given."""
 
-    __slots__ = ("nodes", "saved", "shape", "outside")
+    __slots__ = ("nodes", "outside", "saved", "shape")
 
     def __init__(self, nodes: list[Node], saved: list[list[Any]]) -> None:
         self.nodes, self.saved = nodes, saved
@@ -187,7 +201,7 @@ class Window:
         outside: dict[Node, int] = {}
         shape: list[Any] = []
         for node in nodes:
-            shape.append(node.gp)
+            shape.append(_what(node))
             for edge in node.edges:
                 if edge is None:
                     shape.append(None)
@@ -210,6 +224,8 @@ class Window:
                 for p, e in zip(n.gp.edge_grads, n.edges)
                 if e is not None
             ]
+            if n.gp is not None
+            else []
             for n in self.nodes
         ]  # type: ignore[misc]
 
@@ -239,58 +255,127 @@ class Window:
             if (n, nr) in flow.slots
         ]
         taken = [flow.slots.pop((n, nr)) for _, nr, n in came]
-        signature = tuple((i, nr, s.key()) for (i, nr, _), (_, s) in zip(came, taken))
-        kinds = tuple(
-            v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat
+        states: list[State] = []  # those that come in, each once: gradients may share one
+        at: dict[int, int] = {}
+        held: list[int] = []
+        for _, state, _ in taken:
+            k = at.setdefault(id(state), len(states))
+            if k == len(states):
+                states.append(state)
+                held.append(0)
+            held[k] += 1
+        elsewhere = tuple([s.holders > n for s, n in zip(states, held)])
+        signature = tuple(
+            [(i, nr, at[id(s)], fresh) for (i, nr, _), (_, s, fresh) in zip(came, taken)]
         )
-        key = (self.shape, where, kinds, signature)
+        metas = tuple([s.meta for s in states])
+        kinds = tuple(
+            [v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat]
+        )
+        key = (self.shape, where, kinds, signature, metas, elsewhere)
         found = _COMPILED.get(key)
         if found is None:
-            found = _COMPILED[key] = self._compile(where, signature)
-        fn, states = found
-        back = {i: n for n, i in names.items()}
-        for (i, nr, s), array in zip(states(), fn([a for a, _ in taken], flat)):
-            version = s.version + (taken[s.origin][1].version if s.origin >= 0 else 0)
-            flow.slots[back[i], nr] = (array, State(s.meta, s.fresh, s.shared, version))
-
-    def _compile(self, where: tuple[int, ...], signature: tuple[Any, ...]) -> Any:
-        plans = [n.gp for n in self.nodes]
-        counts = [len(v) for v in self.saved]
-        edges = self.edges()
-        left: list[Any] = []
-
-        def window_backward(came: list[Any], flat: list[Any]) -> list[Any]:
-            flow = Flow(jnp.add)
-            for j, ((i, nr, (m, fresh, shared)), array) in enumerate(zip(signature, came)):
-                flow.slots[i, nr] = (array, State(m, fresh, shared, 0, j))
-            at = 0
-            for i, (gp, n, out) in enumerate(zip(plans, counts, edges)):
-                values = [flat[w] for w in where[at : at + n]]
-                at += n
-                flow.through(i, gp, out, lambda values=values: values, _traced_vjp)
-            left[:] = [(i, nr, s) for (i, nr), (_, s) in flow.slots.items()]
-            return [a for a, _ in flow.slots.values()]
-
-        return jax.jit(window_backward), lambda: left
+            found = _COMPILED[key] = _Compiled(self, where, signature, metas, elsewhere)
+        found.run(self, flow, [a for a, _, _ in taken], flat, states)
 
     def walk(self, flow: Flow) -> None:
         """The same, node by node."""
         for node, values in zip(self.nodes, self.saved):
+            if node.gp is None:
+                flow.arrive(node, grad_layout(node.variable._m))
+                continue
             edges = [
                 (p, e[0], e[1]) for p, e in zip(node.gp.edge_grads, node.edges) if e is not None
             ]
             flow.through(node, node.gp, edges, lambda values=values: values, _compiled_vjp)
 
 
+def _what(node: Node) -> Any:
+    """What a node is in the structure of a window: its gradient plan, or a leaf's layout."""
+    return node.gp if node.gp is not None else grad_layout(node.variable._m)
+
+
+class _Compiled:
+    """A window's structure as one kernel, with what it does to the states of gradients."""
+
+    __slots__ = ("arrived", "fn", "left", "new", "old")
+
+    def __init__(
+        self, window: Window, where: tuple[int, ...], signature: tuple[Any, ...],
+        metas: tuple[Meta, ...], elsewhere: tuple[bool, ...],
+    ) -> None:  # fmt: skip
+        plans = [_what(n) for n in window.nodes]
+        counts = [len(v) for v in window.saved]
+        edges = window.edges()
+        self.left: list[Any] = []
+        self.arrived: list[Any] = []
+        self.new: list[tuple[Meta, int, int]] = []
+        self.old: list[tuple[int, int]] = []
+
+        def window_backward(came: list[Any], flat: list[Any]) -> Any:
+            flow = Flow(jnp.add)
+            coming = [State(m, 0, int(e)) for m, e in zip(metas, elsewhere)]
+            for (i, nr, k, fresh), array in zip(signature, came):
+                coming[k].holders += 1
+                flow.slots[i, nr] = (array, coming[k], fresh)
+            before = [s.holders for s in coming]
+            at = 0
+            for i, (plan, n, out) in enumerate(zip(plans, counts, edges)):
+                values = [flat[w] for w in where[at : at + n]]
+                at += n
+                if isinstance(plan, Meta):
+                    flow.arrive(i, plan)
+                else:
+                    flow.through(i, plan, out, lambda values=values: values, _traced_vjp)
+            self._rehearsed(flow, coming, before)
+            return [a for a, _, _ in flow.slots.values()], [a for a, _ in flow.arrived.values()]
+
+        self.fn = jax.jit(window_backward)
+
+    def _rehearsed(self, flow: Flow, coming: list[State], before: list[int]) -> None:
+        at = {id(s): k for k, s in enumerate(coming)}
+        new: list[State] = []
+
+        def index(state: State) -> int:
+            k = at.get(id(state))
+            if k is None:
+                k = at[id(state)] = len(coming) + len(new)
+                new.append(state)
+            return k
+
+        self.left = [
+            (i, nr, index(state), fresh) for (i, nr), (_, state, fresh) in flow.slots.items()
+        ]
+        self.arrived = [
+            (i, None if state is None else index(state)) for i, (_, state) in flow.arrived.items()
+        ]
+        self.new = [(s.meta, s.version, s.holders) for s in new]
+        self.old = [(s.version, s.holders - b) for s, b in zip(coming, before)]
+
+    def run(
+        self, window: Window, flow: Flow, came: list[Any], flat: list[Any], states: list[State]
+    ) -> None:
+        """Run the kernel and put what it leaves into `flow`."""
+        arrays, arrived = self.fn(came, flat)
+        states = states + [State(*told) for told in self.new]
+        for s, (version, holders) in zip(states, self.old):
+            s.version += version
+            s.holders += holders
+        nodes, outside = window.nodes, window.outside
+        for (i, nr, k, fresh), array in zip(self.left, arrays):
+            flow.slots[nodes[i] if i >= 0 else outside[~i], nr] = (array, states[k], fresh)
+        for (i, k), array in zip(self.arrived, arrived):
+            flow.arrived[nodes[i]] = (array, None if k is None else states[k])
+
+
 def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) -> bool:
     """Run a backward pass into the leaves; False when the graph must be walked the general way."""
-    found = order_of(roots)
-    if found is None:
+    order = order_of(roots)
+    if order is None:
         return False
-    order, leaves = found
     saved = []
     for node in order:
-        values = _entries(node)
+        values = _entries(node) if node.gp is not None else []
         if values is None:
             return False
         saved.append(values)
@@ -299,7 +384,7 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
     repeats = Counter(w.shape for w in windows)
     flow = Flow(_add)
     for (node, nr), g in zip(roots, grads):
-        flow.put(node, nr, read(g), State(g._m, False, True, g._vc.version))
+        flow.put(node, nr, read(g), State(g._m, g._vc.version, 2), False)  # the caller holds it too
     for i, window in enumerate(windows):
         if repeats[window.shape] >= REPEATS:
             window.run(flow)
@@ -308,27 +393,21 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
         windows[i] = None  # type: ignore[call-overload]
         if not keep:
             for node in window.nodes:
-                node._release()
+                if node.gp is not None:
+                    node._release()
     with GRAD_LOCK:
-        _store(flow, leaves)
+        for acc, (array, state) in flow.arrived.items():
+            _store(acc.variable, array, 1 if state is None else state.version)
     return True
 
 
-def _store(flow: Flow, leaves: Sequence[AccumulateGrad]) -> None:
-    """Put what arrived at the leaves into their `.grad`, as the general walk would."""
-    for acc in leaves:
-        slot = flow.slots.pop((acc, 0), None)
-        if slot is None:
-            continue
-        array, state = slot
-        leaf = acc.variable
-        if leaf._g is not None:
-            write(leaf._g, _add(read(leaf._g), array))
-            continue
-        want = grad_layout(leaf._m)
-        leaf._g = g = make(array, want)
-        stolen = state.meta.strides == want.strides and not state.shared
-        g._st.version = state.version if stolen else 1
+def _store(leaf: Tensor, array: Any, version: int) -> None:
+    """Put what arrived at a leaf into its `.grad`, as the general walk would."""
+    if leaf._g is not None:
+        write(leaf._g, _add(read(leaf._g), array))
+        return
+    leaf._g = g = make(array, grad_layout(leaf._m))
+    g._st.version = version
 
 
 def grad_layout(m: Meta) -> Meta:

@@ -77,8 +77,8 @@ oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
 bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 	$(PY) -m benchmarks
 
-conformance: $(VENV)/.installed-test ## the differential suite on its own, with its report
-	$(PY) -m compat_suite run
+conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## torch's own table of operators, against live torch
+	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch
 	$(PY) -m compat_suite fuzz $(N)

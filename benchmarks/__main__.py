@@ -11,11 +11,12 @@ from typing import Any
 
 from . import picture
 from .cases import CASES
-from .memory import peak_mib
+from .memory import peak_mib, share_left
 from .timing import best_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.15
+CHECKPOINT_TARGET = 1.3
 
 
 def main() -> int:
@@ -58,6 +59,14 @@ def main() -> int:
                 "name": "peak memory, 50-op chain over 4M elements",
                 "ratio": ratio,
                 "target": MEMORY_TARGET,
+            }
+        )
+        left = [share_left(name, 2_000_000, 4) for name in ("torchgrad_jax", "torch")]
+        rows.append(
+            {
+                "name": "share of memory left when a 200-op chain is checkpointed in ten links",
+                "ratio": left[0] / left[1],
+                "target": CHECKPOINT_TARGET,
             }
         )
     print(" " * 60, end="\r", file=sys.stderr)

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import optim
+
 
 @dataclass(frozen=True)
 class Case:
@@ -163,5 +165,7 @@ CASES = [
     ),  # a jitted call alone costs 2.9x torch here
     Case("mixed small ops, forward + backward", mixed, 3.0),
     Case("MLP training step", mlp, 1.5, mlp_jax, rounds=30, inner=3),
+    Case("SGD step, 50 parameters", optim.sgd, 3.0, optim.sgd_jax),
+    Case("Adam step, 50 parameters", optim.adam, 1.5, optim.adam_jax),
     Case("100,000-node chain", long_chain, 4.0, rounds=2, inner=1),
 ]

@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         help="only this operator (repeatable); the state file is left alone",
     )
+    opinfo.add_argument("--core", action="store_true", help="only the core list of operators")
+    opinfo.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    opinfo.add_argument("--html", help="write a page to this file")
     opinfo.add_argument("--checks", nargs="*", help="only these checks")
     opinfo.add_argument("--seed", type=int, default=0)
     opinfo.add_argument(

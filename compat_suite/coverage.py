@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from . import api
 from .cases import CASES
 from .core_ops import CORE_OPS
 from .jobs import CHECK_TITLES, CHECKS, Job, all_jobs
 from .ledger import Entry, Ledger, current
+from .libs import ours
 from .oracles.torch_recorded import RecordedTorch
 from .pages import publish, table
 
@@ -57,6 +59,8 @@ def page(jobs: list[Job], ledger: Ledger) -> str:
             ),
             "\n## Operators\n",
             table(["operator", *titles], rows),
+            "",
+            api.page(ours(), ledger),
             "\n## Known differences\n",
             _entries(ledger),
             "",

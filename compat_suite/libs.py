@@ -51,7 +51,7 @@ class Lib:
             return (
                 plain.contiguous().view(self.module.int16).numpy().view(ml_dtypes.bfloat16).copy()
             )
-        return plain.numpy().copy()
+        return plain.clone().numpy().copy()  # of a clone: numpy() pins a tensor's storage
 
     def from_array(self, array: np.ndarray) -> Any:
         """A fresh contiguous leaf with the array's values and dtype."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import surface
+from . import api, surface
 from .cases import CASES, FAMILIES
 from .fuzz import recorded as fuzz_recorded
 from .jobs import all_jobs
@@ -32,6 +32,7 @@ def main(args: Any) -> int:
     names = surface.names_of(live_torch())
     lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in names.items())
     surface.FILE.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    api.record()
     fuzz_recorded.record()
     size = sum(f.stat().st_size for f in HOME.glob("*.json"))
     print(

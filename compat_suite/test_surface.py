@@ -1,8 +1,10 @@
 """Every name that torch has for a core operator exists; `out=` works where torch takes it."""
 
+import json
+
 import pytest
 
-from compat_suite import surface
+from compat_suite import api, surface
 from compat_suite.cases import CASES
 from compat_suite.core_ops import CORE_OPS
 from compat_suite.jobs import Job
@@ -35,3 +37,22 @@ def test_out(jobs: list[Job], torch_oracle: Oracle) -> None:
 
 def test_every_core_operator_has_a_case() -> None:
     assert {case.core for case in CASES} == set(CORE_OPS)
+
+
+@pytest.mark.parametrize("module", api.recorded())
+def test_names_and_signatures_of_autograd(module: str) -> None:
+    rows = [r for r in api.names(ours(), current()) if r.path.rpartition(".")[0] == module]
+    unknown = [
+        f"{r.path}: {r.state} {r.how}"
+        for r in rows
+        if r.state != "same" and not current().expected_failure(f"api {r.path}", "torch")
+    ]
+    assert not unknown
+
+
+def test_what_is_recorded_of_autograd_is_what_torch_has(torch_oracle: Oracle) -> None:
+    if torch_oracle.name.startswith("recorded"):
+        assert {"torch.autograd", "torch.autograd.graph"} <= set(api.recorded())
+    else:
+        live = api.facts(live_torch())
+        assert json.loads(json.dumps(live)) == api.recorded()

@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
     ("L1", frozenset({"_ops"})),
     ("L2", frozenset({"_engine"})),
     ("L2b", frozenset({"_functions"})),
+    ("L2c", frozenset({"_bridge"})),
     (
         "L3",
         frozenset(
@@ -31,15 +32,22 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "fft",
                 "interop",
                 "linalg",
+                "masked",
+                "nested",
+                "ops",
+                "profiler",
+                "quantization",
                 "random",
                 "return_types",
+                "signal",
+                "sparse",
                 "special",
                 "utils",
             }
         ),
     ),
     ("L4", frozenset({"nn", "optim"})),
-    ("L5", frozenset({"func", "testing", "_codegen", ""})),
+    ("L5", frozenset({"func", "overrides", "testing", "_C", "_codegen", ""})),
 )
 
 # Where a folder is narrower than its layer: its files see these of their siblings and no other. The
@@ -55,7 +63,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_core.state": frozenset(),
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.node"}),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.node", "_engine.wide"}),
 }
 
 # What the installed package may import besides itself and the standard library.

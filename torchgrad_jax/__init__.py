@@ -21,11 +21,21 @@ from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
 from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
 from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
-from ._engine import attributes as _attributes, bind as _bind
+from ._engine import (
+    attributes as _attributes,
+    bind as _bind,
+    copying as _copying,
+    overrides as _overrides,
+    subclass as _subclass,
+)
 from ._engine.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._engine.tensor import Tensor as Tensor
 from ._functions import constructors as _constructors, indexing as _indexing, shape as _shape
 from ._functions.random import Generator as Generator, default_generator as default_generator
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -37,25 +47,34 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "cuda", "fft", "func", "interop", "linalg", "nn", "optim", "random", "return_types", "special",
-    "testing", "utils", "version",
+    "_C", "cuda", "fft", "func", "interop", "linalg", "masked", "nested", "nn", "ops", "optim", "overrides",
+    "profiler", "quantization", "random", "return_types", "signal", "sparse", "special", "testing", "utils",
+    "version",
 )  # fmt: skip
 
 
 def _install_methods() -> None:
     """Everything that tensors can do: properties and protocols, methods, operators."""
     _attributes.install()
+    _copying.install()
+    _subclass.install()
+    _overrides.install()
+    functions, given = _bind.NAMESPACES[""], set()
     for name, fn in {**_bind.METHODS, **_bind.OPERATORS}.items():
-        setattr(Tensor, name, fn)
-    Tensor.__getitem__ = _indexing.getitem  # type: ignore[attr-defined]
-    Tensor.__setitem__ = _indexing.setitem  # type: ignore[attr-defined]
+        # torch.add and Tensor.add are two things to override.
+        shared = functions.get(name) is fn or fn in given
+        given.add(fn)
+        setattr(Tensor, name, _overrides.renamed(_overrides.twin(fn), name) if shared else fn)
+    Tensor.__getitem__ = _overrides.own(_indexing.getitem, "__getitem__")  # type: ignore[attr-defined]
+    Tensor.__setitem__ = _overrides.own(_indexing.setitem, "__setitem__")  # type: ignore[attr-defined]
     Tensor.__new__ = staticmethod(_constructors.new_tensor_object)  # type: ignore[assignment]
+    Tensor.as_subclass = _constructors.as_subclass  # type: ignore[attr-defined]
     Tensor.backward = _backward  # type: ignore[attr-defined]
     for name, getter in {
         "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
         "real": _shape.real, "imag": _shape.imag,
     }.items():  # fmt: skip
-        setattr(Tensor, name, property(getter))
+        setattr(Tensor, name, property(_overrides.own(getter)))
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -92,7 +111,7 @@ def _names() -> dict[str, object]:
     return names
 
 
-_backward.__name__ = _backward.__qualname__ = "backward"
+_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
 globals().update(_names())
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
@@ -105,5 +124,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    found = [n for n in _SUBMODULES if _importlib_util.find_spec(f"{__name__}.{n}")]
+    found = [n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__name__}.{n}")]
     return sorted({*__all__, *found, "__version__", "__doc__", "__file__", "__name__", "__path__"})

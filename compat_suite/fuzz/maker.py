@@ -70,7 +70,7 @@ class Maker:
         self, wanted: Callable[[Any], bool] = lambda t: True, recent: bool = True
     ) -> str | None:
         """A live tensor's name; recent ones more often, so that programs become deep."""
-        names = [k for k, v in self.live().items() if wanted(v)]
+        names = [k for k, v in self.live().items() if _or_raises(wanted, v)]
         if not names:
             return None
         if recent and self.chance(0.5):
@@ -98,7 +98,12 @@ class Maker:
                 return False
             return not into or both == shape
 
-        return self.pick(fits if self.chance(0.93) else lambda t: True) or self.scalar()
+        loose = not self.chance(0.93)
+        me = self.env[name]
+        return (
+            self.pick(lambda t: (loose or fits(t)) and not (into and races(me, t)))
+            or self.scalar()
+        )
 
     def literal(self, shape: tuple[int, ...], dtype: str) -> str:
         def build(dims: tuple[int, ...]) -> Any:
@@ -122,6 +127,14 @@ class Maker:
         return self.literal(tuple(t.shape), str(t.dtype).removeprefix("torch."))
 
 
+def _or_raises(wanted: Callable[[Any], bool], t: Any) -> bool:
+    """Whether a tensor is wanted; what refuses to be looked at (a forbidden view) is worth trying."""
+    try:
+        return wanted(t)
+    except RuntimeError:
+        return True
+
+
 def real(t: Any) -> bool:
     return t.is_floating_point()
 
@@ -143,10 +156,35 @@ def writable(t: Any) -> bool:
 
     What a write to a tensor that overlaps itself otherwise leaves behind is up to torch's loops.
     """
-    pairs = list(zip(t.shape, t.stride()))
-    if any(stride == 0 and size > 1 for size, stride in pairs):
+    if any(stride == 0 and size > 1 for size, stride in zip(t.shape, t.stride())):
         return True
-    places = {0}
-    for size, stride in pairs:
-        places = {p + k * stride for p in places for k in range(size)}
-    return len(places) == t.numel()
+    return len(places(t)) == t.numel()
+
+
+def places(t: Any) -> set[int]:
+    """Where the elements of a tensor lie, in bytes from the start of its storage."""
+    item = t.element_size()
+    out = {t.storage_offset() * item}
+    for size, stride in zip(t.shape, t.stride()):
+        out = {p + k * stride * item for p in out for k in range(size)}
+    return out
+
+
+def _dense(t: Any) -> bool:
+    found = places(t)
+    return len(found) == t.numel() and max(found) - min(found) == (t.numel() - 1) * t.element_size()
+
+
+def races(me: Any, other: Any) -> bool:
+    """Whether writing to `me` changes what is still to be read of `other`, without torch noticing.
+
+    torch refuses only between tensors without gaps; otherwise the result is up to its loops.
+    """
+    if not me.numel() or not other.numel():
+        return False
+    if me.untyped_storage()._cdata != other.untyped_storage()._cdata or not places(me) & places(other):
+        return False
+    same = (me.storage_offset(), me.stride(), me.shape, me.dtype)
+    if same == (other.storage_offset(), other.stride(), other.shape, other.dtype):
+        return False
+    return not (_dense(me) and _dense(other))

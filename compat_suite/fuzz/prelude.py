@@ -35,6 +35,37 @@ def grad_hook(label):
     def call(leaf):
         log.append((label, leaf.grad.detach().clone()))
     return call
+
+def all_hook(label):
+    def call(grads):
+        for g in grads:
+            log.append((label, g if g is None else g.detach().clone()))
+    return call
+
+def any_hook(label):
+    return lambda grad: log.append((label, grad.detach().clone()))
+
+def once_hook(label):
+    def call(grad):
+        log.append((label, grad.detach().clone()))
+        return grad * (2.0 if len(log) % 2 else 1.0)
+    return call
+
+def forget_grad(leaf):
+    leaf.grad = None
+
+def set_part(x, y):
+    x[0:1] = y[-1:] * 2
+    return x
+
+def copied(x, y):
+    x.view(-1)[:1].copy_(y.reshape(-1)[:1])
+    return x
+
+def forward(f, x, tangent):
+    level = torch.autograd.forward_ad
+    with level.dual_level():
+        return tuple(level.unpack_dual(f(level.make_dual(x, tangent))))
 """
 
 FUNCTIONS = """
@@ -120,6 +151,137 @@ class Lazy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, h):
         return None if g is None else g * 2.0, None if h is None else h * 3.0
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(x, k):
+        return x * k
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.k = inputs[1]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.k, None
+
+    @staticmethod
+    def jvp(ctx, t, k):
+        return t * ctx.k
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].cos()
+
+
+class Window(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x[0:1]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.expand(ctx.shape)
+
+
+class Swap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return y, x
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return h * 2.0, g * 3.0
+
+
+class Half(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2.0, None
+
+
+class SaveOut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y, None)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        y, nothing = ctx.saved_tensors
+        return g * y
+
+
+class Needs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        log.append(("Needs", tuple(ctx.needs_input_grad)))
+        return (g * y if ctx.needs_input_grad[0] else None), (g * x if ctx.needs_input_grad[1] else None)
+
+
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        x.mul_(2.0)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(y)
+        return x, y * 2.0
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2.0, h * 2.0
+
+
+class Fresh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.zeros_like(x)
+        y[0:1] = x[-1:]
+        return y.view(-1)
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+class Write(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        ctx.set_materialize_grads(False)
+        return x.add_(y)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+
+
+class Nothing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_non_differentiable(x)
+        return x
 """
 
 
@@ -130,5 +292,5 @@ def used(text: str) -> str:
         for part in FUNCTIONS.strip().split("\n\n\n")
         if part.split("(")[0].removeprefix("class ") + ".apply(" in text
     ]
-    hooks = HOOKS if classes or any(name in text for name in ("hook(", "grads(")) else ""
+    hooks = HOOKS if classes or any(name in text for name in ("hook(", "grads(", "forward(", "forget_grad")) else ""
     return hooks + "".join(f"\n\n{part}\n" for part in classes)

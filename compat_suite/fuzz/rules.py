@@ -15,9 +15,11 @@ from .maker import (
     Maker,
     dims,
     inexact,
+    places,
     real,
     rule,
     tracked,
+    races,
     writable,
 )
 
@@ -28,8 +30,10 @@ from .maker import (
 def create(m: Maker) -> str | None:
     if len(m.live()) > 7:
         return None
-    dtype = m.one(*DTYPES)
-    line = f"{m.new()} = {m.literal(m.one(*SHAPES), dtype)}"
+    dtype, shape = m.one(*DTYPES), m.one(*SHAPES)
+    if 0 in shape and "complex" in dtype:  # torch runs no kernel, and its checks come in another order
+        return None
+    line = f"{m.new()} = {m.literal(shape, dtype)}"
     if dtype[:5] in ("float", "compl") and m.chance(0.6):
         line += ".requires_grad_()"
     return line
@@ -60,7 +64,7 @@ def clone(m: Maker) -> str | None:
     )
     if how == "alias()":
         how = "view_as(" + str(x) + ")"
-    return f"{m.new()} = {x}.{how}"
+    return x and f"{m.new()} = {x}.{how}"
 
 
 @rule(0.4)
@@ -202,6 +206,8 @@ def binary(m: Maker) -> str | None:
         return None
     text = m.one(*BINARY)
     y = m.partner(x)
+    if "atan2" in text and "torch.bool" in str((m.env[x].dtype, getattr(m.env.get(y), "dtype", ""))):
+        return None  # torch's gradient negates the bool, which it refuses
     if ("torch." in text and not y.startswith("v")) or not m.has(
         text.partition("torch.")[2].partition("(")[0] or "add"
     ):
@@ -234,6 +240,8 @@ REDUCTIONS = ("sum()", "mean()", "prod()", "sum(0)", "mean(-1)", "sum(0, keepdim
 def reduction(m: Maker) -> str | None:
     x = m.pick(inexact if m.chance(0.9) else lambda t: True)
     option = m.one(*REDUCTIONS)
+    if x and m.env[x].is_inference() and "roll" in option:
+        return None  # torch's kernel makes it of views, which show outside of inference mode
     return (
         x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}"
     ) or None
@@ -280,14 +288,16 @@ def indexing(m: Maker) -> str | None:
         return None
     n = m.env[x].dim()
     index = "torch.tensor([1, 0, 0])"
+    # torch saves their first argument without need: a copy, which nobody writes to, hides that
+    apart = f"{x}.clone()"
     options = [f"{x}[{index}]", f"{x}[{x} > 0]", f"torch.index_select({x}, 0, {index})", f"{x}[[0, -1]]",
-               f"torch.masked_fill({x}, {x} > 0, 0.5)", f"torch.take({x}, {index})", f"{x}.repeat(2, 1)",
+               f"torch.masked_fill({x}, {x} > 0, 0.5)", f"torch.take({apart}, {index})", f"{x}.repeat(2, 1)",
                f"torch.cat([{x}, {x}])", f"torch.stack([{x}, {x}], -1)", f"{x}.masked_select({x} > 0)"]  # fmt: skip
     if n == 1:
-        options += [f"torch.gather({x}, 0, {index})", f"torch.diag({x})", f"torch.index_add({x}, 0, {index}, {x})",
+        options += [f"torch.gather({apart}, 0, {index})", f"torch.diag({x})", f"torch.index_add({x}, 0, {index}, {x})",
                     f"torch.scatter({x}, 0, torch.tensor([2, 0]), 1.5)"]  # fmt: skip
     else:
-        options += [f"{x}[:, {index}]", f"{x}[{index}, 0]", f"torch.gather({x}, 1, torch.tensor([[0, 1], [1, 1]]))",
+        options += [f"{x}[:, {index}]", f"{x}[{index}, 0]", f"torch.gather({apart}, 1, torch.tensor([[0, 1], [1, 1]]))",
                     f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]", f"{x}[None, {index}]"]  # fmt: skip
     text = m.one(*options)
     name = text.partition("torch.")[2].partition("(")[0]
@@ -360,19 +370,21 @@ def assign(m: Maker) -> str | None:
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
         values += [
-            m.pick(lambda u: tuple(u.shape) == tuple(part.shape)) or m.scalar(),
+            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not races(t, u)) or m.scalar(),
             f"{x}[{index}] * 2",
         ]
     except (IndexError, RuntimeError):
         pass
-    values.append(m.pick() or m.scalar())
+    values.append(m.pick(lambda u: not races(t, u)) or m.scalar())
     how = m.one("=", "=", "=", "+=", "*=")
+    if len(places(t)) < t.numel():  # where it overlaps itself, nothing but a number is sure
+        values = values[:1]
     return f"{x}[{index}] {how} {m.one(*values)}"
 
 
 @rule(0.6)
 def set_data(m: Maker) -> str | None:
-    x = m.pick()
+    x = m.pick(writable)
     if x is None:
         return None
     shape, dtype = m.env[x].shape, m.env[x].dtype

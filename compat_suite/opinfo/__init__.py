@@ -1,35 +1,41 @@
 """Torch's own table of operators and samples (`op_db`), run on both libraries.
 
-    python -m compat_suite opinfo [--samples N] [--op NAME] [--state FILE]
+    python -m compat_suite opinfo [--core] [--op NAME] [--samples N] [--jobs N] [--state FILE]
 
 Live torch only. What was judged is kept in a JSON file, so that an interrupted run goes on where it
-stopped.
+stopped; `--html` writes the same as a page.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from ..core_ops import CORE_OPS
-from ..ledger import current
+from .page import as_html, bar
 from .runner import CHECKS, Runner
+from .scope import out_of_scope
+from .tally import summary
+
+ROWS_PER_PROCESS = 60
+"""A process that has compiled this many operators is replaced, which gives its memory back."""
 
 
-def infos(names: tuple[str, ...]) -> list[Any]:
-    """The rows of torch's table for these names, in their order."""
+@functools.cache
+def table() -> tuple[Any, ...]:
+    """All rows of torch's table."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
-
-    by_name: dict[str, list[Any]] = {}
-    for info in op_db:
-        by_name.setdefault(info.name, []).append(info)
-    return [info for name in names for info in by_name[name]]
+    return tuple(op_db)
 
 
 def label(info: Any) -> str:
@@ -37,70 +43,102 @@ def label(info: Any) -> str:
     return info.name + ("." + info.variant_test_name if info.variant_test_name else "")
 
 
-def main(args: Any) -> int:
-    """Run what the state file does not have yet, then print the table."""
+def chosen(args: Any) -> list[int]:
+    """Numbers of the rows that a run looks at, in order."""
+    rows = [i for i, info in enumerate(table()) if not out_of_scope(info)]
+    if args.op:
+        return [i for i in rows if table()[i].name in args.op or label(table()[i]) in args.op]
+    if args.core:
+        return sorted(
+            (i for i in rows if table()[i].name in CORE_OPS),
+            key=lambda i: CORE_OPS.index(table()[i].name),
+        )
+    return rows
+
+
+Job = tuple[int, int, int, tuple[str, ...]]
+"""The number of a row, how many samples, the seed, and the checks."""
+
+
+@functools.lru_cache(maxsize=1)
+def _runner(samples: int, seed: int, checks: tuple[str, ...]) -> Runner:
     import torch
 
     torch.set_num_threads(1)
-    names = tuple(args.op) if args.op else CORE_OPS
-    path = Path(args.state)
-    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() and not args.op else {}
-    settings = {"samples": args.samples, "seed": args.seed}
-    if state.pop("settings", settings) != settings or args.redo:
-        state = {}
-    runner = Runner(args.samples, args.seed, tuple(args.checks) if args.checks else CHECKS)
-    rows = infos(names)
+    return Runner(samples, seed, checks)
+
+
+def judge(job: Job) -> dict[str, Any]:
+    """Scores of one row, by check."""
+    number, *settings = job
     began = time.time()
-    for i, info in enumerate(rows):
-        name = label(info)
-        if name in state:
-            continue
-        start = time.time()
-        scores = runner.run(info)
-        state[name] = {c: asdict(s) for c, s in scores.items()} | {
-            "seconds": round(time.time() - start, 1)
-        }
+    scores = _runner(*settings).run(table()[number])
+    return {c: asdict(s) for c, s in scores.items()} | {"seconds": round(time.time() - began, 1)}
+
+
+def judged(jobs: list[Job], processes: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows and their scores as they become known."""
+    if processes < 2:
+        yield from ((job[0], judge(job)) for job in jobs)
+        return
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), max_tasks_per_child=ROWS_PER_PROCESS
+    ) as pool:
+        running = {pool.submit(judge, job): job[0] for job in jobs}
+        for done in as_completed(running):
+            yield running[done], done.result()
+
+
+def main(args: Any) -> int:
+    """Judge what the state file does not have yet, then print the table."""
+    path = Path(args.state)
+    state: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    settings = {"samples": args.samples, "seed": args.seed}
+    if state.pop("settings", settings) != settings:
+        state = {}
+    checks = tuple(args.checks) if args.checks else CHECKS
+    numbers = chosen(args)
+    names = {i: label(table()[i]) for i in numbers}
+    todo = [i for i in numbers if args.redo or args.op or names[i] not in state]
+    jobs: list[Job] = [(i, args.samples, args.seed, checks) for i in todo]
+    began = time.time()
+    for n, (number, row) in enumerate(judged(jobs, args.jobs)):
+        name = names[number]
+        state[name] = row
         if not args.op:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"settings": settings, **state}, indent=1))
-        marks = " ".join(
-            f"{c}:{s.passed}/{s.passed + s.failed}"
-            for c, s in scores.items()
-            if s.passed + s.failed
-        )
-        print(f"[{i + 1}/{len(rows)} {time.time() - began:.0f}s] {name}: {marks}", flush=True)
-        for c, s in scores.items():
-            if s.failed:
-                print(f"    {c}: {s.first}")
-                for reason, n in list(s.reasons.items())[1:4]:
-                    print(f"        {n} x {reason}")
-    wanted = {label(info) for info in rows}
-    return summary({k: v for k, v in state.items() if k in wanted})
+            _save(path, {"settings": settings, **state})
+        bar.clear()
+        print(f"[{n + 1}/{len(todo)} {time.time() - began:.0f}s] {name}: {_marks(row)}", flush=True)
+        for line in _complaints(row):
+            print(line)
+        bar.show(n + 1, len(todo), name, time.time() - began)
+    bar.clear()
+    kept = {names[i]: state[names[i]] for i in numbers if names[i] in state}
+    if args.html:
+        Path(args.html).write_text(as_html(kept), encoding="utf-8")
+    return summary(kept)
 
 
-GOALS = {"forward": 100.0, "grad": 100.0, "gradgrad": 98.0, "jvp": 98.0, "inplace": 100.0}
-"""The share of operators, in percent, that has to agree or stand in the ledger with a reason."""
+def _save(path: Path, state: dict[str, Any]) -> None:
+    """Replace the state file in one step: an interruption leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(state, indent=1))
+    fresh.replace(path)
 
 
-def summary(state: dict[str, Any]) -> int:
-    """Print how many samples, and how many operators entirely, pass each check."""
-    print(f"\n{'check':10} {'samples':>21} {'operators':>16} {'in the ledger':>14} {'goal':>6}")
-    met = True
-    for check in CHECKS:
-        cells = {name: row[check] for name, row in state.items() if check in row}
-        cells = {name: c for name, c in cells.items() if c["passed"] + c["failed"]}
-        if not cells:
-            continue
-        passed = sum(c["passed"] for c in cells.values())
-        every = passed + sum(c["failed"] for c in cells.values())
-        bad = [name for name, c in cells.items() if c["failed"]]
-        known = [
-            name for name in bad if current().expected_failure(f"opinfo {check} {name}", "torch")
-        ]
-        whole, total = len(cells) - len(bad), len(cells)
-        share = 100 * (whole + len(known)) / total
-        met &= share >= GOALS.get(check, 0.0)
-        goal = f"{GOALS[check]:.0f}%" if check in GOALS else ""
-        samples = f"{passed}/{every} = {100 * passed / every:.1f}%"
-        print(f"{check:10} {samples:>21} {f'{whole}/{total}':>16} {len(known) or '':>14} {goal:>6}")
-    return 0 if met else 1
+def _marks(row: dict[str, Any]) -> str:
+    cells = ((c, row[c]) for c in CHECKS if c in row)
+    return " ".join(
+        f"{c}:{s['passed']}/{s['passed'] + s['failed']}"
+        for c, s in cells
+        if s["passed"] + s["failed"]
+    )
+
+
+def _complaints(row: dict[str, Any]) -> Iterable[str]:
+    for c in CHECKS:
+        if c in row and row[c]["failed"]:
+            yield f"    {c}: {row[c]['first']}"
+            for reason, n in list(row[c]["reasons"].items())[1:4]:
+                yield f"        {n} x {reason}"

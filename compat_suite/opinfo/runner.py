@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,18 @@ from ..libs import Lib, dtype_name, live_torch, ours
 from .results import Comparison, Different, attempt, brief, tensors, where
 from .translate import Translator, Untranslatable, cotangent
 
-CHECKS = ("forward", "layout", "node", "grad", "gradgrad", "jvp", "inplace", "errors")
-FORWARD_DTYPES = ("float32", "float64", "int64", "bool", "complex128", "bfloat16", "uint8")
+CHECKS = (
+    "forward", "layout", "node", "grad", "gradgrad", "jvp", "vmap", "inplace", "out", "errors", "messages",
+)  # fmt: skip
+FORWARD_DTYPES = (
+    "float32", "float64", "int64", "bool", "complex64", "complex128", "bfloat16", "float16", "uint8",
+)  # fmt: skip
 GRAD_DTYPES = ("float64", "complex128")
 UNORDERED = ("sort", "argsort", "topk", "kthvalue")
 """Operators that leave the order of equal elements open."""
-UNINITIALISED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
+UNINITIALISED = (
+    "empty", "empty_like", "empty_permuted", "new_empty", "empty_strided", "new_empty_strided",
+)  # fmt: skip
 POOL = 200
 """Samples of an operator and dtype among which some are chosen."""
 
@@ -79,6 +86,7 @@ class Runner:
         self.torch, self.mine = live_torch(), ours()
         self.translate = Translator(self.torch, self.mine)
         self.samples, self.seed, self.checks = samples, seed, checks
+        self.mapped = "vmap" in checks and self.mine.has("func.vmap")
 
     def run(self, info: Any) -> dict[str, Score]:
         """All checks of one operator variant."""
@@ -96,6 +104,12 @@ class Runner:
                     self.one("forward", label, lambda s=sample: self.forward(s))
                     if info.inplace_variant is not None and dtype in ("float64", "int64"):
                         self.one("inplace", label, lambda s=sample: self.inplace(s))
+                    if info.supports_out and dtype in ("float64", "int64"):
+                        for how in ("like", "resized", "integer"):
+                            self.one("out", label, lambda s=sample, h=how: self.out(s, h))
+                    if self.mapped and dtype == "float64":
+                        for which in ("input", "all"):
+                            self.one("vmap", label, lambda s=sample, w=which: self.vmap(s, w))
         if info.supports_autograd:
             for dtype in GRAD_DTYPES:
                 if dtype in differentiable:
@@ -105,6 +119,7 @@ class Runner:
         if info.error_inputs_func is not None and "errors" in self.checks:
             for i, case in enumerate(itertools.islice(self.info.error_inputs("cpu"), 40)):
                 self.one("errors", f"error {i}", lambda c=case: self.error(c))
+                self.one("messages", f"error {i}", lambda c=case: self.message(c))
         return self.scores
 
     def chosen(self, dtype: str, requires_grad: bool, count: int) -> list[tuple[str, Any]]:
@@ -243,6 +258,104 @@ class Runner:
         if not isinstance(want, Exception):
             raise Untranslatable("torch does not raise")
         expect_exception(got, want)
+
+    def message(self, case: Any) -> None:
+        """The text of that exception, by the regular expression that torch's own tests use."""
+        sample = case.sample_input
+        values = (sample.input, sample.args, sample.kwargs)
+        x, args, kwargs = (self.translate.value(v) for v in values)
+        mine = self.translate.callable(self.info.op)
+        want = attempt(lambda: self.info.op(values[0], *values[1], **values[2]))
+        got = attempt(lambda: mine(x, *args, **kwargs))
+        if not isinstance(want, Exception) or not re.search(case.error_regex, str(want)):
+            raise Untranslatable("torch says something else")
+        if not isinstance(got, Exception):
+            raise Different("no exception")
+        if not re.search(case.error_regex, str(got)):
+            raise Different(f"got {str(got)[:160]!r}, want {case.error_regex!r}")
+
+    # --- out= and vmap ------------------------------------------------------------------------
+
+    def out(self, sample: Any, how: str) -> None:
+        """``out=``: into tensors like the results, into empty ones, and into those of a wrong dtype."""
+        torch = self.torch.module
+        like = attempt(lambda: self.info.op(sample.input, *sample.args, **sample.kwargs))
+        if isinstance(like, Exception):
+            raise Untranslatable("torch raises")
+        results = tensors(self.torch, like)
+        if how == "like":
+            theirs = [torch.full_like(t, 3 if t.dtype is not torch.bool else True) for t in results]
+        elif how == "resized":
+            theirs = [t.new_empty((0,)) for t in results]
+        else:
+            theirs = [torch.ones(t.shape, dtype=torch.int32) for t in results]
+        mine = [self.translate.value(t.clone()) for t in theirs]  # numpy() would pin torch's storage
+
+        def given(found: list[Any]) -> Any:
+            return found[0] if isinstance(like, torch.Tensor) else type(like)(found)
+
+        want = self.attempt(
+            self.torch,
+            lambda: self.info.op(sample.input, *sample.args, **sample.kwargs, out=given(theirs)),
+        )
+        x, args, kwargs = map(self.translate.value, (sample.input, sample.args, sample.kwargs))
+        op = self.translate.callable(self.info.op)
+        target = mine[0] if isinstance(like, torch.Tensor) else tuple(mine)
+        got = self.attempt(self.mine, lambda: op(x, *args, **kwargs, out=target))
+        if isinstance(want, Exception):
+            expect_exception(got, want)
+            return
+        if isinstance(got, Exception):
+            raise got
+        if any(g is not m for g, m in zip(tensors(self.mine, got), mine)):
+            raise Different("does not return its out= tensors")
+        unique = self.info.name not in (*UNINITIALISED, *UNORDERED)
+        for m, t in zip(mine, theirs):
+            self.compare.equal(m, t, unique)
+            if tuple(m.stride()) != tuple(t.stride()):
+                raise Different(f"stride of out: got {m.stride()}, want {t.stride()}")
+
+    def vmap(self, sample: Any, which: str) -> None:
+        """The operator over a batch: of its first argument, or of all of its tensors."""
+        torch = self.torch.module
+        values = (sample.input, sample.args, sample.kwargs)
+
+        def batch(x: Any) -> Any:
+            if isinstance(x, torch.Tensor) and x.layout is torch.strided:
+                x = x.detach()
+                return torch.stack([x, x.flip(0) if x.dim() else x])
+            if type(x) in (list, tuple):
+                return type(x)(map(batch, x))
+            return x
+
+        def dims(x: Any) -> Any:
+            if isinstance(x, torch.Tensor):
+                return 0
+            return type(x)(map(dims, x)) if type(x) in (list, tuple) else None
+
+        flat = values[0], *values[1]
+        several = sum(len(tensors(self.torch, v)) for v in flat) > 1
+        if which == "all" and not several:
+            raise Untranslatable("one tensor only")
+        args = tuple(batch(v) if i == 0 or which == "all" else v for i, v in enumerate(flat))
+        in_dims = tuple(dims(v) if i == 0 or which == "all" else None for i, v in enumerate(flat))
+        if not tensors(self.torch, flat[0] if which == "input" else flat):
+            raise Untranslatable("nothing to batch")
+        op = self.info.op
+        want = self.attempt(
+            self.torch,
+            lambda: torch.func.vmap(lambda *a: op(*a, **values[2]), in_dims, randomness="same")(
+                *args
+            ),
+        )
+        if isinstance(want, Exception):
+            raise Untranslatable("torch has no such vmap")
+        here, kwargs = self.translate.callable(op), self.translate.value(values[2])
+        mine = tuple(self.translate.value(a) for a in args)
+        got = self.mine.module.func.vmap(lambda *a: here(*a, **kwargs), in_dims, randomness="same")(
+            *mine
+        )
+        self.compare.equal(got, want, self.info.name not in (*UNINITIALISED, *UNORDERED))
 
     # --- derivatives --------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..libs import Lib, dtype_name
 
-NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "Tensor")
+NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "Tensor")
 
 
 class Untranslatable(Exception):
@@ -66,6 +67,10 @@ class Translator:
             return str(x)
         if isinstance(x, torch.memory_format | torch.layout):
             return getattr(self.target.module, str(x).rpartition(".")[2])
+        if type(x).__name__ == "LinearCrossEntropyOptions":
+            return self.target.resolve("nn.LinearCrossEntropyOptions")(
+                **dataclasses.asdict(x)
+            )
         if isinstance(x, torch.Generator):
             raise Untranslatable("a generator")
         if isinstance(x, torch.Size):
@@ -86,6 +91,8 @@ class Translator:
         """A leaf with the same values, strides and offset."""
         if t.layout is not self.torch.module.strided or t.is_quantized:
             raise Untranslatable(f"layout {t.layout}")
+        if t.device.type == "meta":
+            raise Untranslatable("a tensor without values")
         if t.dim() > 64:
             raise Untranslatable("numpy has no arrays of more than 64 dimensions")
         if t.is_conj():
@@ -117,7 +124,7 @@ class Translator:
             return fn
         if getattr(fn, "__name__", "") == "wrapper_set_seed":
             return seeded(self.target)
-        path = self.paths.get(id(fn))
+        path = self.paths.get(id(fn)) or _aten_path(fn)
         if path is not None:
             return self.target.resolve(path)
         if isinstance(fn, types.FunctionType):
@@ -153,6 +160,14 @@ class Translator:
             except Untranslatable:
                 return value
         return self.value(value)
+
+
+def _aten_path(fn: Any) -> str | None:
+    """``ops.aten.slice.Tensor`` for a function of torch's dispatcher."""
+    kind = type(fn).__name__
+    if kind == "OpOverload":
+        return "ops." + str(fn)
+    return f"ops.{fn}" if kind == "OpOverloadPacket" else None
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_suite import api
 from compat_suite.case import case, s, t
 from compat_suite.cases import CASES
 from compat_suite.core_ops import CORE_OPS
@@ -117,6 +118,7 @@ def test_stale_entries_are_found() -> None:
 def test_every_entry_in_use_matches_something() -> None:
     known = [job.id for job in all_jobs(CASES)]
     known += [f"name {n}" for names in recorded().values() for n in names]
+    known += [f"api {module}.{name}" for module, names in api.recorded().items() for name in names]
     known += [f"fuzz {seed}" for seed in range(PROGRAMS)]
     # What torch's own table lists is known where torch is installed; the operator is, in any case.
     known += [

@@ -32,7 +32,7 @@ def test_boxes_and_edges():
         "saved: other",
         "saved: result",
         "",
-        "saved: self, mat2",
+        "saved: mat2, self",
     ]
     assert sorted(b.title for b in shown.boxes if b.leaf) == [
         "leaf [1, 3]",

@@ -170,7 +170,7 @@ def test_only_what_the_mask_needs_is_saved():
     assert (x * c).grad_fn.saved == (c,)
     assert (c * x).grad_fn.saved == (c,)
     y = x.clone()
-    assert (x * y).grad_fn.saved == (x, y)
+    assert (x * y).grad_fn.saved == (y, x)  # by name: other, self
     assert (x + c).grad_fn.saved == ()
     e = x.exp()
     assert e.grad_fn.saved == (e._st,)

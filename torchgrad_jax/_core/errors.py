@@ -41,6 +41,13 @@ OVERLAP = (
 )
 
 
+def legacy_type(type_name: str) -> str:
+    """A tensor type as torch prints it; complex ones are not among its legacy types."""
+    if type_name.startswith("torch.Complex"):
+        return f"CPU{type_name.removeprefix('torch.').removesuffix('Tensor')}Type"
+    return type_name
+
+
 def modified_in_place(
     type_name: str,
     shape: Sequence[int],
@@ -51,9 +58,7 @@ def modified_in_place(
     watched: bool = False,
 ) -> str:
     """The backward-time complaint about a saved tensor that was overwritten."""
-    type_name = type_name.replace("torch.Complex", "CPUComplex")
-    if type_name.startswith("CPUComplex"):  # not among torch's legacy tensor types
-        type_name = type_name.removesuffix("Tensor") + "Type"
+    type_name = legacy_type(type_name)
     origin = f", which is output {output_nr} of {operation_name(producer)}," if producer else ""
     hint = (
         "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
@@ -70,24 +75,31 @@ def modified_in_place(
 
 
 def operation_name(node: str) -> str:
-    """How torch's messages shorten a node's name: ``ExpBackward0`` -> ``Exp``."""
-    return re.sub(r"Backward\d*$", "", node)
+    """How torch's messages shorten a node's name: ``ExpBackward0`` -> ``Exp``, ``PowBackward1`` -> ``Pow1``."""
+    return re.sub(r"Backward(0$|(?=\d*$))", "", node)
 
 
-def forbidden_view_write(producer: str, output_nr: int, creation: str, indirect: bool) -> str:
+def forbidden_view_write(
+    producer: str | None, output_nr: int, creation: str, indirect: bool
+) -> str:
     """Why a view made in no_grad mode, or one of several, must not be written to."""
     how = (
         "its base or another view of its base has been modified inplace"
         if indirect
         else "is being modified inplace"
     )
-    if creation == "no_grad":
-        head = f"A view was created in no_grad mode and {how} with grad mode enabled."
-    elif creation == "inference":
-        head = f"A view was created in inference mode and {how} in normal mode."
+    made = producer and f"Output {output_nr} of {operation_name(producer)} is a view"
+    if made and creation not in ("no_grad", "inference"):
+        head = f"{made} and {how}."
     else:
-        head = f"Output {output_nr} of {operation_name(producer)} is a view and {how}."
-    if creation == "multi" or creation == "no_grad_multi":
+        modes = (
+            ("inference", "normal mode")
+            if creation == "inference"
+            else ("no_grad", "grad mode enabled")
+        )
+        start = f"{made} of a view which was created" if made else "A view was created"
+        head = f"{start} in {modes[0]} mode and {how} {'in' if creation == 'inference' else 'with'} {modes[1]}."
+    if creation == "multi":
         return (
             f"{head} This view is the output of a function that returns multiple views. Such "
             "functions do not allow the output views to be modified inplace. You should replace "
@@ -135,3 +147,32 @@ def dim_out_of_range(dim: int, ndim: int) -> str:
 
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
+
+WRITE_OUTSIDE = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
+    "being vmapped over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said "
+    "operator is being called inside the PyTorch framework, please file a bug report instead."
+)
+
+BATCHED_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
+    "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
+    "internals, please file a bug report."
+)
+BATCHED_TRUTH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+    "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+BATCHED_SHAPE = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. "
+    "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+BATCHED_MASK = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+    "with a boolean mask."
+)
+BATCHED_RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)

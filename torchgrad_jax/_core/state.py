@@ -34,17 +34,22 @@ class Modes(threading.local):
     hooks_disabled: str | None = None
     view_replay: bool = False
     multithreading: bool = True
-    anomaly: Any = None
+    anomaly: Any = None  # this and the next are set on the class: the process has one anomaly mode
+    anomaly_checks_nan: bool = True
+    observers: tuple[Any, ...] = ()  # see `events`
     function_modes: tuple[Any, ...] = ()
+    functions_disabled: int = 0  # see `_engine.overrides`
+    skip_function: bool = False
     lifts: tuple[Any, ...] = ()
     dual_level: int = -1
-    dual_open: list[Any] = []  # replaced, per thread, when a level opens
+    dual_open: list[Any] = []  # of all threads, as the level
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
     device_stack: tuple[Any, ...] = ()
     default_device: Any = None
     inference_grad: bool = False
     graph_task: Any = None
+    grad_layout: bool = True  # gradients take the layout of their leaves
 
 
 MODES = Modes()

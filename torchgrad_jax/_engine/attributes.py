@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, formats, shapes
-from .._core.meta import meta
-from .._core.state import DUAL, INFERENCE, MODES
+from .._core import devices, dtypes, errors, events, formats, shapes
+from .._core.state import DUAL, INFERENCE, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .history import grad_fn_of, requires_grad_of
-from .record import concrete, no_grad
+from .overrides import own
+from .record import PLAIN, concrete
 from .strided import elements, is_direct, read, storage_offset
-from .tensor import Alias, Storage, Tensor, Version, alias_of, extras
+from .tensor import UNSET, Alias, Storage, Tensor, Version, alias_of, extras, uncounted
 
 # --- metadata -------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError("requires_grad must be a bool")
     if value and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    if grad_fn_of(self) is not None:
+    if self._fn is not None:  # as it was recorded: writes to a base since do not matter here
         hint = (
             ""
             if value
@@ -102,16 +102,19 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
-    self._rg = value or grad_fn_of(self) is not None
+    self._rg = value or self._fn is not None
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """`requires_grad` as a method that returns the tensor."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+            f"{type(requires_grad).__name__}"
+        )
     if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
-        raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    if not (requires_grad is True and grad_fn_of(self) is not None):
+    if not (requires_grad is True and self._fn is not None):
         set_requires_grad(self, requires_grad)
     return self
 
@@ -137,14 +140,18 @@ def set_grad(self: Tensor, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type '{type(value).__name__}'"
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
         )
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
-    if value._m.dtype is not self._m.dtype:
+    want = grad_dtype_of(self)
+    if want is not None and value._m.dtype is not want:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{_cxx(value)}' to a tensor with dtype '{_cxx(self)}'. "
-            "The gradient must match the tensor's dtype (or the tensor's grad_dtype if set)."
+            f"attempting to assign a gradient with dtype '{_cxx(value)}' to a tensor with grad_dtype "
+            f"'{_scalar(want)}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). "
+            "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "
+            "grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems "
+            "that assume they match."
         )
     if value._m.device is not self._m.device:
         raise RuntimeError(
@@ -159,15 +166,58 @@ def set_grad(self: Tensor, value: Any) -> None:
     self._g = value
 
 
+_CXX = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "int32": "int", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
 def _cxx(t: Tensor) -> str:
-    return {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "int64": "long", "int32": "int", "complex64": "c10::complex<float>",
-            "complex128": "c10::complex<double>"}.get(t._m.dtype.name, t._m.dtype.name)  # fmt: skip
+    """The C++ type of the elements, in which torch's messages speak."""
+    name = t._m.dtype.name
+    return _CXX.get(name) or (f"c10::{name.capitalize()}" if name.startswith("float8") else name)
+
+
+def _scalar(dtype: Any) -> str:
+    """torch's C++ name of a dtype, such as ``Float``."""
+    return dtype.type_name.removesuffix("Tensor")
+
+
+def grad_dtype_of(self: Tensor) -> Any:
+    """The dtype that gradients of the tensor must have; None for any."""
+    x = self._x
+    return self._m.dtype if x is None or x.grad_dtype is UNSET else x.grad_dtype
+
+
+def get_grad_dtype(self: Tensor) -> Any:
+    """The dtype that gradients of a leaf are cast to; None leaves them as they come."""
+    if grad_fn_of(self) is not None:
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return grad_dtype_of(self)
+
+
+def set_grad_dtype(self: Tensor, value: Any) -> None:
+    """Say which dtype gradients of a leaf are cast to; None leaves them as they come."""
+    if grad_fn_of(self) is not None:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value is not None and not isinstance(value, dtypes.dtype):
+        raise RuntimeError(
+            f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}"
+        )
+    if value is not None and self._g is not None and self._g._m.dtype is not value:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{_scalar(value)}' because there is already a gradient with dtype "
+            f"'{_cxx(self._g)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or ensure the "
+            "new grad_dtype matches the existing gradient's dtype."
+        )
+    extras(self).grad_dtype = value
 
 
 def get_version(self: Tensor) -> int:
     """How often the tensor, or what shares its counter, was written to in place."""
-    if self._x is not None and self._x.inference:
+    if uncounted(self):
         raise RuntimeError("Inference tensors do not track version counter.")
     return self._vc.version
 
@@ -190,21 +240,30 @@ def retains_grad(self: Tensor) -> bool:
 # --- detaching ------------------------------------------------------------------------------------
 
 
-def _share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
+def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
+    """A tensor of class `cls` on the same storage, with the version counter `vc` and no history."""
     al = self._al
     alias = None
     if al is not None and not is_direct(self):
         alias = Alias(al.offset, None, 0, 0)
         alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
-    if self._x is not None and self._x.inference:
-        extras(out).inference = True
+    if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
+        x = extras(out)
+        x.inference, x.uncounted = True, bool(MODES.bits & INFERENCE)
     return out
 
 
 def detach(self: Tensor) -> Tensor:
     """A tensor on the same storage and version counter, outside of the graph."""
-    return _share(self, self._vc)
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op("detach", "op", (self,), lambda: _detach(self))
+    return _detach(self)
+
+
+def _detach(self: Tensor) -> Tensor:
+    apart = self._x is not None and self._x.inference and not MODES.bits & INFERENCE
+    return share(self, Version() if apart else self._vc)
 
 
 def detach_(self: Tensor) -> Tensor:
@@ -222,9 +281,11 @@ def detach_(self: Tensor) -> Tensor:
 
 def get_data(self: Tensor) -> Tensor:
     """The same storage without history and with a version counter of its own."""
-    out = _share(self, Version())
-    out._x = None  # not an inference tensor, whatever it shares storage with
-    return out
+    return share(self, Version())
+
+
+_OWN_REFERENCES = 4
+"""References to a storage from one tensor, a local name and `sys.getrefcount` itself."""
 
 
 def set_data(self: Tensor, new: Tensor) -> None:
@@ -240,14 +301,21 @@ def set_data(self: Tensor, new: Tensor) -> None:
     if new._al is not None or base is not None:
         al = new._al
         alias = Alias(0 if al is None else al.offset, base, 0, self._vc.version)
+        if base is not None:  # still the view of it that it was
+            alias.creation, alias.replay = self._al.creation, self._al.replay
+            alias.chain = self._al.chain
+            alias.seen = self._al.seen
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
     vc = self._vc
-    if vc is self._st:
+    # A counter that is part of the storage left behind is kept only where somebody shares it.
+    if vc is self._st and base is None and sys.getrefcount(vc) <= _OWN_REFERENCES:
         fresh = Version()
         fresh.version = vc.version
         self._vc = fresh
     self._st, self._m, self._al = new._st, new._m, alias
+    if (new._x is not None and new._x.inference) or self._x is not None:
+        extras(self).inference = new._x is not None and new._x.inference
 
 
 # --- leaving the tensor ---------------------------------------------------------------------------
@@ -255,6 +323,12 @@ def set_data(self: Tensor, new: Tensor) -> None:
 
 def item(self: Tensor) -> Any:
     """The value of a one-element tensor as a Python number."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op("item", "op", (self,), lambda: _item(self))
+    return _item(self)
+
+
+def _item(self: Tensor) -> Any:
     if self._m.numel != 1:
         raise RuntimeError(f"a Tensor with {self._m.numel} elements cannot be converted to Scalar")
     al = self._al
@@ -267,7 +341,7 @@ def item(self: Tensor) -> Any:
         array = self._st.array
         if not isinstance(array, jax.core.Tracer):
             return np.asarray(array).item(al.offset)  # no kernel to cut one element out
-    return concrete(self).item()
+    return concrete(self, errors.BATCHED_ITEM).item()
 
 
 def tolist(self: Tensor) -> Any:
@@ -331,7 +405,7 @@ def truth(self: Tensor) -> bool:
         if self._m.numel == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-    return bool(concrete(self).reshape(()))
+    return bool(concrete(self, errors.BATCHED_TRUTH).reshape(()))
 
 
 def _number(self: Tensor, kind: type) -> Any:
@@ -378,9 +452,7 @@ def iterate(self: Tensor) -> Iterator[Tensor]:
     """Views along the first dimension."""
     if self._m.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
-    from .bind import ops
-
-    return iter(ops.unbind(self, 0))
+    return iter(self.unbind(0))  # type: ignore[attr-defined] - by its name, so that it can be overridden
 
 
 def contains(self: Tensor, element: Any) -> bool:
@@ -405,7 +477,7 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     index = printing.summary_index(self._m.shape)
     shown = np.asarray(array) if index is None else np.asarray(array[index])
     fn = grad_fn_of(self) if self._al is None or self._al.base is None else _quiet_grad_fn(self)
-    parameter = getattr(type(self), "_is_parameter", False)
+    parameter = getattr(type(self), "_is_parameter", False) or getattr(self, "_is_param", False)
     tangent = None
     if MODES.bits & DUAL:
         from .dual import tangent_of
@@ -415,8 +487,9 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         shown, dtype=self._m.dtype.name, default_dtype=dtypes.get_default_dtype().name, shape=self._m.shape,
         device=str(self._m.device), requires_grad=requires_grad_of(self),
         grad_fn=None if fn is None else type(fn).__name__,
-        is_parameter=parameter, class_name="tensor" if type(self) is Tensor or parameter else type(self).__name__,
-        tangent=None if tangent is None else format(tangent, ""),
+        is_parameter=parameter, parameter_heading=False,
+        class_name="tensor" if type(self) in PLAIN else type(self).__name__,
+        tangent=None if tangent is None else format(tangent, ""), tensor_contents=tensor_contents,
     )  # fmt: skip
 
 
@@ -436,76 +509,7 @@ def formatted(self: Tensor, spec: str) -> str:
     return object.__format__(self, spec)
 
 
-# --- copying --------------------------------------------------------------------------------------
-
-
-def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
-    """A leaf with its own storage; views of one storage stay views of one storage."""
-    if id(self) in memo:
-        return memo[id(self)]
-    if grad_fn_of(self) is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
-            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
-            "see https://github.com/pytorch/pytorch/pull/103001"
-        )
-    with no_grad():
-        st = memo.get(id(self._st))
-        if st is None:
-            st = memo[id(self._st)] = Storage(self._st.array, self._st.meta)
-        out = alias_of(self, self._m, None, st, type(self))
-        out._st = st
-        if not is_direct(self):
-            out._al = Alias(self._al.offset, None, 0, 0)
-            out._al.conj, out._al.neg = self._al.conj, self._al.neg
-        out._rg = self._rg
-        memo[id(self)] = out
-        if self._g is not None:
-            out._g = copy.deepcopy(self._g, memo)
-        if self.__dict__:
-            out.__dict__ = copy.deepcopy(self.__dict__, memo)
-    return out
-
-
-def reduce_ex(self: Tensor, protocol: int) -> Any:
-    """Pickle as values, strides and flags; the graph is not pickled."""
-    if requires_grad_of(self) and grad_fn_of(self) is not None:
-        raise RuntimeError(
-            "Cannot pickle a tensor that is not a leaf: only Tensors created explicitly by the user support it; "
-            "use tensor.detach()"
-        )
-    from .hooks import warn_if_has_hooks
-
-    warn_if_has_hooks(self)
-    state = dict(self.__dict__)
-    return (
-        rebuild,
-        (None if type(self) is Tensor else type(self), concrete(self), self._m.dtype.name,
-         self._m.strides if self._m.dense else None,
-         str(self._m.device), requires_grad_of(self), state),
-    )  # fmt: skip
-
-
-def rebuild(
-    cls: type | None,
-    array: np.ndarray,
-    dtype: str,
-    strides: Any,
-    device: str,
-    requires_grad: bool,
-    state: Any,
-) -> Any:
-    """Inverse of `reduce_ex`."""
-    from .tensor import make_of
-
-    dev = devices.resolve(device)
-    m = meta(array.shape, dtypes.BY_NAME[dtype], dev, strides)
-    m = meta(array.shape, m.dtype, dev) if m.contiguous else m
-    out = make_of(cls or Tensor, jax.device_put(array, devices.to_jax(dev)), m)
-    out._rg = requires_grad
-    if state:
-        out.__dict__.update(state)
-    return out
+# --- odds and ends --------------------------------------------------------------------------------
 
 
 def get_hooks(self: Tensor) -> Any:
@@ -516,6 +520,16 @@ def get_hooks(self: Tensor) -> Any:
 def set_hooks(self: Tensor, hooks: Any) -> None:
     """Replace the hooks of a leaf."""
     extras(self).hooks = hooks
+
+
+def get_name(self: Tensor) -> str | None:
+    """The name given to `Variable`, if any."""
+    return self._x.name if self._x is not None else None
+
+
+def set_name(self: Tensor, value: Any) -> None:
+    """Raise: names are given when a `Variable` is made."""
+    raise AttributeError("attribute 'name' of 'torch._C.TensorBase' objects is not writable")
 
 
 def reversed_(self: Tensor) -> Tensor:
@@ -582,9 +596,12 @@ PROPERTIES: dict[str, property] = {
     "layout": property(lambda self: strided_layout),
     "itemsize": property(element_size),
     "nbytes": property(lambda self: self._m.numel * self._m.dtype.itemsize),
-    "requires_grad": property(get_requires_grad, set_requires_grad),
+    "requires_grad": property(
+        get_requires_grad, set_requires_grad, lambda self: set_requires_grad(self, None)
+    ),
     "grad": property(get_grad, set_grad, lambda self: set_grad(self, None)),
     "_grad": property(lambda self: self._g, set_grad),
+    "grad_dtype": property(get_grad_dtype, set_grad_dtype),
     "grad_fn": property(grad_fn_of),
     "_grad_fn": property(grad_fn_of),
     "is_leaf": property(is_leaf),
@@ -608,6 +625,7 @@ PROPERTIES: dict[str, property] = {
     "_post_accumulate_grad_hooks": property(
         lambda self: self._x.post_acc if self._x is not None else None
     ),
+    "name": property(get_name, set_name),
     "names": property(lambda self: (None,) * self._m.ndim),
 }
 
@@ -627,17 +645,19 @@ METHODS: dict[str, Any] = {
     "__dlpack_device__": dlpack_device, "__bool__": truth, "__int__": to_int, "__float__": to_float,
     "__complex__": to_complex, "__index__": to_index, "__len__": length, "__iter__": iterate,
     "__contains__": contains, "__repr__": represent, "__format__": formatted,
-    "__deepcopy__": deepcopy, "__reduce_ex__": reduce_ex, "__reversed__": reversed_,
+    "__reversed__": reversed_,
 }  # fmt: skip
 
 
 def install() -> None:
     """Put properties and protocols on Tensor."""
     for name, prop in PROPERTIES.items():
-        setattr(Tensor, name, prop)
+        setattr(Tensor, name, own(prop))
     for name, fn in METHODS.items():
         if getattr(fn, "__name__", "") == "<lambda>":
             fn.__name__ = name
-        setattr(Tensor, name, fn)
+        if fn.__module__ == tensor_hooks.__name__:  # in Python in torch too, whose errors say so
+            fn.__qualname__ = f"Tensor.{name}"
+        setattr(Tensor, name, own(fn, name))
     Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
     Tensor.__module__ = "torch"

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextvars
 import heapq
 import itertools
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._core import errors, shapes
+from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, MODES
+from .._core.state import DUAL, GRAD, MODES, OBSERVED
 from .._ops.registry import Layout
 from . import fused, windows
-from .node import GRAD_LOCK, AccumulateGrad, Node
+from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
-from .tensor import Tensor, alias_of, make, plain_alias
+from .tensor import UNSET, Tensor, alias_of, make, plain_alias
 from .trace import FRESH, PASSED, Call
 
 _task_ids = itertools.count()
@@ -41,12 +43,15 @@ class Task:
         "__weakref__",
         "accumulates",
         "callbacks",
+        "calling",
         "create",
         "current",
+        "depth",
         "id",
         "keep",
         "needed",
         "nodes",
+        "outer",
     )
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
@@ -56,27 +61,26 @@ class Task:
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.current: Node | None = None
+        self.calling = False  # a node, its hooks included, is running
+        self.outer: Task | None = MODES.graph_task
+        self.depth: int = 0 if self.outer is None else self.outer.depth + 1
 
 
-def run(
-    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], *, keep: bool, create: bool,
-    targets: Sequence[tuple[Node, int]] | None = None, accumulate: bool = True,
+def _run(
+    task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor],
+    targets: Sequence[tuple[Node, int]] | None,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Backpropagate `grads` from `roots`.
-
-    With `targets` only what leads to them runs; without `accumulate` their gradients are returned
-    instead of being added to leaves.
-    """
-    task = Task(keep, create, accumulate)
+    keep, create, accumulate = task.keep, task.create, task.accumulates
     before_bits, before_task = MODES.bits, MODES.graph_task
     MODES.graph_task = task
     MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
     try:
         captured = None
-        if not create and MODES.anomaly is None and not before_bits & DUAL:
+        if not create and not before_bits & (DUAL | OBSERVED) and MODES.grad_layout:
             captured = fused.run(roots, grads, keep, targets, accumulate)
         if captured is None:
             captured = _walk(task, roots, grads, targets, accumulate)
+        task.current, task.calling = None, False
         for callback in task.callbacks:  # a callback may queue another
             callback()
         return captured
@@ -128,6 +132,8 @@ def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
 
 def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
     """Add a gradient to what a node has received so far, in place where torch would."""
+    if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:  # type: ignore[attr-defined]
+        slot = _of_dtype(slot, x.grad_dtype)
     slots = buffers.get(node)
     if slots is None:
         slots = buffers[node] = [None] * node.n_outputs
@@ -143,6 +149,55 @@ def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, crea
         write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
     else:
         slots[nr] = Buffer(_add(old.tensor, slot.tensor, create), True)
+
+
+def _of_dtype(slot: Buffer, dtype: Any) -> Buffer:
+    """A gradient in the dtype that its leaf asked for."""
+    if dtype is UNSET or dtype is None or slot.tensor._m.dtype is dtype:
+        return slot
+    from .bind import ops
+
+    return Buffer(ops.to(slot.tensor, dtype), True)
+
+
+_DEEP = 40
+"""Passes started from within passes before one gets a thread, and with it a Python stack, of its own."""
+
+
+def run(
+    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], *, keep: bool, create: bool,
+    targets: Sequence[tuple[Node, int]] | None = None, accumulate: bool = True,
+) -> list[Tensor | None]:  # fmt: skip
+    """Backpropagate `grads` from `roots`.
+
+    With `targets` only what leads to them runs; without `accumulate` their gradients are returned
+    instead of being added to leaves.
+    """
+    task = Task(keep, create, accumulate)
+    if task.depth % _DEEP == _DEEP - 1:
+        return _in_thread(lambda: _run(task, roots, grads, targets))
+    return _run(task, roots, grads, targets)
+
+
+def _in_thread(fn: Callable[[], Any]) -> Any:
+    """Call `fn` in a thread with this thread's modes, and wait for what it gives."""
+    modes, context = dict(MODES.__dict__), contextvars.copy_context()
+    out: list[Any] = []
+
+    def body() -> None:
+        MODES.__dict__.update(modes)
+        try:
+            out.append((context.run(fn), None))
+        except BaseException as error:
+            out.append((None, error))
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    result, error = out[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def _walk(
@@ -187,10 +242,14 @@ def _walk(
                     captured[i] = slot.tensor
         if not runs:
             return None
+        task.calling = True
         if hooked:
             _tensor_hooks(node, slots, create)
         if node.__class__ is AccumulateGrad:
-            _accumulate(node, slots[0], create)  # type: ignore[arg-type]
+            if MODES.bits & OBSERVED and MODES.observers:
+                events.function(node, slots, lambda: _accumulate(node, slots[0], create))  # type: ignore[arg-type]
+            else:
+                _accumulate(node, slots[0], create)  # type: ignore[arg-type]
             return None
         return _evaluate(task, node, slots, create, run_set)
 
@@ -198,11 +257,11 @@ def _walk(
         node = heapq.heappop(ready)[2]
         slots: Any = buffers.pop(node, None) or [None] * node.n_outputs
         task.current = node
-        watcher = MODES.anomaly
-        if watcher is None:
-            out = visit(node, slots)
+        task.calling = False
+        if MODES.bits & OBSERVED:
+            out = _watched(node, slots, lambda: visit(node, slots))  # noqa: B023 - runs at once
         else:
-            out = watcher.evaluate(node, lambda: visit(node, slots))  # noqa: B023 - runs at once
+            out = visit(node, slots)
         if out is None:
             continue
         slots = slot = None
@@ -214,12 +273,31 @@ def _walk(
             if run_set is not None and m not in run_set:
                 continue
             if slot is not None:
+                if m.extras is not None and m.extras.reshaped:
+                    slot = Buffer(_refitted(node, j, slot.tensor, m.out_meta(nr)), False)
                 _put(buffers, m, nr, slot, create)
             deps[m] -= 1
             if deps[m] == 0:
                 heapq.heappush(ready, (_priority(m), next(count), m))
         out = slot = None
     return captured
+
+
+def _refitted(node: Node, index: int, g: Tensor, m: Meta) -> Tensor:
+    """A gradient for an output that was given another shape in place, without a record of it."""
+    from .custom import fitted
+
+    return g if g._m is m else fitted(node.name(), index, g, m)
+
+
+def _watched(node: Node, slots: list[Any], visit: Callable[[], Any]) -> Any:
+    """Visit a node with anomaly mode and the observers around it."""
+    watcher = MODES.anomaly
+
+    def run() -> Any:
+        return visit() if watcher is None else watcher.evaluate(node, visit)
+
+    return events.node(node, run) if MODES.observers else run()
 
 
 def _executed(run_set: set[Node], accumulate: bool) -> set[Node]:
@@ -233,8 +311,12 @@ def _executed(run_set: set[Node], accumulate: bool) -> set[Node]:
     return out
 
 
+_FIRST = {AccumulateGrad, node_class("NotImplemented")}
+"""Nodes that run as soon as they are ready, whatever else is."""
+
+
 def _priority(node: Node) -> int:
-    return -_LAST if node.__class__ is AccumulateGrad else -node.seq
+    return -_LAST if node.__class__ in _FIRST else -node.seq
 
 
 def _same_or_error(result: Any, before: Any, what: str) -> Any:
@@ -254,7 +336,7 @@ def _same_or_error(result: Any, before: Any, what: str) -> Any:
 
 
 def _type(t: Tensor) -> str:
-    return "torch." + t._m.dtype.type_name
+    return errors.legacy_type("torch." + t._m.dtype.type_name)
 
 
 def _hook_name(hook: Any) -> str:
@@ -306,7 +388,10 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     cts = [None if s is None else s.tensor for s in slots]
     if ex is not None and ex.pre:
         cts = _pre_hooks(node, cts)
-    out = _function(task, node, cts, create, run_set)
+    if MODES.bits & OBSERVED and MODES.observers:
+        out = events.function(node, cts, lambda: _function(task, node, cts, create, run_set))
+    else:
+        out = _function(task, node, cts, create, run_set)
     if ex is not None and ex.post:
         out = _post_hooks(node, out, cts)
     if not task.keep:
@@ -429,13 +514,16 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
     if ex is not None and ex.pre:
         (g,) = _pre_hooks(node, [None if slot is None else slot.tensor])
         slot = None if g is None else Buffer(g, False)
-    if slot is not None:
+    if slot is not None and leaf._rg:  # the flag may have been turned off since
         with GRAD_LOCK:
             store_grad(leaf, slot, create)
     x = leaf._x
     if x is not None and x.post_acc:  # also when no gradient came
         for hook in list(x.post_acc.values()):
-            hook(leaf)
+            res = hook(leaf)
+            if res is not None and res is not leaf:
+                _same_or_error(res, leaf, _hook_name(hook))
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if ex is not None and ex.post:
         for hook in list(ex.post.values()):
             hook((), (None if slot is None else slot.tensor,))
@@ -461,6 +549,8 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
     g, old = slot.tensor, leaf._g
     want = windows.grad_layout(leaf._m)
+    if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says
+        want = meta(want.shape, g._m.dtype, want.device, want.strides)
     if create:
         leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
     elif MODES.bits & DUAL:  # the tangents come along
@@ -469,10 +559,17 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         else:
             apply_inplace(_add_call, (old, g))
     elif old is not None:
+        windows.warn_of_layout(old, leaf._m)
+        if old._m.dtype is not g._m.dtype:
+            from .bind import ops
+
+            with no_grad():
+                ops.add_(old, g)
+            return
         with no_grad():
             write(old, _add_jit(read(old), read(g)))
     elif (
-        g._m.strides == want.strides
+        (g._m.strides == want.strides or not MODES.grad_layout)
         and sys.getrefcount(g) <= _UNSHARED + 1
         and g._fn is None
         and not g._rg
@@ -488,3 +585,24 @@ def zeros_for(m: Meta) -> Tensor:
     return make(
         jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device)
     )
+
+
+def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
+    """Run one node by hand on gradients of its outputs; hooks on it stay silent."""
+    if kwargs:
+        raise TypeError("keyword arguments are not supported")
+    if len(grads) != node.n_outputs:
+        raise TypeError(f"expected {node.n_outputs} arguments, got {len(grads)} instead")
+    for i, g in enumerate(grads):
+        if not (g is None or isinstance(g, Tensor)):
+            raise TypeError(f"argument {i} is not a Variable")
+    create = bool(MODES.bits & GRAD)
+    if isinstance(node, AccumulateGrad):
+        _accumulate(node, None if grads[0] is None else Buffer(grads[0], False), create)
+        return ()
+    found = _function(Task(True, create), node, list(grads), create, None)
+    out = tuple(None if b is None else b.tensor for b in found)
+    return out[0] if len(out) == 1 else out
+
+
+Node.__call__ = call_node  # type: ignore[attr-defined]

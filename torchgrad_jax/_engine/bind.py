@@ -18,17 +18,18 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, events, outputs
 from .._core.meta import Meta
-from .._core.state import FUNCTION_MODE, MODES, next_sequence_nr
+from .._core.state import MODES, OBSERVED, next_sequence_nr
 from .._ops import TABLE, registry as reg
 from . import record
 from .history import edge_of, requires_grad_of
+from .overrides import REPLACED, SOURCES, foreign, handle, overridden as overridden
 from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .resize import resize
-from .strided import read
+from .strided import check_disjoint, check_writable, read
 from .tensor import Storage, Tensor
-from .trace import Call
+from .trace import Apart, Call, Overlap
 from .views import apply_view, apply_view_inplace, fast_view, known_view
 
 _EMPTY = inspect.Parameter.empty
@@ -304,11 +305,18 @@ class Binding:
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
             check_result=row.check_result, result=self.result, edges=_edges(promoted, _wrapped(row, recipe)),
-            statics=static, geometry=geometry, grad_view=row.grad_view,
+            statics=static, geometry=geometry, grad_view=row.grad_view, joins=row.joins,
         )  # fmt: skip
         call.masks = "masks" in row.tags
+        if "reads_partly_apart" in row.tags:
+            call.apart = Apart.PARTLY
         if "reads_apart" in row.tags:
-            call.elementwise = True
+            call.apart = Apart.WHOLLY
+        if "writes_overlap" in row.tags:
+            call.overlaps = Overlap.FINE
+        if "warns_of_overlap" in row.tags:
+            call.overlaps = Overlap.WARNED
+        call.inplace_check = row.inplace_check
         call.grad_facts = (row.grad_follows, row.grad_version)
         return call
 
@@ -615,6 +623,9 @@ def _first_call(b: Binding, inplace: bool, operator: bool, fn: Any, args: Any, k
     made = fn.__globals__.pop(name)
     fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
     fn.__code__ = made.__code__
+    for other in fn.__globals__.get("_twins", ()):
+        other.__defaults__, other.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        other.__code__ = made.__code__
     return fn(*args, **kwargs)
 
 
@@ -669,11 +680,13 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
     elif row.view or not _fast(b):
         lines.append(f"    return {fallback}")
     else:
-        lines += _unrolled(b, space, fallback, inplace)
+        lines += _unrolled(b, space, fallback, inplace, operator)
     return "\n".join(lines), space
 
 
-def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -> list[str]:
+def _unrolled(
+    b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool
+) -> list[str]:
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
     lines = ["    _mode = _MODES.bits", f"    if _mode > 1: return {fallback}"]
     hot, optional = [], []
@@ -694,7 +707,8 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
     else:
         space["_call"] = b.call()
     for i, p in enumerate(hot):
-        number = _NUMBER.format(i=i, p=p.name) if p.scalar else ""
+        # Of an operator the first operand is a tensor; who calls it with a number is told so.
+        number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
     where = {p.name: i for i, p in enumerate(hot)}
     keys = _tuple([f"_k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
@@ -731,14 +745,14 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool) -
 
 def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Anything that is not the plain case."""
-    if overridden(args):
+    if foreign(args):
         return override(me, b, args)
     return apply(*b.general(args))
 
 
 def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """A view of the first argument."""
-    if overridden(args):
+    if foreign(args):
         return override(me, b, args)
     call, leaves = b.general(args)
     out = apply_view(call, leaves)
@@ -748,7 +762,7 @@ def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
 
 def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Change how the first argument sees its storage."""
-    if overridden(args):
+    if foreign(args):
         return override(me, b, args)
     call, leaves = b.general(args)
     return apply_view_inplace(b.inplace_view(call), leaves)
@@ -756,7 +770,7 @@ def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
 
 def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Write the result into the first argument."""
-    if overridden(args):
+    if foreign(args):
         return override(me, b, args)
     if not isinstance(args[0], Tensor):
         raise bad_argument(b.public + "_", b.params[0], 1, args[0])
@@ -765,6 +779,11 @@ def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
 
 def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
     """An operator: operands of a foreign type are somebody else's business."""
+    if not isinstance(args[0], Tensor):
+        raise TypeError(
+            f"descriptor '{me.__name__}' for 'torch._C.TensorBase' objects doesn't apply to a "
+            f"'{type(args[0]).__name__}' object"
+        )
     for a in args[1:2]:
         foreign = not isinstance(a, (Tensor, *NUMBERS, np.generic, list, tuple)) and a is not None
         if foreign and not hasattr(type(a), "__torch_function__"):
@@ -797,38 +816,18 @@ def rebind(
     return me(**named, **extra)
 
 
-def overridden(args: Sequence[Any]) -> bool:
-    """Whether some argument's class, or a mode, has its own idea of functions."""
-    if MODES.function_modes:
-        return True
-    for a in args:
-        if isinstance(a, Tensor):
-            if a.__class__ not in PLAIN and _custom(a.__class__):
-                return True
-        elif isinstance(a, list | tuple):
-            if any(
-                isinstance(x, Tensor) and x.__class__ not in PLAIN and _custom(x.__class__)
-                for x in a
-            ):
-                return True
-        elif a is not None and hasattr(a.__class__, "__torch_function__"):
-            return True
-    return False
-
-
-def _custom(cls: type) -> bool:
-    return getattr(cls, "__torch_function__", None) is not _DISABLED
-
-
-_DISABLED = object()
-
-
 def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:
-    """Hand a call to `__torch_function__`."""
-    from .overrides import handle
+    """Hand the first call that meets a foreign object over to its `__torch_function__`.
 
-    kwargs = {p.name: a for p, a in zip(b.params, args) if p.kwonly and a is not p.default}
-    return handle(me, [a for p, a in zip(b.params, args) if not p.kwonly], kwargs)
+    Which arguments came by keyword is not known here; those with a default are passed so. After this
+    call functions look at their arguments themselves.
+    """
+    required = [a for p, a in zip(b.params, args) if p.default is _EMPTY and not p.kwonly]
+    optional = {
+        p.name: a for p, a in zip(b.params, args)
+        if not (p.default is _EMPTY and not p.kwonly) and a is not p.default and a is not MISSING
+    }  # fmt: skip
+    return handle(me, required, optional)
 
 
 def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
@@ -850,8 +849,15 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+    name = _out_name(me)
+    for i, (t, r) in enumerate(zip(targets, results)):
+        refused = outputs.refusal(name, i, len(results), len(tensors), r._m.dtype, t._m.dtype)
+        if refused is not None:
+            raise refused
+        if name in outputs.APART:
+            check_disjoint(t, tensors, True)
     for t, r in zip(targets, results):
-        store_out(t, r)
+        _store(t, r, name in outputs.ROW_MAJOR)
     return (
         out
         if isinstance(out, Tensor)
@@ -861,6 +867,15 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     )
 
 
+def _out_name(me: Any) -> str:
+    """A function's name with its namespace."""
+    found = getattr(me, "out_name", None)
+    if found is None:
+        b = getattr(me, "binding", None)
+        found = f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
+    return found
+
+
 def store_out(target: Tensor, result: Tensor) -> None:
     """Write a result into an out= tensor."""
     if not dtypes.can_cast(result._m.dtype, target._m.dtype):
@@ -868,6 +883,10 @@ def store_out(target: Tensor, result: Tensor) -> None:
         raise RuntimeError(
             f"result type {names[0]} can't be cast to the desired output type {names[1]}"
         )
+    _store(target, result, False)
+
+
+def _store(target: Tensor, result: Tensor, row_major: bool) -> None:
     if target._m.shape != result._m.shape:
         if target._m.numel:
             warnings.warn(
@@ -878,7 +897,8 @@ def store_out(target: Tensor, result: Tensor) -> None:
                 "resizing it, inplace, to zero elements with t.resize_(0).",
                 stacklevel=4,
             )
-        resize(target, result._m.shape, result._m.strides)
+        resize(target, result._m.shape, None if row_major else result._m.strides)
+    check_writable(target)
     METHODS["copy_"](target, result)
 
 
@@ -897,7 +917,9 @@ def composite(
             inplace=inplace, operator=operator, out=out,
         )  # fmt: skip
     label = name or fn.__name__
-    public = _with_conventions(fn, label, out)
+    prefixed = namespace in ("fft", "linalg", "special")
+    public = _with_conventions(fn, label, out, f"{namespace}_{label}" if prefixed else label)
+    public.out_name = f"{namespace}.{label}" if namespace else label  # type: ignore[attr-defined]
     if function:
         space = NAMESPACES.setdefault(namespace, {})
         for n in (label, *aliases):
@@ -931,7 +953,9 @@ def _parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
     )
 
 
-def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable[..., Any]:
+def _with_conventions(
+    fn: Callable[..., Any], label: str, out: bool, event: str
+) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition."""
     names, wild = _parameter_names(fn)
     star = (
@@ -962,14 +986,11 @@ def _with_conventions(fn: Callable[..., Any], label: str, out: bool) -> Callable
                 f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
             )
         for a in args:
-            if a.__class__ not in _ORDINARY and (a.__class__ not in PLAIN and overridden((a,))):
-                from .overrides import handle
-
+            if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
                 return handle(public, args, kwargs)
-        if MODES.bits & FUNCTION_MODE:
-            from .overrides import handle
-
-            return handle(public, args, kwargs)
+        if MODES.bits & OBSERVED and MODES.observers:
+            given = (*args, *kwargs.values())
+            return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
         return fn(*args, **kwargs)
 
     public.__name__ = public.__qualname__ = label
@@ -984,11 +1005,27 @@ def _composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
     def call(**named: Any) -> Any:
         return fn(*[named[n] for n in names], **kwargs)
 
-    call.__name__ = fn.__name__
+    call.__name__, call.out_name = fn.__name__, fn.out_name  # type: ignore[attr-defined]
     return write_out(call, args, names, out)
 
 
 # --- the whole surface ----------------------------------------------------------------------------
+
+
+def _public() -> Any:
+    for space, names in NAMESPACES.items():
+        for fn in names.values():
+            yield space, fn
+
+
+def _use_plain(plain: dict[Any, Any]) -> None:
+    """The engine's own calls are nobody's to override."""
+    for name, fn in list(vars(ops).items()):
+        setattr(ops, name, plain.get(fn, fn))
+
+
+SOURCES.append(_public)
+REPLACED.append(_use_plain)
 
 
 def bind_table() -> None:
@@ -1017,9 +1054,7 @@ def bind_table() -> None:
         if row.operator:
             OPERATORS[row.operator] = generate(b, row.operator, operator=True)
         if row.reflected:
-            OPERATORS[row.reflected] = OPERATORS.get(row.operator or "") or generate(
-                b, row.reflected, operator=True
-            )
+            OPERATORS[row.reflected] = generate(b, row.reflected, operator=True)
         if row.inplace_operator:
             OPERATORS[row.inplace_operator] = generate(
                 b, row.inplace_operator, operator=True, inplace=True

@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from .._core import dtypes, errors
-from .._core.meta import Meta
+from .._core import dtypes, errors, events, shapes
+from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual
 from .history import (
@@ -28,9 +28,18 @@ from .history import (
 )
 from .node import Node
 from .record import apply, save_general
-from .saved import Packed, SavedTensor, check_version, unpack_hooked
+from .saved import Packed, SavedTensor, check_version, rewired, unpack_hooked
 from .strided import storage_offset
-from .tensor import CREATED_CUSTOM, CREATED_MULTI, CREATED_NO_GRAD, Alias, Tensor, Version, alias_of
+from .tensor import (
+    CREATED_CUSTOM,
+    CREATED_MULTI,
+    CREATED_NO_GRAD,
+    Alias,
+    Tensor,
+    Version,
+    alias_of,
+    mark_inference,
+)
 from .trace import Call
 from .views import make_view
 
@@ -114,15 +123,15 @@ class PyNode(Node):
     """The node of a custom Function, which is also the `ctx` that its methods get."""
 
     __slots__ = (
-        "__dict__", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
-        "materialize_grads", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
+        "_materialize", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
     )  # fmt: skip
     needs_input_grad: tuple[bool, ...]
     to_save: Any
     saved_for_forward: Any
     dirty_tensors: Any
     non_differentiable: Any
-    materialize_grads: bool
+    _materialize: bool
     outs: tuple[Meta | None, ...]
     _ins: tuple[bool, ...]
     _freed: bool
@@ -135,8 +144,8 @@ class PyNode(Node):
         self.seq = next_sequence_nr()
         self.needs_input_grad = ()
         self.to_save = self.saved_for_forward = self.dirty_tensors = self.non_differentiable = None
-        self.materialize_grads = self._materialize_non_diff_grads = True
-        self._freed = False
+        self._materialize = self._materialize_non_diff_grads = True
+        self._freed = self._cleared = False
         return self
 
     def name(self) -> str:
@@ -144,6 +153,19 @@ class PyNode(Node):
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__qualname__} object at {id(self):#x}>"
+
+    @property
+    def materialize_grads(self) -> bool:
+        """Whether undefined gradients reach the backward as zeros."""
+        return self._materialize
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+            )
+        self._materialize = value
 
     @property
     def n_outputs(self) -> int:
@@ -182,6 +204,7 @@ class PyNode(Node):
                 entry = save_general(t, mine)
             if isinstance(entry, Packed):
                 entry.output_nr = t._onr
+                entry.edge = None if mine or not requires_grad_of(t) else edge_of(t)
             elif mine:  # an output that held its node would be a cycle
                 entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
@@ -207,7 +230,7 @@ class PyNode(Node):
             return (
                 self._as_mine(alias_of(value, value._m, value._al), entry.output_nr)
                 if self._is_output[i]
-                else value
+                else rewired(value, entry.edge)
             )
         nr = entry._onr if self._is_output[i] else 0
         check_version(
@@ -248,7 +271,7 @@ class PyNode(Node):
         """Gradients for every tensor argument of the forward, as the user's code gives them."""
         name = self.name()
         given = [self._materialized(k, t) for k, t in enumerate(tensors)]
-        out = self.call_backward(*given)
+        out = self.apply_boxed(given)
         outs = out if isinstance(out, tuple) else (out,)
         n = len(self._ins)
         if len(outs) > n and all(o is None for o in outs[n:]):
@@ -279,9 +302,13 @@ class PyNode(Node):
 
         return zeros_for(m)
 
-    def call_backward(self, *grads: Any) -> Any:
+    def apply_boxed(self, grads: list[Any]) -> Any:
         """The user's backward."""
         raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Nodes of operators can be called, those of Functions cannot."""
+        raise TypeError(f"'{type(self).__name__}' object is not callable")
 
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """Gradients for every edge."""
@@ -441,6 +468,13 @@ class _forward_mode:
 
 def apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) -> Any:
     """Run ``forward(ctx, *args)`` outside of the graph and record it as one node, `ctx`."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        name = ctx.name().removesuffix("Backward")
+        return events.op(name, "function", args, lambda: _apply_function(ctx, args, forward, jvp))
+    return _apply_function(ctx, args, forward, jvp)
+
+
+def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) -> Any:
     mode = MODES.bits
     tensors = [a for a in args if isinstance(a, Tensor)]
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad_of(a) for a in args)
@@ -469,10 +503,6 @@ def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:
     if value is None:
         return ()
     if not isinstance(value, tuple):
-        if name == "to_save":
-            raise TypeError(
-                f"save_for_backward attribute is expected to be a tuple but is {type(value).__name__}"
-            )
         raise RuntimeError(
             f"autograd internal error: {name} attribute is expected to be a tuple but is "
         )
@@ -551,12 +581,26 @@ def _unattached(out: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
 
 def _itself(t: Tensor) -> Tensor:
     """A view of all of a tensor, so that an input returned as it is gets a history of its own."""
-    return make_view(t, t._m, storage_offset(t), creation=CREATED_NO_GRAD)
+    if t._x is not None and t._x.inference:
+        out = make_view(t, t._m, storage_offset(t), tracked=False)
+        mark_inference(out)
+        return out
+    return make_view(t, _seen_anew(t._m), storage_offset(t), creation=CREATED_NO_GRAD)
+
+
+def _seen_anew(m: Meta) -> Meta:
+    """The meta of `view` to the same shape: strides of dimensions of size 1 are the ordinary ones."""
+    strides = shapes.view_strides(m.shape, m.strides, m.shape)
+    return m if strides is None else meta(m.shape, m.dtype, m.device, strides)
 
 
 def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool, n: int) -> Tensor:
     """A differentiable output, made the `nr`-th of `ctx`."""
     if is_dirty:
+        if out._fn is None and requires_grad_of(out):
+            raise RuntimeError(
+                "a leaf Variable that requires grad has been used in an in-place operation."
+            )
         if out._al is not None and out._al.base is not None:
             if n > 1:
                 raise RuntimeError(
@@ -568,10 +612,6 @@ def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool,
                     "forum https://discuss.pytorch.org/ if you need help to do this change."
                 )
             check_inplace(out)
-        elif out._rg and out._fn is None:
-            raise RuntimeError(
-                "a leaf Variable that requires grad has been used in an in-place operation."
-            )
         out._g = out._acc = None
         if out._x is not None:
             out._x.hooks = None
@@ -652,8 +692,8 @@ def _push_tangents(
         ):
             if g is not None:
                 raise RuntimeError(
-                    f"Function's jvp returned a gradient at position {i}, but the corresponding forward output is not "
-                    "a differentiable Tensor. You should return None at that position instead."
+                    f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not "
+                    "a differentiable Tensor.You should return None at that position instead."
                 )
             continue
         if g is None:
@@ -695,11 +735,6 @@ def _set_tangent(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
             f"supported. Tensor is of size {list(t._m.shape)} while the given forward gradient is of size "
             f"{list(g._m.shape)}."
-        )
-    if g._m.dtype is not t._m.dtype:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different dtype than that of the original Tensor, this is "
-            "not supported."
         )
     dual.set_tangent(t, g)
 

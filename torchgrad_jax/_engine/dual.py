@@ -41,7 +41,7 @@ def tangent_of(t: Any) -> Tensor | None:
     if not isinstance(t, Tensor):
         return None
     x = t._x
-    if x is not None and x.dual is not None:
+    if x is not None and x.dual_level >= 0:  # also where it is set to be none
         return x.dual if x.dual_level == MODES.dual_level else None
     al = t._al
     if al is not None and al.base is not None:
@@ -66,15 +66,14 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     x = extras(t)
     x.dual = tangent
     x.dual_level = MODES.dual_level
-    if tangent is not None:
-        MODES.dual_open.append(x)
+    MODES.dual_open.append(x)
 
 
 def close_level() -> None:
     """Forget all tangents."""
     for x in MODES.dual_open:
-        x.dual = None
-    MODES.dual_open = []
+        x.dual, x.dual_level = None, -1
+    MODES.dual_open.clear()
 
 
 def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
@@ -99,8 +98,15 @@ def _tangents(
     if call is None:
         call = plan.grads[key] = jvp_call(plan, which)  # type: ignore[index,assignment]
     with _plain():
-        out = apply(call, (*leaves, *[given[i] for i in which]))  # type: ignore[arg-type]
+        along = [_fitting(given[i], leaves[i]) for i in which]
+        out = apply(call, (*leaves, *along))
     return (out,) if isinstance(out, Tensor) else out
+
+
+def _fitting(tangent: Any, primal: Any) -> Tensor:
+    """A tangent in the dtype of its primal, which a kernel's tangents have."""
+    dtype = primal._m.dtype
+    return tangent if tangent._m.dtype is dtype else ops.to(tangent, dtype)
 
 
 def push_view_tangents(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
@@ -113,6 +119,15 @@ def push_view_tangents(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]
     for t, v in zip(outs, (views,) if isinstance(views, Tensor) else views):
         if t._m.dtype.category >= 2:
             set_tangent(t, v)
+
+
+def moved_tangent(call: Call, leaves: Sequence[Any]) -> Tensor | None:
+    """The tangent of a tensor as it will be once the tensor itself becomes a view of what it was."""
+    tangent = tangent_of(leaves[0]) if MODES.forward_grad else None
+    if tangent is None:
+        return None
+    with _plain():
+        return apply_view(call, (tangent, *leaves[1:]))
 
 
 def snapshot(leaves: Sequence[Any]) -> Any:

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
-from . import windows
+from . import wide, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
-from .tensor import Storage, Tensor, make
+from .tensor import UNSET, Storage, Tensor, make
 from .trace import PASSED, VIEWED
 
 MAX_NODES = 1500
@@ -79,6 +79,7 @@ def run(
                 if leaf._g is None:
                     leaf._g = _versioned(g, *told)
                 else:
+                    windows.warn_of_layout(leaf._g, leaf._m)
                     write(leaf._g, g)
     if not keep:
         for node in found.nodes:
@@ -135,10 +136,12 @@ def _structure(
             return None
         if node.__class__ is AccumulateGrad:
             x = node.variable._x
-            if x is not None and (x.hooks or x.post_acc):
+            if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
+                return None
+            if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
-        if node.gp is None or node.saved is None:
+        if node.gp is None or node.saved is None or len(node.edges) > wide.FUSED:
             return None
         for edge in node.edges:
             if edge is not None:

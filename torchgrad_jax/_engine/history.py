@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import errors
+from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import MODES, OBSERVED, next_sequence_nr
 from . import strided
@@ -26,14 +26,13 @@ from .tensor import (
     CREATED_INFERENCE,
     CREATED_MULTI,
     CREATED_NO_GRAD,
-    CREATED_NO_GRAD_MULTI,
     Tensor,
 )
 from .trace import FRESH, PASSED, Call, Plan, ViewPlan
 
 _CREATION_NAME = {
     CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
-    CREATED_CUSTOM: "custom", CREATED_NO_GRAD_MULTI: "no_grad_multi",
+    CREATED_CUSTOM: "custom",
 }  # fmt: skip
 
 
@@ -56,8 +55,6 @@ def grad_fn_of(t: Tensor) -> Any:
     base = al.base
     if t._fn is None and not base._rg:
         return None
-    if not base._rg:
-        return t._fn
     if al.creation != CREATED_DEFAULT:
         raise RuntimeError(_forbidden(t, indirect=True))
     _regenerate(t)
@@ -75,21 +72,20 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:
-    producer = type(t._fn).__name__ if t._fn is not None else "(unknown)"
+    producer = type(t._fn).__name__ if t._fn is not None else None
     return errors.forbidden_view_write(producer, t._onr, _CREATION_NAME[t._al.creation], indirect)
 
 
 def _regenerate(t: Tensor) -> None:
     """Make the view's node anew: as_strided of the base as it is now."""
     al, base = t._al, t._al.base
-    gp, numbers = _as_strided_grad_plan(base, t)
-    node = object.__new__(gp.node_class)
-    node.gp = gp
-    node.edges = (edge_of(base),)
-    node.saved = numbers
-    node.vers = (0,) * len(numbers)
-    node.seq = next_sequence_nr()
-    node.extras = None
+    edge = edge_of(base)
+    if al.chain and not MODES.view_replay:
+        node = _replayed(edge, base, al.chain)
+    else:
+        plain = t._m.dtype is base._m.dtype and not MODES.view_replay
+        name = "AsStridedBackward0" if plain else (al.replay or "AsStridedBackward0")
+        node = _window(edge, base._m, t._m, _relative(base, t), al.conj, al.neg, name)
     old, nr = t._fn, t._onr
     t._fn, t._onr, t._rg = node, 0, True
     al.seen = t._vc.version
@@ -111,17 +107,36 @@ def _relative(base: Tensor, t: Tensor) -> int:
     return storage_offset(t) - storage_offset(base) * theirs // mine
 
 
-def _as_strided_grad_plan(base: Tensor, t: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    al = t._al
-    plain = t._m.dtype is base._m.dtype and not al.conj and not al.neg
-    name = "AsStridedBackward0" if plain else (al.replay or "AsStridedBackward0")
-    call = as_strided_call(base._m, t._m, al.conj, al.neg, name)
-    keys = (base._m, int)
+def _window(
+    edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str
+) -> Node:
+    """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
+    call = as_strided_call(src, m, conj, neg, name)
+    keys = (src, int)
     plan = call.plans.get(keys)
     if plan is None:
-        plan = call.plans[keys] = ViewPlan(call, keys, (t._m,), False)
+        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
     gp = plan.grad_plan(1)
-    return gp, (_relative(base, t),) if gp.saved_in else ()
+    node = object.__new__(gp.node_class)
+    node.gp = gp
+    node.edges = (edge,)
+    node.saved = (offset,) if gp.saved_in else ()
+    node.vers = (0,) * len(node.saved)
+    node.seq = next_sequence_nr()
+    node.extras = None
+    return node
+
+
+def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node:
+    """The nodes of the views that lead from a base to a view of it; the last one."""
+    own = base._al
+    src, at = base._m, storage_offset(base)
+    conj, neg = (own.conj, own.neg) if own is not None else (False, False)
+    for name, m, offset, c, n in chain:
+        relative = offset - at * src.dtype.itemsize // m.dtype.itemsize
+        node = _window(edge, src, m, relative, conj ^ c, neg ^ n, name)
+        edge, src, at, conj, neg = (node, 0), m, offset, c, n
+    return node
 
 
 # --- in-place writes ------------------------------------------------------------------------------
@@ -133,8 +148,11 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
     if al is not None and al.base is not None:
         if al.creation != CREATED_DEFAULT and (recording or requires_grad_of(t)):
             raise RuntimeError(_forbidden(t, indirect=False))
-        if requires_grad_of(t) and grad_fn_of(al.base) is None:
-            raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
+        if requires_grad_of(t):
+            if grad_fn_of(al.base) is None:
+                raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
+            if t._fn is None:  # nobody looked at it since its base got a node
+                raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and t._fn is None:
         raise RuntimeError(errors.LEAF_IN_PLACE)
 
@@ -251,6 +269,8 @@ class CopySlicesPlan:
         (g,) = cts
         if g is None:
             g = jnp.zeros(self.base.shape, self.base.dtype.np)
+        if shapes.has_overlap(self.view.shape, self.view.strides):
+            raise RuntimeError(errors.OVERLAP)  # as the write to the gradient's piece does in torch
         flat = strided.to_flat(g, self.base)
         piece = strided.view_from(flat, self.view, offset, self.conj, self.neg)
         grads = list(self.inner.fn([piece], rest))

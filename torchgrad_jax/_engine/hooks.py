@@ -52,14 +52,17 @@ class RemovableHandle:
         self.remove()
 
 
-class Hooks(OrderedDict):
-    """Hooks by handle id, in order of registration."""
+RemovableHandle.__module__ = "torchgrad_jax.utils.hooks"  # where it is public
 
-    def add(self, hook: Any) -> RemovableHandle:
-        """Enter a hook and return its handle."""
-        handle = RemovableHandle(self)
-        self[handle.id] = hook
-        return handle
+Hooks = OrderedDict
+"""Hooks by handle id, in order of registration."""
+
+
+def enter(hooks: Hooks[int, Any], hook: Any) -> RemovableHandle:
+    """Put a hook into a container and return its handle."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
 
 
 def warn_if_has_hooks(tensor: Any) -> None:

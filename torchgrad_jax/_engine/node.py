@@ -8,10 +8,10 @@ import weakref
 from typing import Any
 
 from .._core.state import MODES, next_sequence_nr
-from .hooks import Hooks, RemovableHandle
+from .hooks import Hooks, RemovableHandle, enter
 
 Edge = "tuple[Node, int] | None"
-_CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "NotImplemented"}
+_CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 
 
 GRAD_LOCK = threading.RLock()
@@ -21,7 +21,9 @@ GRAD_LOCK = threading.RLock()
 class NodeExtras:
     """What few nodes carry: hooks and metadata."""
 
-    __slots__ = ("__weakref__", "metadata", "post", "pre", "retains", "tensor_pre", "traceback")
+    __slots__ = (
+        "__weakref__", "metadata", "post", "pre", "reshaped", "retains", "tensor_pre", "traceback",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.pre: Hooks | None = None
@@ -30,11 +32,12 @@ class NodeExtras:
         self.retains: dict[int, Any] = {}
         self.metadata: dict[Any, Any] | None = None
         self.traceback: Any = None
+        self.reshaped = False  # an output has another shape now than when it was recorded
 
     @property
     def observed(self) -> bool:
         """Whether a backward pass has to stop here and call somebody."""
-        return bool(self.pre or self.post or self.tensor_pre or self.retains)
+        return bool(self.pre or self.post or self.tensor_pre or self.retains or self.reshaped)
 
 
 class Node:
@@ -78,6 +81,9 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.seq
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
     def _input_metadata_count(self) -> int:
         return len(self.gp.plan.outs)
 
@@ -100,14 +106,14 @@ class Node:
         extras = self._extras()
         if extras.post is None:
             extras.post = Hooks()
-        return extras.post.add(fn)
+        return enter(extras.post, fn)
 
     def register_prehook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node runs; it may return new grad_outputs."""
         extras = self._extras()
         if extras.pre is None:
             extras.pre = Hooks()
-        return extras.pre.add(fn)
+        return enter(extras.pre, fn)
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:

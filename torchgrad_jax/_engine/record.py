@@ -12,14 +12,23 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
-from . import saved as saving
+from .._core import dtypes, errors, events
+from .._core.state import (
+    DUAL,
+    GRAD,
+    INFERENCE,
+    LIFT,
+    MODES,
+    OBSERVED,
+    PACKING,
+    next_sequence_nr,
+)
+from . import lift, saved as saving
 from .history import check_inplace, edge_of, grad_fn_of, rebase_history, requires_grad_of
 from .node import Node
-from .strided import check_disjoint, check_writable, read, write
-from .tensor import Tensor, alias_of, extras, make
-from .trace import Call, GradPlan, Plan
+from .strided import check_disjoint, check_writable, read, warn_of_overlap, write
+from .tensor import Tensor, alias_of, extras, make, mark_inference, uncounted
+from .trace import Apart, Call, Overlap, GradPlan, Plan
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
@@ -39,10 +48,18 @@ class no_grad:
         MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
 
 
-def concrete(t: Tensor) -> np.ndarray:
-    """The tensor's values as numpy, or an error that names the way out when it is being traced."""
+def concrete(t: Tensor, batched: str = "") -> np.ndarray:
+    """The tensor's values as numpy, or an error that names the way out when it is being traced.
+
+    `batched` is the error where the tensor stands for one example of a batch.
+    """
+    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        with MODES.lifts[-1].outside():
+            return concrete(t)
     array = read(t)
     if isinstance(array, jax.core.Tracer):
+        if batched and MODES.bits & LIFT:
+            raise RuntimeError(batched)
         raise RuntimeError(
             "the values of this tensor are needed to go on, but it is being traced into a JAX "
             "function; move the data-dependent step outside of the traced function"
@@ -64,6 +81,8 @@ def as_leaf(value: Any) -> Any:
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
     """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
+    if MODES.bits & LIFT:
+        return lift.keys_of(leaves)
     keys, xs, mask = [], [], 0
     for i, v in enumerate(leaves):
         if isinstance(v, Tensor):
@@ -145,9 +164,15 @@ def save_general(value: Any, is_output: bool) -> Any:
     return saving.pack(value, is_output)
 
 
-def _only_inference(leaves: Sequence[Any]) -> bool:
-    """Ops on nothing but inference tensors are never recorded, whatever their flags say."""
-    return all(v._x is not None and v._x.inference for v in leaves if isinstance(v, Tensor))
+def _only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
+    """Ops on nothing but inference tensors are never recorded, whatever their flags say.
+
+    A number that torch makes a tensor of is an ordinary one.
+    """
+    if any(v._x is None or not v._x.inference for v in leaves if isinstance(v, Tensor)):
+        return False
+    edges = () if call.edges is None else call.edges(keys)
+    return not any(leaves[i].__class__ in NUMBERS for i in edges)
 
 
 def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tuple[Any, ...]:
@@ -155,17 +180,33 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     if call.check is not None and not any(isinstance(x, jax.core.Tracer) for x in xs):
         it = iter(xs)
         call.check([None if v is None else next(it) for v in leaves])
-    outs = plan.fwd(*xs)
-    outs = (outs,) if plan.single else tuple(outs)
+    if MODES.bits & OBSERVED and MODES.observers:
+        outs = events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
+    else:
+        outs = _run_kernel(plan, xs)
     if call.check_result is not None and not any(isinstance(x, jax.core.Tracer) for x in outs):
         call.check_result(outs)
     return outs
 
 
+def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:
+    outs = plan.fwd(*xs)
+    return (outs,) if plan.single else tuple(outs)
+
+
 def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name, "op", leaves, lambda: _apply(call, leaves))
+    return _apply(call, leaves)
+
+
+def _apply(call: Call, leaves: Sequence[Any]) -> Any:
+    if MODES.bits & LIFT and not MODES.lifts[-1].touches(leaves):
+        with MODES.lifts[-1].outside():
+            return _apply(call, leaves)
     keys, xs, mask = keys_of(leaves)
-    if mask and _only_inference(leaves):
+    if mask and _only_inference(call, keys, leaves):
         mask = 0
     plan = call.plans.get(keys) or call.plan(keys)
     arrays = run_plan(call, plan, leaves, xs)
@@ -186,7 +227,7 @@ def finish(
     """What the rarer modes add to an op that just ran."""
     if mode & INFERENCE:
         for t in outs:
-            extras(t).inference = True
+            mark_inference(t)
     if mode & DUAL:
         MODES.tangents.push_tangents(call, plan, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -214,7 +255,7 @@ class InplaceCall(Call):
         )  # fmt: skip
         self.inner = inner
         self.grad_facts = inner.grad_facts
-        self.elementwise = inner.elementwise
+        self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks = inner.masks
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
@@ -232,6 +273,8 @@ class InplacePlan(Plan):
     def __init__(self, call: InplaceCall, keys: tuple[Any, ...]) -> None:
         super().__init__(call, keys)
         me, out = keys[0], self.outs[0]
+        if call.inner.inplace_check is not None:
+            call.inner.inplace_check(me.dtype, out.dtype)
         if out.shape != me.shape:
             raise RuntimeError(
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
@@ -265,23 +308,46 @@ def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[
     return [old, *leaves[1:]]
 
 
-def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
-    """Run `call` and write its result into the first leaf; autograd's rules for in-place writes."""
-    me = leaves[0]
-    call = inplace_call(call)
-    mode = MODES.bits
-    keys, xs, mask = keys_of(leaves)
-    if mode & GRAD and (mask or me._al is not None):
-        check_inplace(me, bool(mask))
-    check_writable(me)
-    if call.elementwise:
-        check_disjoint(me, leaves[1:])
-    if me._x is not None and me._x.inference and not mode & INFERENCE:
+def check_counted(me: Tensor) -> None:
+    """Complain about a write outside of inference mode that no version counter saw.
+
+    torch counts a write once it is done: an inference tensor refuses too late.
+    """
+    if uncounted(me) and not MODES.bits & INFERENCE:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed."
             "You can make a clone to get a normal tensor before doing inplace update."
             "See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
+
+
+def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    """Run `call` and write its result into the first leaf; autograd's rules for in-place writes."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name + "_", "op", leaves, lambda: _apply_inplace(call, leaves))
+    return _apply_inplace(call, leaves)
+
+
+def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    me = leaves[0]
+    mode = MODES.bits
+    if mode & LIFT and not MODES.lifts[-1].inside(me):
+        if MODES.lifts[-1].touches(leaves):
+            raise RuntimeError(errors.WRITE_OUTSIDE)
+        with MODES.lifts[-1].outside():
+            return _apply_inplace(call, leaves)
+    call = inplace_call(call)
+    keys, xs, mask = keys_of(leaves)
+    if mask and _only_inference(call, keys, leaves):
+        mask = 0
+    if mode & GRAD and (mask or me._al is not None):
+        check_inplace(me, bool(mask))
+    if call.overlaps is Overlap.REFUSED:
+        check_writable(me)
+    elif call.overlaps is Overlap.WARNED:
+        warn_of_overlap(me, call.name)
+    if call.apart is not Apart.NO:
+        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY)
     plan = call.plans.get(keys) or call.plan(keys)
     recording = mode & GRAD and mask and plan.any_diff
     gp = plan.grad_plan(mask) if recording else None
@@ -293,6 +359,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if gp is not None:
         node = begin_node(gp, _keep_old_self(gp, leaves, xs[0]), mode)
     write(me, array)
+    check_counted(me)
     if node is not None:
         result = alias_of(me, me._m, me._al, me._vc)
         if mode & DUAL:

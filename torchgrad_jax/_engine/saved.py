@@ -21,13 +21,14 @@ _NUMBERS = (int, float, complex)
 class Packed:
     """A saved tensor that went through a pack hook."""
 
-    __slots__ = ("is_output", "meta", "output_nr", "packed", "unpack", "vc", "version")
+    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "unpack", "version")
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
-        self.packed, self.unpack, self.vc, self.meta = packed, unpack, vc, m
-        self.version = vc.version
+        self.packed, self.unpack, self.meta = packed, unpack, m
+        self.version = vc.version  # the counter itself may be the storage, which need not stay
         self.is_output = is_output
         self.output_nr = 0
+        self.edge: Any = None  # where the value came from, for nodes whose own edges do not say
 
 
 def pack(value: Any, is_output: bool) -> Any:
@@ -109,10 +110,24 @@ def unpack_arrays(node: Any) -> list[Any]:
                 raise _complain(entry._m, *_describe(node, i), entry._vc.version, then)
             out.append(entry._st.array if entry._al is None else strided.read(entry))
         elif kind is Packed:
-            out.append(strided.read(unpack_hooked(entry)))
+            out.append(_unpacked_array(entry))
         else:
             out.append(entry)
     return out
+
+
+def _unpacked_array(entry: Packed) -> Any:
+    """What the kernels of a pass read: a value of another dtype is cast, one of another shape must broadcast."""
+    value, m = unpack_hooked(entry), entry.meta
+    array = strided.read(value)
+    if value._m.dtype is not m.dtype:
+        array = array.astype(m.dtype.np)
+    if value._m.shape != m.shape:
+        try:
+            array = jnp.broadcast_to(array, m.shape)
+        except ValueError:
+            raise RuntimeError(errors.not_broadcastable(m.shape, value._m.shape)) from None
+    return array
 
 
 def unpack_hooked(entry: Packed) -> Tensor:
@@ -188,16 +203,21 @@ def _rewire(node: Any, index: int, n_in: int, value: Tensor) -> Tensor:
         return _as_output(node, gp.saved_out[index - n_in], alias_of(value, value._m, value._al))
     leaf = gp.saved_in[index]
     if leaf in gp.edge_leaves:
-        edge = node.edges[gp.edge_leaves.index(leaf)]
-        if edge is not None:
-            t = alias_of(value, value._m, value._al)
-            t._rg = True
-            if isinstance(edge[0], AccumulateGrad):
-                t._acc = weakref.ref(edge[0])
-                return t
-            t._fn, t._onr = edge
-            return t
+        return rewired(value, node.edges[gp.edge_leaves.index(leaf)])
     return value
+
+
+def rewired(value: Tensor, edge: Any) -> Tensor:
+    """An unpacked value with the place in the graph that the packed one had."""
+    if edge is None:
+        return value
+    t = alias_of(value, value._m, value._al)
+    t._rg = True
+    if isinstance(edge[0], AccumulateGrad):
+        t._acc = weakref.ref(edge[0])
+    else:
+        t._fn, t._onr = edge
+    return t
 
 
 # --- the attributes that users look at ------------------------------------------------------------
@@ -246,7 +266,9 @@ class SavedTensor:
         node, i = self._node, self._index
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
-                "register_hooks(): incompatible function arguments: both hooks must be callable"
+                "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
+                "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
+                f"collections.abc.Callable) -> None\n\nInvoked with: {self!r}, {pack_hook!r}, {unpack_hook!r}"
             )
         if node.saved is None:
             raise RuntimeError(errors.FREED_HOOKS)
@@ -337,5 +359,6 @@ def _dir(node: Node) -> list[str]:
     return [*object.__dir__(node), *saved_names(node)]
 
 
+SavedTensor.__module__ = "torch._C._autograd"  # which its repr names in torch
 Node.__getattr__ = _getattr
 Node.__dir__ = _dir

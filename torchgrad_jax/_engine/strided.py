@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,7 +36,21 @@ def to_flat(x: Any, m: Meta) -> Any:
     if m.dense:
         return jnp.transpose(x, _dense_order(m)).reshape(-1)
     extent = shapes.storage_extent(m.shape, m.strides)
-    return scatter(jnp.zeros(extent, x.dtype), m.shape, m.strides, 0, x, add=True)
+    shape = tuple([1 if s == 0 else n for n, s in zip(m.shape, m.strides)])
+    if 0 not in m.shape:  # elements in one place are one element
+        x = x[tuple([slice(n) for n in shape])]
+    add = _nested(shape, m.strides)
+    return scatter(jnp.zeros(extent, x.dtype), shape, m.strides, 0, x, add=add)
+
+
+def _nested(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether each dimension steps over all of the next smaller one, so that no two elements share a place."""
+    reach = 0
+    for s, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
+        if s <= reach:
+            return False
+        reach += s * (n - 1)
+    return True
 
 
 def from_flat(flat: Any, m: Meta) -> Any:
@@ -97,7 +112,8 @@ def _take_nested(segment: Any, dims: list[tuple[int, int]]) -> Any:
     return x[..., 0]
 
 
-def _indices(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+def places_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Where in memory each element lies, from the first one on."""
     idx = np.zeros(shape, np.int64)
     for d, (n, s) in enumerate(zip(shape, strides)):
         idx += (np.arange(n, dtype=np.int64) * s).reshape(
@@ -136,7 +152,7 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     found = _pattern(shape, strides)
     extent = shapes.storage_extent(shape, strides)
     if found is None:
-        return flat[_indices(shape, strides) + offset]
+        return flat[places_in(shape, strides) + offset]
     dims, shape_up = found
     segment = flat if extent == flat.shape[0] else lax.dynamic_slice(flat, (offset,), (extent,))
     return shape_up(_take_nested(segment, dims))
@@ -158,8 +174,12 @@ def scatter(
     extent = shapes.storage_extent(shape, strides)
     overlapping = any(n > 1 and s == 0 for n, s in zip(shape, strides))
     if found is None or (overlapping and not add):
-        at = flat.at[_indices(shape, strides) + offset]
-        return at.add(value) if add else at.set(value)
+        places = places_in(shape, strides) + offset
+        if overlapping and not add:  # of elements in one place, the one that was changed stays
+            changed = (flat[places] != value) & ((value == value) | (flat[places] == flat[places]))
+            places = jnp.where(changed, places, flat.shape[0])
+            return flat.at[places].set(value, mode="drop")
+        return flat.at[places].add(value) if add else flat.at[places].set(value)
     whole = extent == flat.shape[0]
     segment = flat if whole else lax.dynamic_slice(flat, (offset,), (extent,))
     placed = _put(value, extent, shape, strides)
@@ -167,7 +187,7 @@ def scatter(
         new = segment + placed
     else:
         mask = np.zeros(extent, bool)
-        mask[_indices(shape, strides).reshape(-1)] = True
+        mask[places_in(shape, strides).reshape(-1)] = True
         new = placed if mask.all() else jnp.where(mask, placed, segment)
     return new if whole else lax.dynamic_update_slice(flat, new, (offset,))
 
@@ -255,7 +275,8 @@ def read(t: Tensor) -> Any:
     if is_direct(t):
         return st.array
     array = _reader(st.meta, t._m, al.conj, al.neg)(st.array, al.offset)
-    al.array, al.stamp = array, st.stamp
+    if not isinstance(array, jax.core.Tracer):  # one may not be met again outside of its trace
+        al.array, al.stamp = array, st.stamp
     return array
 
 
@@ -279,9 +300,14 @@ def elements(m: Meta) -> int:
     return math.prod(m.shape) if m.dense else shapes.storage_extent(m.shape, m.strides)
 
 
-def check_disjoint(me: Tensor, others: Sequence[Any]) -> None:
-    """Refuse to write where an operand reads some, but not all, of the same elements."""
+def check_disjoint(me: Tensor, others: Sequence[Any], wholly: bool) -> None:
+    """Refuse to write where an operand reads some of the same elements; all of them, if `wholly`.
+
+    torch does not look where a layout has gaps, except at the tensor itself.
+    """
     m = me._m
+    if wholly and any(t is me for t in others):
+        raise RuntimeError(errors.PARTIAL_OVERLAP)
     if m.numel == 0 or not m.dense:
         return
     begin = (0 if me._al is None else me._al.offset) * m.dtype.itemsize
@@ -295,8 +321,20 @@ def check_disjoint(me: Tensor, others: Sequence[Any]) -> None:
         start = (0 if t._al is None else t._al.offset) * n.dtype.itemsize
         stop = start + n.numel * n.dtype.itemsize
         same = (start, stop) == (begin, end) and n.strides == m.strides
-        if not same and start < end and begin < stop:
+        if (wholly or not same) and start < end and begin < stop:
             raise RuntimeError(errors.PARTIAL_OVERLAP)
+
+
+def warn_of_overlap(t: Tensor, name: str, example: str = "tensor[mask] = scalar") -> bool:
+    """Whether several elements share one location, in which case writing to them is deprecated."""
+    if not shapes.has_overlap(t._m.shape, t._m.strides):
+        return False
+    warnings.warn(
+        f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        f"operation. This also applies to advanced indexing e.g. {example}",
+        stacklevel=4,
+    )
+    return True
 
 
 def check_writable(t: Tensor) -> None:

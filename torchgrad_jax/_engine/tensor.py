@@ -48,10 +48,12 @@ class Alias:
     `offset` is in elements of the tensor's dtype. `base` is the tensor that autograd regards this
     one as a view of (None for `detach` and the like). `creation` says under which circumstances the
     view was made, which decides whether writing to it is allowed; `seen` is the version at which
-    the tensor's grad_fn was last brought up to date with the base.
+    the tensor's grad_fn was last brought up to date with the base. `chain` lists the views that
+    lead from the base to this one, as (node name, meta, offset, conj, neg), where some of them do
+    more than `as_strided` can.
     """
 
-    __slots__ = ("array", "base", "conj", "creation", "neg", "offset", "replay", "seen", "stamp")
+    __slots__ = ("array", "base", "chain", "conj", "creation", "neg", "offset", "replay", "seen", "stamp")
 
     def __init__(self, offset: int, base: Any, creation: int, seen: int) -> None:
         self.offset = offset
@@ -60,18 +62,32 @@ class Alias:
         self.seen = seen
         self.conj = self.neg = False
         self.array = self.replay = None
+        self.chain: tuple[Any, ...] = ()
         self.stamp = -1
 
 
 CREATED_DEFAULT, CREATED_NO_GRAD, CREATED_MULTI, CREATED_INFERENCE, CREATED_CUSTOM = range(5)
-CREATED_NO_GRAD_MULTI = 5
 """Values of `Alias.creation`."""
+
+
+UNSET: Any = object()
+"""Value of `Extras.grad_dtype`: gradients have the tensor's own dtype. None allows any."""
 
 
 class Extras:
     """What few tensors carry."""
 
-    __slots__ = ("dual", "dual_level", "hooks", "inference", "name", "retains", "post_acc")
+    __slots__ = (
+        "dual",
+        "dual_level",
+        "grad_dtype",
+        "hooks",
+        "inference",
+        "name",
+        "post_acc",
+        "retains",
+        "uncounted",
+    )
 
     def __init__(self) -> None:
         self.hooks = None
@@ -79,8 +95,9 @@ class Extras:
         self.retains = False
         self.dual = None
         self.dual_level = -1
-        self.inference = False
+        self.inference = self.uncounted = False
         self.name = None
+        self.grad_dtype: Any = UNSET
 
 
 class Tensor:
@@ -167,6 +184,17 @@ def extras(t: Tensor) -> Extras:
     if t._x is None:
         t._x = Extras()
     return t._x
+
+
+def uncounted(t: Tensor) -> bool:
+    """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
+    return t._x is not None and t._x.uncounted
+
+
+def mark_inference(t: Tensor) -> None:
+    """Make `t` a tensor of inference mode: never saved, and without a version counter."""
+    x = extras(t)
+    x.inference = x.uncounted = True
 
 
 def wrap_array(array: Any) -> Tensor:

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from .history import grad_fn_of, requires_grad_of
-from .hooks import Hooks, RemovableHandle
+from .hooks import Hooks, RemovableHandle, enter
 from .tensor import Tensor, extras
 
 
@@ -19,15 +19,15 @@ def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
     if fn is None:
         if x.hooks is None:
             x.hooks = Hooks()
-        return x.hooks.add(hook)
+        return enter(x.hooks, hook)
     ex = fn._extras()
     for nr, group in ex.tensor_pre:
         if nr == t._onr and group is x.hooks:
-            return group.add(hook)
+            return enter(group, hook)
     group = Hooks()
     ex.tensor_pre.append((t._onr, group))
     x.hooks = group
-    return group.add(hook)
+    return enter(group, hook)
 
 
 def register_post_accumulate_grad_hook(t: Tensor, hook: Any) -> RemovableHandle:
@@ -39,7 +39,7 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Any) -> RemovableHandle:
     x = extras(t)
     if x.post_acc is None:
         x.post_acc = Hooks()
-    return x.post_acc.add(hook)
+    return enter(x.post_acc, hook)
 
 
 def retain_grad(t: Tensor) -> None:

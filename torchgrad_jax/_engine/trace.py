@@ -8,6 +8,7 @@ All are built once and cached.
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
 import weakref
@@ -21,6 +22,7 @@ import numpy as np
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
 from .._ops.registry import Grad, Layout, Promote
+from . import wide
 from .node import node_class
 
 Key = Meta | type | None
@@ -35,13 +37,29 @@ def forget_plans() -> None:
         call.plans.clear()
 
 
+class Overlap(enum.Enum):
+    """What happens to an in-place write to a tensor that overlaps itself."""
+
+    REFUSED = enum.auto()
+    WARNED = enum.auto()
+    FINE = enum.auto()
+
+
+class Apart(enum.Enum):
+    """How far the operands of an in-place write must keep away from what is written to."""
+
+    NO = enum.auto()
+    PARTLY = enum.auto()  # all of the same memory, seen the same way, is fine; some of it is not
+    WHOLLY = enum.auto()
+
+
 class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "argnames", "check", "check_result", "edges", "elementwise", "geometry", "grad",
-        "grad_facts", "grad_view", "inplace", "layout", "masks",
-        "name", "node_name", "nondiff", "plans", "promote", "promoted", "result", "run", "statics",
+        "__weakref__", "apart", "argnames", "check", "check_result", "edges", "geometry", "grad",
+        "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "layout", "masks",
+        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "result", "run", "statics",
     )  # fmt: skip
 
     def __init__(
@@ -50,13 +68,15 @@ class Call:
         promoted: frozenset[int] = frozenset(), nondiff: tuple[int, ...] = (),
         grad: Grad = Grad.YES, layout: Any = Layout.CONTIGUOUS, check: Any = None,
         check_result: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
-        geometry: Any = None, grad_view: Any = None,
+        geometry: Any = None, grad_view: Any = None, joins: Any = None,
     ) -> None:  # fmt: skip
-        self.grad_view = grad_view
+        self.grad_view, self.joins = grad_view, joins
         self.grad_facts = (False, 0)
         self.inplace: Any = None
         self.masks = False
-        self.elementwise = layout is Layout.ELEMENTWISE
+        self.apart: Any = Apart.PARTLY if layout is Layout.ELEMENTWISE else Apart.NO
+        self.overlaps: Any = Overlap.REFUSED
+        self.inplace_check: Any = None
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
         self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
         self.layout, self.check, self.check_result = layout, check, check_result
@@ -121,6 +141,17 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
     )
 
 
+def _promoted(x: Any, dtype: Any) -> Any:
+    """A leaf as the dtype that an op computes in.
+
+    XLA makes ``x * float(mask)`` a choice between x and 0, which loses the NaN of NaN * 0; it does
+    not see through a detour by way of integers.
+    """
+    if getattr(x, "dtype", None) == jnp.bool_ and jnp.issubdtype(dtype, jnp.inexact):
+        x = jax.lax.convert_element_type(x, jnp.uint8)
+    return jax.lax.convert_element_type(x, dtype)
+
+
 class Plan:
     """A call for given input metas."""
 
@@ -153,7 +184,7 @@ class Plan:
         def fn(*xs: Any) -> Any:
             leaves: list[Any] = [None] * n
             for i, x in zip(present, xs):
-                leaves[i] = jax.lax.convert_element_type(x, casts[i]) if i in casts else x
+                leaves[i] = _promoted(x, casts[i]) if i in casts else x
             return run(leaves)
 
         fn.__name__ = fn.__qualname__ = call.name
@@ -175,6 +206,17 @@ class Plan:
         )
         self.out = self.outs[0] if self.single else None
         self._set_diff()
+        joined = self.joined()
+        if joined is not None:
+            self.fwd = wide.forward(*joined)
+
+    def joined(self) -> tuple[Any, Meta, int, bool] | None:
+        """For a call that joins more tensors than one kernel should: how it does."""
+        if self.call.joins is None or len(self.keys) <= wide.WIDE:
+            return None
+        assert self.out is not None
+        first = next((k for k in self.keys if k.shape != (0,)), self.keys[0])  # type: ignore[union-attr]
+        return self.keys, self.out, *self.call.joins(first.ndim, **self.call.statics)  # type: ignore[union-attr]
 
     def _set_diff(self) -> None:
         call = self.call
@@ -191,9 +233,15 @@ class Plan:
         metas = [k for k in self.keys if isinstance(k, Meta)]
         shape = tuple(out.shape)
         if layout is Layout.ELEMENTWISE:
-            if all(m.contiguous for m in metas):
+            if all(m.strides == shapes.contiguous_strides(m.shape) for m in metas):
                 return None
-            strides = shapes.elementwise_strides(shape, [(m.shape, m.strides) for m in metas])
+            # A number that torch makes a tensor of is an operand of another shape.
+            numbers = [
+                ((), ()) for i in self.call.promoted
+                if self.keys[i] is not None and not isinstance(self.keys[i], Meta)
+            ]  # fmt: skip
+            operands = [*[(m.shape, m.strides) for m in metas], *numbers]
+            strides = shapes.elementwise_strides(shape, operands)
         elif layout is Layout.PRESERVE:
             strides = (
                 shapes.preserve_strides(shape, metas[0].strides)
@@ -440,7 +488,17 @@ class GradPlan:
             r for r in self.out_refs if not isinstance(r, _Const) and r >= steps.n_in
         )
         _, read = steps.slice(self.grad_refs, self.cuts)
-        self.saved_in, self.saved_out = self._reads(read)
+        ins, self.saved_out = self._reads(read)
+        self.saved_in = tuple(sorted(ins, key=self._packing_order))
+
+    def _packing_order(self, leaf: int) -> tuple[str, int]:
+        """torch saves, and so packs, inputs in alphabetical order of its names for them."""
+        names = self.plan.call.argnames
+        name = names[leaf] if leaf < len(names) else "~"
+        stem, _, number = name.rpartition("_")
+        if not (stem and number.isdigit()):
+            stem = "self" if name == "input" else name
+        return stem, leaf
 
     def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
@@ -486,6 +544,8 @@ class GradPlan:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
         found = self.vjps.get((present, wanted))
         if found is None:
+            found = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
+        if found is None:
             n = sum(present)
 
             def run(*args: Any) -> Any:
@@ -496,6 +556,28 @@ class GradPlan:
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
             found = self.vjps[present, wanted] = jax.jit(run)
         return found
+
+    def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """The gradients of a call that joins or cuts more tensors than one kernel should handle."""
+        plan = self.plan
+        joined = plan.joined()
+        if joined is not None:
+            picked = range(len(self.inputs)) if wanted is None else wanted
+            return wide.backward(*joined, [self.inputs[p] for p in picked])
+        if plan.call.joins is None or len(plan.diff) <= wide.WIDE:
+            return None
+        key = plan.keys[self.inputs[0]]
+        assert isinstance(key, Meta)
+        axis, new = plan.call.joins(key.ndim, **plan.call.statics)
+        outs = [plan.outs[k] for k in plan.diff]
+        join = wide.forward(outs, key, axis, new)
+        zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
+
+        def vjp(*cts: Any) -> list[Any]:
+            it = iter(cts)
+            return [join(*[next(it) if p else zeros[m] for m, p in zip(outs, present)])]
+
+        return vjp
 
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """How torch would lay out each gradient: (meta, FRESH, VIEWED or PASSED, its version).

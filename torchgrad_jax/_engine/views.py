@@ -8,24 +8,23 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._core import shapes
+from .._core import events, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
 from . import strided
 from .history import as_strided_call, check_inplace, grad_fn_of, move_retained, requires_grad_of
 from .node import accumulator
-from .record import begin_node, end_node, record
+from .record import begin_node, check_counted, end_node, record
 from .strided import storage_offset
 from .tensor import (
     CREATED_DEFAULT,
     CREATED_INFERENCE,
     CREATED_MULTI,
     CREATED_NO_GRAD,
-    CREATED_NO_GRAD_MULTI,
     Alias,
     Tensor,
     alias_of,
-    extras,
+    mark_inference,
 )
 from .trace import Call, ViewPlan
 
@@ -47,9 +46,24 @@ def make_view(
     alias = Alias(offset, base, creation, src._vc.version)
     if al is not None:
         alias.conj, alias.neg = al.conj ^ conj, al.neg ^ neg
+        if al.chain:
+            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
     else:
         alias.conj, alias.neg = conj, neg
     return alias_of(src, m, alias)
+
+
+def _step(name: str, m: Meta, al: Alias) -> tuple[Any, ...]:
+    return (name, m, al.offset, al.conj, al.neg)
+
+
+def _chain(src: Tensor, name: str, out: Tensor) -> tuple[Any, ...]:
+    """The views from the base to `out`, made of `src` by an op that is more than `as_strided`."""
+    al = src._al
+    before = al.chain if al is not None else ()
+    if al is not None and al.base is not None and not before:
+        before = (_step("AsStridedBackward0", src._m, al),)
+    return (*before, _step(name, out._m, out._al))
 
 
 def view_creation(mode: int, multi: bool) -> int:
@@ -57,12 +71,18 @@ def view_creation(mode: int, multi: bool) -> int:
     if mode & INFERENCE:
         return CREATED_INFERENCE
     if not mode & GRAD:
-        return CREATED_NO_GRAD_MULTI if multi else CREATED_NO_GRAD
+        return CREATED_NO_GRAD
     return CREATED_MULTI if multi else CREATED_DEFAULT
 
 
 def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     """Make the view(s) that `call` describes of its first leaf; nothing is computed."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name, "op", leaves, lambda: _apply_view(call, leaves))
+    return _apply_view(call, leaves)
+
+
+def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     src = leaves[0]
     m = src._m
     mode = MODES.bits
@@ -81,7 +101,9 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
                 tracked=not inference,
             )
         )  # fmt: skip
-    requires = not inference and src._rg if src._al is None else requires_grad_of(src)
+        if (g.dtype or g.conj or g.neg) and not inference:
+            outs[-1]._al.chain = _chain(src, call.node_name, outs[-1])
+    requires = not inference and requires_grad_of(src)
     if mode & GRAD and requires and outs and outs[0]._m.dtype.category >= 2:
         keys = (m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.plans.get(keys)
@@ -97,13 +119,20 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
 
 def apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     """Change how a tensor sees its own storage (``t_``, ``squeeze_`` ...): no element is touched."""
+    if MODES.bits & OBSERVED and MODES.observers:
+        return events.op(call.name + "_", "op", leaves, lambda: _apply_view_inplace(call, leaves))
+    return _apply_view_inplace(call, leaves)
+
+
+def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me = leaves[0]
     mode = MODES.bits
-    found = call.geometry(me._m, leaves)
-    m = meta(found.shape, me._m.dtype, me._m.device, found.strides)
     requires = requires_grad_of(me)
     if mode & GRAD and requires:
         check_inplace(me)
+    tangent = MODES.tangents.moved_tangent(call, leaves) if mode & DUAL else None
+    found = call.geometry(me._m, leaves)
+    m = meta(found.shape, me._m.dtype, me._m.device, found.strides)
     node = None
     if mode & GRAD and requires:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
@@ -123,10 +152,20 @@ def apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
             al.neg,
             al.replay,
         )
+        if al.chain:
+            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
+    if node is None and me._fn is not None:  # unrecorded
+        if alias.base is not None:
+            alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at
+        elif m.shape != me._m.shape:
+            me._fn._extras().reshaped = True
     me._m, me._al = m, alias
+    check_counted(me)
     if node is not None:
         end_node(node, (me,), mode)
         move_retained(me, old, nr)
+    if tangent is not None:
+        MODES.tangents.set_tangent(me, tangent)
     return me
 
 
@@ -165,6 +204,8 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
             creation = al.creation
         t._al = alias = Alias(al.offset + offset, base, creation, vc.version)
         alias.conj, alias.neg = al.conj, al.neg
+        if al.chain:
+            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
         requires = src._rg or requires_grad_of(src)
     if mode and requires and m.dtype.category >= 2:
         keys = (src._m, *[v.__class__ for v in tail])
@@ -193,7 +234,7 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
     src = leaves[0]
     if src._x is not None and src._x.inference:  # a view of a normal tensor stays one
         for t in outs:
-            extras(t).inference = True
+            mark_inference(t)
     if mode & DUAL:
         MODES.tangents.push_view_tangents(call, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -264,7 +305,7 @@ def as_strided_view(
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
         record(plan.grad_plan(1), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
-        extras(out).inference = True
+        mark_inference(out)
     if mode & DUAL:
         tangent = MODES.tangents.tangent_of(src)
         if tangent is not None:

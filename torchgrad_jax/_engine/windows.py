@@ -18,9 +18,11 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
+from .._core.state import MODES
+from .._core.warn import once
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
-from .tensor import Storage, Tensor, make
+from .tensor import UNSET, Storage, Tensor, make
 from .trace import FRESH, PASSED
 
 SIZE = 64
@@ -135,7 +137,9 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
             return None
         if node.__class__ is AccumulateGrad:
             x = node.variable._x
-            if x is not None and (x.hooks or x.post_acc):
+            if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
+                return None
+            if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
         if node.gp is None or node.saved is None:
@@ -404,10 +408,27 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
 def _store(leaf: Tensor, array: Any, version: int) -> None:
     """Put what arrived at a leaf into its `.grad`, as the general walk would."""
     if leaf._g is not None:
+        warn_of_layout(leaf._g, leaf._m)
         write(leaf._g, _add(read(leaf._g), array))
         return
     leaf._g = g = make(array, grad_layout(leaf._m))
     g._st.version = version
+
+
+def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
+    """Once per process: a gradient that is added to is not laid out like its leaf."""
+    m = grad._m
+    if m is leaf:
+        return
+    want = grad_layout(leaf)
+    if m.strides == want.strides or not MODES.grad_layout:
+        return
+    if any(n > 1 and a != b for n, a, b in zip(m.shape, m.strides, want.strides)):
+        once(
+            "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance."
+            f"\ngrad.sizes() = {list(m.shape)}, strides() = {list(m.strides)}"
+            f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}",
+        )
 
 
 def grad_layout(m: Meta) -> Meta:

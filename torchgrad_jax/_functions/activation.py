@@ -92,13 +92,13 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return (ops.hardswish_ if inplace else ops.hardswish)(input)
 
 
-@_functional
+@_functional(out=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 on ``[-lambd, lambd]``, the input elsewhere."""
     return ops.hardshrink(input, lambd)
 
 
-@_functional
+@_functional(out=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 on ``[-lambd, lambd]``, the input moved towards 0 by `lambd` elsewhere."""
     return ops.softshrink(input, lambd)
@@ -254,19 +254,19 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return (ops.mish_ if inplace else ops.mish)(input)
 
 
-@_functional
+@_functional(out=True)
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """A smooth relu, linear where ``beta * input`` is past `threshold`."""
     return ops.softplus(input, beta, threshold)
 
 
-@_functional
+@_functional(out=True)
 def logsigmoid(input: Tensor) -> Tensor:
     """``log(sigmoid(x))``."""
     return ops.log_sigmoid(input)
 
 
-@_functional
+@_functional(out=True)
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
     """The input times the normal distribution function of it."""
     return ops.gelu(input, approximate=approximate)

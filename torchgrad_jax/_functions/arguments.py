@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, events
 from .._core.errors import UnsupportedLayoutError
 from .._core.formats import memory_format
-from .._core.state import FUNCTION_MODE, MODES
+from .._core.state import MODES, OBSERVED
 from .._engine import bind
 from .._engine.attributes import layout, strided_layout
 from .._engine.history import requires_grad_of
@@ -41,16 +41,15 @@ def register(
     function: bool = True,
     method: bool = False,
 ) -> Any:
-    """Publish a function whose arguments are not tensors; only a function mode can override it.
+    """Publish a function whose arguments are not tensors; only function modes override it.
 
     `bind.composite` does this for functions of tensors, at a cost that these can do without.
     """
 
     def public(*args: Any, **kwargs: Any) -> Any:
-        if MODES.bits & FUNCTION_MODE:
-            from .._engine.overrides import handle
-
-            return handle(public, args, kwargs)
+        if MODES.bits & OBSERVED and MODES.observers:
+            given = (*args, *kwargs.values())
+            return events.op(name, "composite", given, lambda: fn(*args, **kwargs))
         return fn(*args, **kwargs)
 
     fn.__name__ = fn.__qualname__ = public.__name__ = public.__qualname__ = name

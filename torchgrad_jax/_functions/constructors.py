@@ -12,7 +12,9 @@ from .._core.meta import meta
 from .._engine.attributes import UntypedStorage, layout, strided_layout
 from .._engine.bind import as_int, composite, ops
 from .._engine.strided import elements
+from .._engine.subclass import check_class, retyped
 from .._engine.tensor import Alias, Tensor, alias_of, make_of
+from .._engine.views import apply_view
 from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
 from .create import filled, from_data
 
@@ -39,10 +41,10 @@ def construct(
     if not args:
         return _empty((0,), target, dev)
     first = args[0]
+    if len(args) == 1 and isinstance(first, Tensor):
+        return _same(first, dt, dev)
     if len(args) > 1 or as_int(first) is not None:
         return _empty(shape_of("new", args), target, dev)
-    if isinstance(first, Tensor):
-        return _same(first, dt, dev)
     if isinstance(first, UntypedStorage):
         return of_storage(first, target)
     if isinstance(first, shapes.Size):
@@ -64,7 +66,7 @@ def _same(t: Tensor, dt: dtypes.dtype | None, dev: devices.device) -> Tensor:
     if dt is not None and t._m.dtype is not dt:
         names = [d.name for d in (dt, t._m.dtype)]
         raise TypeError(f"expected a tensor of dtype {names[0]} (got a tensor of dtype {names[1]})")
-    return ops.alias(t)
+    return _alias(t)
 
 
 def of_storage(storage: UntypedStorage, dt: dtypes.dtype) -> Tensor:
@@ -82,15 +84,30 @@ def of_storage(storage: UntypedStorage, dt: dtypes.dtype) -> Tensor:
 
 def new_tensor_object(cls: type, *args: Any, **kwargs: Any) -> Any:
     """``Tensor.__new__``: sizes or data, in the default dtype."""
-    if cls is Tensor:
-        return construct(None, devices.default_device(), args, kwargs)
-    return _as_class(construct(None, devices.default_device(), args, kwargs), cls)
+    if cls is not Tensor:
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            name = getattr(cls, "__name__", type(cls).__name__)
+            raise TypeError(
+                f"torch._C.TensorBase.__new__({name}): {name} is not a subtype of torch._C.TensorBase"
+            )
+        check_class(cls)
+    return retyped(construct(None, devices.default_device(), args, kwargs), cls)
 
 
-def _as_class(t: Tensor, cls: type) -> Any:
-    out = alias_of(t, t._m, t._al, t._vc, cls)
-    out._st, out._rg, out._fn, out._onr, out._x = t._st, t._rg, t._fn, t._onr, t._x
-    return out
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """The same tensor as an instance of another class, by way of a view that is recorded.
+
+    Args:
+        self: the tensor.
+        cls: Tensor or a subclass of it.
+    """
+    check_class(cls)
+    return retyped(_alias(self), cls)
+
+
+def _alias(t: Tensor) -> Tensor:
+    """A view of all of the tensor, whatever its class thinks of functions."""
+    return apply_view(*ops.alias.binding.general((t,)))
 
 
 @composite(name="new", function=False)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import dtypes, errors, shapes
 from .._engine.bind import composite, ops
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
-from .indexing import expand_masks
+from .indexing import expand_masks, index_put_
 
 
 def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tensor:
@@ -24,12 +24,12 @@ def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tenso
 @composite(out=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Coordinates of the nonzero elements, as rows or as one vector per dimension."""
-    values = concrete(input)
+    values = concrete(input, errors.BATCHED_SHAPE.format(name="nonzero"))
     if as_tuple:
         rows = nonzero(input if input._m.ndim else ops.unsqueeze(input, 0))
         return ops.unbind(rows, 1)
     rows = np.argwhere(values)
-    by_columns = (1, max(len(rows), 1))
+    by_columns = (1, len(rows))
     return from_host(rows.astype(np.int64), input._m.device, strides=by_columns)
 
 
@@ -97,7 +97,7 @@ def _index_put_inplace(
     input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """Write `values` to, or add them at, what the indices select."""
-    return ops.index_put_(input, _integer_indices(input, indices), values, accumulate)
+    return index_put_(input, _integer_indices(input, indices), values, accumulate)
 
 
 @composite(inplace=_index_put_inplace)

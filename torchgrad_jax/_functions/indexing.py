@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, errors, shapes
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
+from .._engine.strided import places_in, warn_of_overlap
 from .._engine.tensor import Tensor
+from .._engine.views import as_strided_view
 from .shape import slice_along
 
 
@@ -84,10 +86,10 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, at = x, 0
     gathered: dict[int, Tensor] = {}
-    for value in items:
+    for place, value in enumerate(items):
         number = _as_int(value)
         if number is not None:
-            out = _select(out, at, number, x, value)
+            out = _select(out, at, number, x, place)
         elif isinstance(value, slice):
             out = _slice(out, at, value)
             at += 1
@@ -105,7 +107,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         else:
             if not isinstance(value, Tensor | list | tuple | range | np.ndarray):
                 try:
-                    out = _select(out, at, value.__index__(), x, value)
+                    out = _select(out, at, value.__index__(), x, place)
                     continue
                 except AttributeError:
                     raise IndexError(
@@ -120,7 +122,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                     gathered[at] = t
                     at += 1
                 else:
-                    out = _select(out, at, int(concrete(t)), x, value)
+                    out = _select(out, at, int(concrete(t)), x, place)
             else:
                 gathered[at] = t
                 at += m.ndim if m.dtype in (dtypes.bool_, dtypes.uint8) else 1
@@ -138,7 +140,8 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     return out, indices
 
 
-def _select(out: Tensor, at: int, number: int, x: Tensor, value: Any) -> Tensor:
+def _select(out: Tensor, at: int, number: int, x: Tensor, place: int) -> Tensor:
+    """One entry of dimension `at`; errors name the place in the index, as in torch."""
     if out._m.ndim <= at:
         if x._m.ndim == 0:
             raise IndexError(
@@ -148,7 +151,7 @@ def _select(out: Tensor, at: int, number: int, x: Tensor, value: Any) -> Tensor:
         raise IndexError(f"too many indices for tensor of dimension {x._m.ndim}")
     n = out._m.shape[at]
     if not -n <= number < n:
-        raise IndexError(f"index {number} is out of bounds for dimension {at} with size {n}")
+        raise IndexError(f"index {number} is out of bounds for dimension {place} with size {n}")
     return ops.select(out, at, number)
 
 
@@ -188,7 +191,8 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                     f"The shape of the mask {list(mask)} at index {k} does not match the shape of the indexed tensor "
                     f"{list(x._m.shape)} at index {at + k}"
                 )
-        found = np.nonzero(np.atleast_1d(concrete(t))) if not mask else np.nonzero(concrete(t))
+        values = concrete(t, errors.BATCHED_MASK)
+        found = np.nonzero(np.atleast_1d(values) if not mask else values)
         if not mask:
             out.append(tensor(found[0], device=x._m.device))
             at += 1
@@ -247,7 +251,22 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     del plain
     if value._m.dtype is not out._m.dtype and value._m.ndim == 0:
         value = ops._to_copy(value, out._m.dtype)
-    ops.index_put_(out, tuple(expand_masks(out, indices)), _trim(value))
+    index_put_(out, tuple(expand_masks(out, indices)), _trim(value))
+
+
+def index_put_(
+    out: Tensor, indices: tuple[Any, ...], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """`index_put_` with integer indices. Where `out` overlaps itself, the later of two writes stays."""
+    if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
+        return ops.index_put_(out, indices, values, accumulate)
+    from .create import tensor
+
+    m = out._m
+    places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
+    flat = as_strided_view(out, (shapes.storage_extent(m.shape, m.strides),), (1,), None)
+    ops.index_put_(flat, (places,), values, accumulate)
+    return out
 
 
 def _fits(value: Any, self: Tensor) -> bool:

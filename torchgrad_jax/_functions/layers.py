@@ -21,7 +21,7 @@ _top = functools.partial(composite, method=False)
 # --- linear maps --------------------------------------------------------------------------------
 
 
-@_functional
+@_functional(out=True)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias`` over the last dimension."""
     if bias is None:

@@ -364,7 +364,22 @@ def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tenso
     return out if get_infos else out[:2]
 
 
-NAMESPACES.setdefault("", {})["lu"] = METHODS["lu"]
+_LU = return_type("_lu_with_info", ("LU", "pivots", "info"))
+
+
+@composite(name="lu", method=False)
+def _lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """Packed LU factors and pivots, with `get_infos` also what went wrong (older name)."""
+    found = tuple(ops.linalg_lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
+    if out is not None:
+        if not isinstance(out, tuple | list):
+            raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
+        if len(out) != len(found):
+            raise TypeError(f"expected tuple of {len(found)} elements but got {len(out)}")
+        for target, result in zip(out, found):
+            target.resize_as_(result).copy_(result)
+        return out
+    return _LU(*found) if get_infos else found
 
 
 @composite(out=True)

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, rng
+from .._core import devices, dtypes, errors, rng
 from .._core.generator import Generator as HostGenerator
 from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
+from .._core.state import LIFT, MODES
+from .._core.state import LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import as_int, composite
 from .._engine.record import concrete
@@ -91,6 +93,8 @@ def default_for(dev: devices.device) -> Any:
 
 def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     """The generator that a call draws from."""
+    if MODES.bits & LIFT and MODES.lifts[-1].randomness == "error":
+        raise RuntimeError(errors.BATCHED_RANDOM)
     if generator is None:
         return default_for(dev)
     if not isinstance(generator, Generator):

@@ -332,8 +332,8 @@ def diff(
             _check_joined(input, extra, axis)
     parts = [t for t in (prepend, input, append) if t is not None]
     out = ops.cat(parts, axis) if len(parts) > 1 else input
-    if n == 0:
-        return ops.copy_(ops.zero(out.detach()), out)
+    if n == 0:  # torch does not join anything then
+        return ops.copy_(ops.zero(input.detach()), input)
     for _ in range(n):
         if not out._m.shape[axis]:
             break

@@ -77,7 +77,7 @@ _DTYPE_VIEWS: dict[dtypes.dtype, Call] = {}
 
 def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
     if dtype is input._m.dtype:
-        return ops.alias(input) if not requires_grad_of(input) else ops.view(input, input._m.shape)
+        return input.detach()  # torch records nothing here
     call = _DTYPE_VIEWS.get(dtype)
     if call is None:
         call = _DTYPE_VIEWS[dtype] = Call(
@@ -115,7 +115,7 @@ def _reshape(input: Tensor, size: tuple[int, ...]) -> Tensor:
     m = input._m
     shape = shapes.infer_size(size, m.numel)
     if shapes.view_strides(m.shape, m.strides, shape) is not None:
-        return ops.view(input, shape)
+        return ops.view(input, shape) if m.contiguous else ops._reshape_alias(input, shape)
     return ops._unsafe_view(ops.clone_contiguous(input), shape)
 
 
@@ -330,6 +330,12 @@ def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple
 @composite
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """`length` elements along `dim` from `start`, as a view."""
+    d, at = narrow_range(input, dim, start, length)
+    return ops.slice(input, d, at, length)
+
+
+def narrow_range(input: Tensor, dim: int, start: Any, length: int) -> tuple[int, int]:
+    """The dimension and first index that `narrow` takes."""
     m = input._m
     if m.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -347,7 +353,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     at = at + n if at < 0 else at
     if at + length > n:
         raise RuntimeError(f"start ({at}) + length ({length}) exceeds dimension size ({n}).")
-    return ops.slice(input, d, at, length)
+    return d, at
 
 
 @composite
@@ -644,6 +650,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         *range(lead),
         *[i + lead for i, n in enumerate(shape) if n == 1 and have[i + lead] != 1],
     ]
+    if not shape:
+        return ops.sum(input)
     out = ops.sum(input, tuple(dims), True) if dims else input
     return ops.view(out, shape) if lead else out
 

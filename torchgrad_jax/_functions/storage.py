@@ -15,7 +15,7 @@ from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
 from .._engine.history import check_inplace, requires_grad_of
-from .._engine.record import concrete
+from .._engine.record import check_counted, concrete
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Storage, Tensor, Version
@@ -52,6 +52,7 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
     check_shape(shape, self._m.dtype.itemsize)
     if resize(self, shape, None if kind is None else strides_in(kind, shape)):
         self._vc.version += 1
+        check_counted(self)
     return self
 
 

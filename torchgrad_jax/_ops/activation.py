@@ -469,3 +469,27 @@ def _softmax_row(input: Array, dim: int) -> Array:
 @_rows(name="_log_softmax", node="LogSoftmaxBackward0")
 def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
+
+
+def _backward_data(g: Array, y: Array, dim: int, fn: Callable[..., Array]) -> Array:
+    if g.shape != y.shape:
+        raise RuntimeError("Assertion error: grad_output and output have different shapes")
+    if g.dtype != y.dtype:
+        raise RuntimeError(
+            f"expected scalar type {scalar_name(g)} but found {scalar_name(y)}"
+        )
+    axis = shapes.wrap_dim(dim, g.ndim)
+    return fn(widen(g), widen(y), axis if g.ndim else ()).astype(y.dtype)
+
+
+@op(name="_softmax_backward_data_row", node="SoftmaxBackwardDataBackward0", function=False, method=False, out=False)
+def _softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
+    return _backward_data(input, output, dim, lambda g, y, d: g * y - y * _sum(g * y, d))
+
+
+@op(
+    name="_log_softmax_backward_data_row", node="LogSoftmaxBackwardDataBackward0", function=False,
+    method=False, out=False,
+)  # fmt: skip
+def _log_softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
+    return _backward_data(input, output, dim, lambda g, y, d: g - lax.exp(y) * _sum(g, d))

@@ -279,11 +279,9 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
     )(x, a, b)
 
 
-@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
-def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
-    """``input + value * tensor1 / tensor2``."""
-    x, a, b = broadcast(input, tensor1, tensor2)
-    if category(x) < FLOATING:
+def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) -> None:
+    """Two integer tensors are not divided, whatever they are added to."""
+    if category(tensor1) < FLOATING and category(tensor2) < FLOATING:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
             "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can "
@@ -292,6 +290,13 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
             "addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
             "tensor2), for all dtypes."
         )
+
+
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
+              check=_check_addcdiv)  # fmt: skip
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
+    """``input + value * tensor1 / tensor2``."""
+    x, a, b = broadcast(input, tensor1, tensor2)
     return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(
         x, a, b
     )

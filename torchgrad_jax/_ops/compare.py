@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .helpers import broadcast
@@ -300,8 +301,18 @@ def _clamp_node(a: dict[str, Any]) -> str:
     return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
 
 
+def _check_clamp_inplace(dtype: Any, result: Any) -> None:
+    """torch's usual complaint, but with the C++ name of the type."""
+    if not dtypes.can_cast(result, dtype):
+        name = cpp_name(np.zeros(0, dtype.np))
+        raise RuntimeError(
+            f"result type {dtypes.scalar_type_name(result)} can't be cast to the desired output type {name}"
+        )
+
+
 @_elementwise(
-    promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"})
+    promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"}),
+    inplace_check=_check_clamp_inplace,
 )
 def clamp(
     input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None
@@ -310,14 +321,14 @@ def clamp(
     return _clamp_any(input, min, max)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}),
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}), inplace_check=_check_clamp_inplace,
               node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0")  # fmt: skip
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
     return _clamp_any(input, min, None)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}),
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}), inplace_check=_check_clamp_inplace,
               node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0")  # fmt: skip
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""
@@ -346,7 +357,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, layout=Layout.PRESERVE,
+@op(inplace=True, out=False, layout=Layout.PRESERVE, tags=frozenset({"reads_partly_apart", "warns_of_overlap"}),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core import shapes
@@ -114,3 +115,12 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
     x = _complex(x, dims[:-1], False)
     out = _transform(x, dims[-1:], lax.FftType.IRFFT, (last_dim_size,))
     return _scaled(out, normalization, _points(out, dims), True)
+
+
+@op(node="UnfoldBackwardBackward0", function=False, method=False, out=False)
+def overlap_add(input: Array, length: int, step: int) -> Array:
+    """Frames along dimension 1, each `step` after the one before, added up to one signal per row."""
+    count, size = input.shape[1:]
+    at = np.arange(count)[:, None] * step + np.arange(size)
+    out = jnp.zeros((input.shape[0], length), input.dtype)
+    return out.at[:, at.reshape(-1)].add(input.reshape(input.shape[0], -1))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core import shapes
@@ -23,13 +24,14 @@ from .places import (
     wrapped,
     write_at,
 )  # fmt: skip
-from .registry import Array, Layout, OptArrays, Scalar, op
+from .registry import Array, Arrays, Layout, OptArrays, Scalar, op
 
 Shape = tuple[int, ...]
 
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    wrong = []  # (entry of the indices, place, index, size) of the first bad entry per dimension
     for place, (dim, index) in enumerate(given):  # torch counts the indexed dimensions alone
         size = input.shape[dim]
         bad = bounds(index, size, negative=True)
@@ -37,6 +39,9 @@ def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None
             continue
         if not size:
             raise IndexError("index is out of bounds for dimension with size 0")
+        wrong.append((int(np.argmax(np.asarray(index) == bad)), place, bad, size))
+    if wrong:  # torch goes entry by entry, not dimension by dimension
+        _, place, bad, size = min(wrong)
         raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {size}")
 
 
@@ -73,7 +78,8 @@ def index(input: Array, indices: OptArrays) -> Array:
     return input if places is None else places.take(input)
 
 
-@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True)
+@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
+    tags=frozenset({"reads_apart"}))  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -98,7 +104,16 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 # --- whole slices along one dimension ---
 
 
-@op(grad_version=1, check=check_dim(IndexError, "index out of range in self"))
+_in_range = check_dim(IndexError, "index out of range in self")
+
+
+def _check_index_select(input: Any, dim: int, index: Any) -> None:
+    if input.ndim and index.size and not input.shape[shapes.wrap_dim(dim, input.ndim)]:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    _in_range(input, dim, index)
+
+
+@op(grad_version=1, check=_check_index_select)
 def index_select(input: Array, dim: int, index: Array) -> Array:
     """The slices along `dim` at the entries of a vector `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -209,6 +224,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 @op(
     inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
+    tags=frozenset({"reads_apart", "warns_of_overlap"}),
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )  # fmt: skip
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:
@@ -238,7 +254,7 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     return jnp.where(hit, value, input)
 
 
-@op(inplace=True, check=check_dim(IndexError, "index out of range in self"))
+@op(inplace=True, check=check_dim(IndexError, "index out of range in self"), tags=frozenset({"reads_apart"}))
 def index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
@@ -254,3 +270,79 @@ def index_reduce(
     if not source.size:
         return input
     return combine(input, source, rows(input.shape, axis, index), reduce, include_self)
+
+
+# --- indices that a mask switches off ---
+
+
+def _masked_selection(x: Array, mask: Array, indices: Sequence[Array | None]) -> Slices | None:
+    """The slices that the indices select, place 0 standing in where the mask is false."""
+    if not is_bool(mask):
+        raise RuntimeError("tensors used as masks must be bool tensors")
+    return _selection(x.shape, [None if i is None else jnp.where(mask, i, 0) for i in indices])
+
+
+@op(name="_unsafe_masked_index", node="UnsafeMaskedIndexBackward0", method=False, out=False)
+def unsafe_masked_index(input: Array, mask: Array, indices: Arrays, fill: Scalar) -> Array:
+    """Advanced indexing without bounds checks; `fill` where the mask is false."""
+    places = _masked_selection(input, mask, indices)
+    taken = input if places is None else places.take(input)
+    return jnp.where(mask, taken, jnp.asarray(fill).astype(input.dtype))
+
+
+@op(
+    name="_unsafe_masked_index_put_accumulate", node="UnsafeMaskedIndexPutAccumulateBackward0",
+    method=False, out=False, layout=Layout.PRESERVE,
+)  # fmt: skip
+def unsafe_masked_index_put_accumulate(
+    input: Array, mask: Array, indices: Arrays, values: Array
+) -> Array:
+    """`values` added where the mask is true at what the indices select, without bounds checks."""
+    if not input.size:
+        return input
+    places = _masked_selection(input, mask, indices)
+    added = jnp.where(mask, values, jnp.zeros_like(values))
+    if places is None:
+        return input + added
+    return add_at(input, jnp.broadcast_to(added, places.shape), places)
+
+
+# --- segments ---
+
+
+@op(
+    name="segment_reduce_rows", node="SegmentReduceBackward0", function=False, method=False,
+    out=False,
+)  # fmt: skip
+def segment_reduce_rows(
+    input: Array, segment: Array, count: int, reduce: str, initial: Scalar | None
+) -> Array:
+    """Rows reduced into the segment that `segment` names for each; `count` names none.
+
+    `segment` has the leading dimensions of `input`; segments run along the last of them.
+    """
+    axis = segment.ndim - 1
+    outer, inner = input.shape[:axis], input.shape[axis + 1 :]
+    shape = (*outer, count + 1, *inner)
+    own = [lax.broadcasted_iota(jnp.int64, segment.shape, d) for d in range(axis)]
+    places = Slices.of(shape, tuple(range(axis + 1)), [*own, segment])
+    kind = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    add = kind in ("sum", "mean")
+    first = 0 if initial is None else initial
+    if kind in ("amax", "amin"):
+        first = -jnp.inf if kind == "amax" else jnp.inf
+    elif kind == "prod":
+        first = 1 if initial is None else initial
+    start = jnp.full(shape, jnp.asarray(first).astype(input.dtype))
+    out = combine(start, input, places, "sum" if add else kind, True)
+    out = lax.slice_in_dim(out, 0, count, axis=axis)
+    if kind == "mean":
+        n = add_at(jnp.zeros(shape, input.dtype), jnp.ones_like(input), places)
+        n = lax.slice_in_dim(n, 0, count, axis=axis)
+        empty = jnp.nan if initial is None else initial
+        return jnp.where(n > 0, out / jnp.maximum(n, 1), jnp.asarray(empty).astype(out.dtype))
+    if kind in ("amax", "amin") and initial is not None:
+        bound = jnp.asarray(initial).astype(out.dtype)
+        beyond = bound > out if kind == "amax" else bound < out
+        return jnp.where(beyond, bound, out)
+    return out

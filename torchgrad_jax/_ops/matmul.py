@@ -201,7 +201,7 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Stat
     return _affine(input, _dot(mat, vec, (1, 0)), beta, alpha)
 
 
-@op(inplace=True, promote=COMMON)
+@op(inplace=True, promote=COMMON, tags=frozenset({"reads_partly_apart"}))
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):

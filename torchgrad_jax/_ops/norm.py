@@ -20,7 +20,7 @@ from .._core import errors
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following
 from .helpers import is_float
-from .registry import Array, Dims, Scalar, op
+from .registry import Array, Dims, Scalar, op, variant
 
 Shape = tuple[int, ...]
 
@@ -147,6 +147,16 @@ def native_batch_norm(
         (mean.astype(var.dtype) * momentum + running_mean.astype(var.dtype) * kept).astype(running_mean.dtype),
         (unbiased * momentum + running_var.astype(var.dtype) * kept).astype(running_var.dtype),
     )  # fmt: skip
+
+
+# torch's names for the same computation; what they do with the statistics is up to the caller.
+for _form, _node in (
+    ("_legit", "NativeBatchNormLegitBackward0"),
+    ("_legit_no_stats", "NativeBatchNormLegitBackward1"),
+    ("_legit_no_training", "NativeBatchNormLegitNoTrainingBackward0"),
+    ("_with_update", "BatchNormWithUpdateBackward0"),
+):
+    variant("_native_batch_norm", f"_batch_norm{_form}", node=_node)
 
 
 def _check_batch_norm(

@@ -58,7 +58,7 @@ def _no_complex(
 
 
 def _unit(x: Array) -> Array:
-    """x / |x|, 0 at 0; for real numbers the sign, where torch has 0 for nan."""
+    """x / |x|, 0 at 0; for real numbers the sign, where torch has 0 for nan and for -0."""
     if category(x) == COMPLEX:
         return _unit_complex(x)
     if category(x) == BOOL:
@@ -66,7 +66,7 @@ def _unit(x: Array) -> Array:
     return (
         lax.sign(x)
         if category(x) == INTEGRAL
-        else lax.select(x != x, jnp.zeros_like(x), lax.sign(x))
+        else lax.select((x != x) | (x == 0), jnp.zeros_like(x), lax.sign(x))
     )
 
 
@@ -131,9 +131,15 @@ def _trunc(x: Array) -> Array:
 
 _SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 
+def _no_complex_abs(dtype: Any, result: Any) -> None:
+    if dtype.is_complex:
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+
+
 unary(
-    "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",)
-)
+    "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",),
+    inplace_check=_no_complex_abs,
+)  # fmt: skip
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
 unary("sgn", _unit)

@@ -312,6 +312,22 @@ def max_pool2d_with_indices(
 
 
 @op(
+    name="max_pool2d_backward_row", node="MaxPool2DWithIndicesBackwardBackward0", function=False,
+    layout=lambda metas, shape: following()(metas[1:], shape),
+    method=False, out=False,
+)  # fmt: skip
+def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Array:
+    """A gradient of the maxima sent to where they were in `source`."""
+    height, width = source.shape[-2:]
+    lead = source.shape[:-2]
+    planes, size = math.prod(lead), height * width
+    flat = jnp.zeros((planes, size), input.dtype)
+    at = indices.reshape(planes, -1)
+    row = lax.broadcasted_iota(at.dtype, at.shape, 0)
+    return flat.at[row, at].add(input.reshape(planes, -1), mode="promise_in_bounds").reshape(source.shape)
+
+
+@op(
     node="MaxPool3DWithIndicesBackward0",
     nondiff=(1,),
     layout=following(),

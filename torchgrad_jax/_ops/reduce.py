@@ -418,3 +418,51 @@ def dist(input: Array, other: Array, p: Static = 2) -> Array:
             f"Got {_torch_name(x)} instead."
         )
     return _norm(x - y, p, tuple(range(x.ndim)), keepdim=False)
+
+
+def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
+    for name, value in (("p", p), ("maxnorm", maxnorm)):
+        if isinstance(value, complex):
+            raise RuntimeError(f"renorm: {name} must be real-valued")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if x.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")
+    if not (is_float(x) or is_complex(x)):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {_torch_name(x)}"
+        )
+
+
+@op(inplace=True)
+def renorm(input: Array, p: Static, dim: int, maxnorm: Static) -> Array:
+    """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
+    _check_renorm(input, p, maxnorm)
+    axis = shapes.wrap_dim(dim, input.ndim)
+    x = _wide(input)
+    norm = _norm(x, p, tuple(d for d in range(x.ndim) if d != axis), keepdim=True)
+    over = norm > maxnorm
+    # torch keeps clear of a division by 0 with this very number.
+    factor = jnp.where(over, maxnorm / (jnp.where(over, norm, 1) + 1e-7), 1)
+    return (x * factor.astype(x.dtype)).astype(input.dtype)
+
+
+@op(grad=Grad.NO)
+def hash_tensor(input: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Array:
+    """The exclusive or of the elements' bits, as doubles or as 64-bit integers."""
+    if mode:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if is_complex(input):
+        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{_torch_name(input)}'")
+    dims = shapes.wrap_dims(dim or None, input.ndim)
+    for d in dims:
+        if input.ndim and not input.shape[d]:
+            raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
+    if is_float(input):
+        bits = lax.bitcast_convert_type(input.astype(jnp.float64), jnp.uint64)
+    else:
+        bits = input.astype(jnp.int64).astype(jnp.uint64)
+    return _keep(lax.reduce_xor(bits, axes=dims), dims, input.ndim, keepdim)

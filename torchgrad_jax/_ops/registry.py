@@ -156,13 +156,20 @@ class OpDef:
         None  # (ct meta, input meta, **statics) -> strides, where
     )
     # torch's gradient is a view of the incoming one
+    joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
+    # which inputs stand one after the other in the result, or results in the input; whether the
+    # parts lack that axis)
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
     grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
+    inplace_check: Callable[[Any, Any], None] | None = None  # looks at the dtypes of what would be
+    # written to and of the result
     doc: str = ""
-    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart": see check_disjoint;
+    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
+    # "reads_partly_apart": see check_disjoint; "writes_overlap" and "warns_of_overlap":
+    # in place, the tensor may overlap itself;
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
 
     @property

@@ -41,7 +41,17 @@ def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> 
     return x, run
 
 
-@op(inplace=True)
+def _no_bool(name: str) -> Callable[[Any, Any], None]:
+    """In place the sums have no wider type to go to."""
+
+    def check(dtype: Any, result: Any) -> None:
+        if dtype is dtypes.bool_:
+            raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+
+    return check
+
+
+@op(inplace=True, inplace_check=_no_bool("cumsum"))
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     x, run = _accumulating(input, dtype, lax.cumsum)
@@ -77,7 +87,7 @@ def _running_product(x: Array, axis: int) -> Array:
     return f(x)
 
 
-@op(inplace=True)
+@op(inplace=True, inplace_check=_no_bool("cumprod"))
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     x, run = _accumulating(input, dtype, _running_product)

@@ -150,7 +150,7 @@ def scatter_src(
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
     node=_scatter_node("ScatterBackward1"),
 )  # fmt: skip
 def scatter_value(
@@ -209,7 +209,7 @@ def take(input: Array, index: Array) -> Array:
     return Cells(wrapped(index, input.size)).take(input)
 
 
-@op(inplace=True, layout=Layout.PRESERVE, check=_check_flat, out=False)
+@op(inplace=True, layout=Layout.PRESERVE, check=_check_flat, out=False, tags=frozenset({"reads_apart"}))
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
     if index.dtype != jnp.int64:
@@ -311,7 +311,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(out=False, layout=Layout.PRESERVE)
+@op(layout=Layout.PRESERVE)
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

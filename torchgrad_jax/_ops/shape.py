@@ -47,8 +47,20 @@ def view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
+@op(name="_reshape_alias", node="ReshapeAliasBackward0", geometry=_view_geometry, function=False,
+    method=False, out=False)  # fmt: skip
+def reshape_alias(input: Array, size: Size) -> Array:
+    return input.reshape(shapes.infer_size(size, input.size))
+
+
 @op(geometry=lambda m: View(m.shape, m.strides), function=False, method=False, out=False)
 def alias(input: Array) -> Array:
+    return input
+
+
+@op(name="_fw_primal", node="Identity", geometry=lambda m: View(m.shape, m.strides), function=False,
+    method=False, out=False)  # fmt: skip
+def fw_primal(input: Array) -> Array:
     return input
 
 
@@ -170,6 +182,8 @@ def expanded_shape(
 def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
     shape = expanded_shape(m.shape, size, m.dtype.type_name)
     lead = len(shape) - m.ndim
+    if not m.ndim:
+        return View(shape, (0,) * len(shape))
     strides = []
     for i in range(len(shape) - 1, -1, -1):
         if i >= lead:
@@ -328,9 +342,14 @@ def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
     return tuple(lax.slice_in_dim(x, int(a), int(b), axis=dim) for a, b in pairwise(at))
 
 
+def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
+    return shapes.wrap_dim(dim, ndim), False
+
+
 @op(
     name="split_size",
     geometry=_split_geometry,
+    joins=_cut_along,
     node="SplitBackward0",
     function=False,
     method=False,
@@ -366,7 +385,7 @@ def _split_with_sizes_geometry(m: Meta, split_sizes: tuple[int, ...], dim: int) 
     return _parts(m, d, split_sizes)
 
 
-@op(geometry=_split_with_sizes_geometry, out=False)
+@op(geometry=_split_with_sizes_geometry, joins=_cut_along, out=False)
 def split_with_sizes(input: Array, split_sizes: Dims, dim: int = 0) -> Any:
     return _split_array(input, split_sizes, dim % input.ndim)
 
@@ -379,7 +398,11 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
     return [View(shape, strides, i * m.strides[d]) for i in range(m.shape[d])]
 
 
-@op(geometry=_unbind_geometry, out=False)
+@op(
+    geometry=_unbind_geometry,
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True),
+    out=False,
+)
 def unbind(input: Array, dim: int = 0) -> Any:
     d = dim % input.ndim
     return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
@@ -413,7 +436,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arr
     return jnp.diagonal(input, offset, dim1, dim2)
 
 
-@op(name="diagonal_copy", node="DiagonalBackward0_copy", function=False, method=False)
+@op(name="diagonal_copy", node="DiagonalBackward0_copy", method=False)
 def diagonal_copy(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     _diagonal_dims(input.ndim, dim1, dim2)
     return jnp.diagonal(input, offset, dim1, dim2)
@@ -541,7 +564,8 @@ def copy(input: Array, src: Array) -> Array:
     return helpers.convert(out, input.dtype)
 
 
-@op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False)
+@op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False,
+    tags=frozenset({"writes_overlap"}))  # fmt: skip
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
@@ -567,7 +591,8 @@ variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
 variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
 
 
-@op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0")
+@op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0",
+    tags=frozenset({"writes_overlap"}))  # fmt: skip
 def zero(input: Array) -> Array:
     return jnp.zeros(input.shape, input.dtype)
 
@@ -601,6 +626,7 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     aliases=("concat", "concatenate"),
     method=False,
     grad_view=lambda ct, m, **_: ct.strides,
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
@@ -613,7 +639,12 @@ def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
     return ct.strides[:d] + ct.strides[d + 1 :]
 
 
-@op(promote=COMMON, method=False, grad_view=_unstacked)
+@op(
+    promote=COMMON,
+    method=False,
+    grad_view=_unstacked,
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
+)
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -681,13 +712,13 @@ def _triangle_check(input: Array, name: str) -> None:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
 
 
-@op(inplace=True)
+@op(inplace=True, tags=frozenset({"writes_overlap"}))
 def tril(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "tril")
     return jnp.tril(input, diagonal)
 
 
-@op(inplace=True)
+@op(inplace=True, tags=frozenset({"writes_overlap"}))
 def triu(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "triu")
     return jnp.triu(input, diagonal)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from .._engine.backward import zeros_for
+from .._engine.overrides import public as overridable
 from .._engine.tensor import Tensor
 from . import (
     anomaly_mode as anomaly_mode,
     forward_ad as forward_ad,
     function as function,
+    functional as functional,
     grad_mode as grad_mode,
     graph as graph,
     profiler as profiler,
@@ -20,8 +22,12 @@ from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
 from .anomaly_mode import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function, NestedIOFunction as NestedIOFunction
 from .grad_mode import (
+    _force_original_view_tracking as _force_original_view_tracking,
     enable_grad as enable_grad,
+    enforce_grad_layout_policy as enforce_grad_layout_policy,
     inference_mode as inference_mode,
+    is_multithreading_enabled as is_multithreading_enabled,
+    is_view_replay_enabled as is_view_replay_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
     set_multithreading_enabled as set_multithreading_enabled,
@@ -37,6 +43,7 @@ def _as_outputs(tensors: Any) -> tuple[Any, ...]:
     return (tensors,) if isinstance(tensors, Tensor | GradientEdge) else tuple(tensors)
 
 
+@overridable("autograd")
 def backward(
     tensors: _TensorOrEdges,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -109,6 +116,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
+@overridable("autograd")
 def grad(
     outputs: _TensorOrEdges,
     inputs: _TensorOrEdges | dict[str, Tensor],
@@ -196,6 +204,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "grad",
     "grad_mode",
     "gradcheck",

@@ -61,18 +61,29 @@ def _floats(outputs: Any) -> list[np.ndarray | None]:
     ]
 
 
+BOOL_DIFFERENCE = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+    "instead."
+)
+
+
 class Nudged:
     """Runs a function with one input moved, in place, so that closures over it see the change."""
 
-    def __init__(self, fn: Fn, inputs: Sequence[Any], which: int, eps: float) -> None:
-        self.fn, self.inputs, self.input, self.eps = fn, inputs, inputs[which], eps
+    def __init__(
+        self, fn: Fn, inputs: Sequence[Any], which: int, eps: float, moved: Tensor | None = None
+    ) -> None:
+        self.fn, self.inputs, self.eps = fn, inputs, eps
+        self.input = inputs[which] if moved is None else moved
         self.before = read(self.input)
+        self.outputs: Any = ()
 
     def _at(self, values: np.ndarray) -> list[np.ndarray | None]:
         m = self.input._m
         try:
             write(self.input, jnp.asarray(values.astype(m.dtype.np)), bump=False)
-            return _floats(self.fn(*self.inputs))
+            self.outputs = self.fn(*self.inputs)
+            return _floats(self.outputs)
         finally:
             write(self.input, self.before, bump=False)
 
@@ -82,6 +93,8 @@ class Nudged:
         here = here if here.dtype.kind in "fc" else here.astype(np.float32)
         step = direction * self.eps
         low, high = self._at(here - step), self._at(here + step)
+        if any(o._m.dtype is dtypes.bool_ for o in as_tuple(self.outputs)):
+            raise RuntimeError(BOOL_DIFFERENCE)
         return [
             None if a is None or b is None else (a - b) / (2 * self.eps) for a, b in zip(high, low)
         ]
@@ -92,23 +105,20 @@ def numerical(
 ) -> list[list[Any]]:
     """``jacobians[input][output]``, each of shape (input numel, output numel)."""
     return [
-        _numerical_wrt(fn, inputs, i, eps, forward)
+        numerical_rows(Nudged(fn, inputs, i, eps), forward)
         for i in (checked(inputs) if which is None else which)
     ]
 
 
-def _numerical_wrt(
-    fn: Fn, inputs: Sequence[Any], which: int, eps: float, forward: bool
-) -> list[Any]:
-    t = inputs[which]
-    nudged = Nudged(fn, inputs, which, eps)
+def numerical_rows(nudged: Nudged, forward: bool) -> list[Any]:
+    """Per output the derivatives by every element of the moved input, stacked; None for integers."""
+    t = nudged.input
     rows = []
-    for k in range(t._m.numel):
-        unit = np.zeros(t._m.numel)
-        unit[k] = 1
+    for unit in np.eye(t._m.numel):
         rows.append(column(nudged, t, unit, unit, forward))
     if not rows:
-        return [None if o is None else np.zeros((0, o.size), o.dtype) for o in _floats(fn(*inputs))]
+        outs = _floats(nudged.fn(*nudged.inputs))
+        return [None if o is None else np.zeros((0, o.size), o.dtype) for o in outs]
     return [None if o is None else np.stack([r[j] for r in rows]) for j, o in enumerate(rows[0])]
 
 

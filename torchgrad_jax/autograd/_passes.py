@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections import namedtuple
 from collections.abc import Sequence
@@ -10,16 +11,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._bridge.vmap import vmap
 from .._core import dtypes, errors
 from .._core.meta import Meta, meta
 from .._core.state import MODES
 from .._engine.backward import run
-from .._engine.bind import ops
 from .._engine.custom import fitted
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node, accumulator
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import UNSET, Tensor, make
+from .._engine.tensor_hooks import retain_grad
 
 
 class GradientEdge(
@@ -45,6 +47,7 @@ def run_backward(
     """One pass: into `.grad` when accumulating, else the gradients of `inputs`."""
     if len(tensors) != len(grads):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
+    keep, create, allow_unreachable = map(_flag, (keep, create, allow_unreachable))
     roots, given = [], []
     for i, (t, g) in enumerate(zip(tensors, grads)):
         root, m = _root(i, t)
@@ -52,28 +55,46 @@ def run_backward(
             raise RuntimeError(
                 f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad"
             )
+        if not isinstance(g, Tensor):
+            raise RuntimeError(f"element {i} of gradients tuple is not a Tensor or None")
         roots.append(root)
-        given.append(g if g._m is m else fitted("", i, g, m))
+        given.append(g if g._m is m or m is None else fitted("", i, g, m))
     targets = [_target(t, accumulate) for t in inputs] or None
     if accumulate and create:
         _warn_of_cycle()
     found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
-    if not allow_unreachable:
+    if not allow_unreachable and not accumulate:
         for i, g in enumerate(found):
             if g is None:
                 raise RuntimeError(errors.UNUSED.format(index=i))
     return tuple(found)
 
 
-def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta]:
+def _flag(value: Any) -> bool:
+    """A flag as torch's parser takes it: an integer, or something that is one."""
+    if value is True or value is False:
+        return value
+    try:
+        return bool(operator.index(value))
+    except TypeError:
+        raise TypeError(
+            f"'{type(value).__name__}' object cannot be interpreted as an integer"
+        ) from None
+
+
+def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta | None]:
     if isinstance(t, GradientEdge):
         return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
     if not isinstance(t, Tensor):
-        raise TypeError(f"element {i} of tensors tuple is not a Tensor or a GradientEdge")
+        raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")
     edge = edge_of(t)
     if edge is None:
         raise RuntimeError(errors.NO_GRAPH.format(index=i))
-    return edge, t._m
+    x = t._x
+    if x is None or x.grad_dtype is UNSET or t._fn is not None:
+        return edge, t._m
+    m, want = t._m, x.grad_dtype
+    return edge, None if want is None else meta(m.shape, want, m.device, m.strides)
 
 
 def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
@@ -84,9 +105,9 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
             f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
         )
     if accumulate:
-        t.retain_grad()
+        retain_grad(t)
     edge = edge_of(t)
-    if edge is None and t.requires_grad:  # through its base alone: nothing in a graph leads to it
+    if edge is None and requires_grad_of(t):  # through its base alone: nothing in a graph leads to it
         return accumulator(t), 0
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -126,7 +147,7 @@ def run_batched(
             f"{[g._m.shape[0] for g in grads if g is not None]} for the mapped dimension"
         )
     if create:
-        return _run_rows(tensors, grads, inputs, allow_unreachable)
+        return _run_recorded(tensors, grads, inputs, allow_unreachable)
     metas = [None if g is None else meta(g._m.shape[1:], g._m.dtype, g._m.device) for g in grads]
     told: list[Any] = []
 
@@ -143,20 +164,23 @@ def run_batched(
     )
 
 
-def _run_rows(
+def _run_recorded(
     tensors: Sequence[Any], grads: Sequence[Any], inputs: Sequence[Any], allow_unreachable: bool
-) -> Any:
-    """Row by row: every row becomes a part of the graph that is being recorded."""
-    n = next(g._m.shape[0] for g in grads if g is not None)
-    rows = [
-        run_backward(tensors, [None if g is None else ops.select(g, 0, i) for g in grads], True, True, inputs,
-                     allow_unreachable, False)
-        for i in range(n)
-    ]  # fmt: skip
-    return tuple(
-        None if any(g is None for g in column) else ops.stack(list(column), 0)
-        for column in zip(*rows)
-    )
+) -> tuple[Any, ...]:
+    """The same as one operator on the graph that is being recorded."""
+    at = [i for i, g in enumerate(grads) if g is not None]
+    missing: list[bool] = []
+
+    def row(*given: Tensor) -> tuple[Tensor, ...]:
+        filled: list[Any] = [None] * len(grads)
+        for i, g in zip(at, given):
+            filled[i] = g
+        found = run_backward(tensors, filled, True, True, inputs, allow_unreachable, False)
+        missing[:] = [g is None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    found = iter(vmap(row)(*[grads[i] for i in at]))
+    return tuple(None if gone else next(found) for gone in missing)
 
 
 # --- gradients of the outputs ---------------------------------------------------------------------
@@ -239,12 +263,21 @@ class Engine:
     def run_backward(
         self, tensors: Any, grad_tensors: Any, keep_graph: bool, create_graph: bool, inputs: Any = (),
         allow_unreachable: bool = False, accumulate_grad: bool = False,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    ) -> tuple[Any, ...] | None:  # fmt: skip
         """One pass; see `torch.autograd.backward` and `grad`."""
-        return run_backward(
-            tuple(tensors), tuple(grad_tensors), keep_graph, create_graph, tuple(inputs or ()), allow_unreachable,
-            accumulate_grad,
+        for name, given in (("tensors", tensors), ("grad_tensors", grad_tensors)):
+            if not isinstance(given, tuple):
+                raise RuntimeError(
+                    f"{name} argument is expected to be a tuple, but got {type(given).__name__}"
+                )
+        if inputs is not None and not isinstance(inputs, tuple):
+            raise RuntimeError("inputs to run_backward must be a tuple")
+        if not accumulate_grad and not inputs and len(tensors) == len(grad_tensors):
+            raise RuntimeError("grad requires non-empty inputs.")
+        found = run_backward(
+            tensors, grad_tensors, keep_graph, create_graph, inputs or (), allow_unreachable, accumulate_grad,
         )  # fmt: skip
+        return None if accumulate_grad else found
 
     def queue_callback(self, callback: Any) -> None:
         """Call `callback` when the running pass is done."""
@@ -256,4 +289,8 @@ class Engine:
     def is_checkpoint_valid(self) -> bool:
         """Whether no pass for chosen inputs is running, in which reentrant checkpoints cannot work."""
         task = MODES.graph_task
-        return task is None or task.needed is None
+        while task is not None:
+            if task.calling and task.needed is not None:
+                return False
+            task = task.outer
+        return True

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._core import events
 from .._core.state import MODES, OBSERVED
 from .._engine.node import Node
 from .._engine.strided import read
@@ -171,9 +172,18 @@ def _check_outputs(name: str, leaves: Sequence[Any], outs: Sequence[Tensor]) -> 
 # --- the modes ------------------------------------------------------------------------------------
 
 
-def _set(watcher: _Watcher | None) -> None:
-    MODES.anomaly = watcher
-    MODES.bits = MODES.bits | OBSERVED if watcher is not None else MODES.bits & ~OBSERVED
+def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
+    """The mode is the process's, as in torch: threads that start, and those that set no mode yet, see it."""
+    for name, value, place in (("enabled", enabled, 1), ("check_nan", check_nan, 2)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"set_anomaly_enabled(): argument '{name}' (position {place}) must be bool, not {type(value).__name__}"
+            )
+    shared = type(MODES)
+    shared.anomaly_checks_nan = check_nan
+    shared.anomaly = _Watcher(check_nan, check_forward) if enabled else None
+    shared.bits = shared.bits & ~OBSERVED | (OBSERVED if enabled else 0)
+    events.heed()
 
 
 def is_anomaly_enabled() -> bool:
@@ -183,7 +193,11 @@ def is_anomaly_enabled() -> bool:
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether gradients are checked for NaN while it is on."""
-    return MODES.anomaly is None or MODES.anomaly.check_nan
+    return MODES.anomaly_checks_nan
+
+
+def _checks_forward() -> bool:
+    return MODES.anomaly is not None and MODES.anomaly.check_forward
 
 
 class detect_anomaly:
@@ -205,8 +219,9 @@ class detect_anomaly:
     """
 
     def __init__(self, check_nan: bool = True, *, check_forward: bool = False) -> None:
-        self.prev = MODES.anomaly
+        self.prev = is_anomaly_enabled()
         self.check_nan = check_nan
+        self.prev_check_nan = is_anomaly_check_nan_enabled()
         self.check_forward = check_forward
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
@@ -216,11 +231,11 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self.prev = MODES.anomaly
-        _set(_Watcher(self.check_nan, self.check_forward))
+        self._prev_check_forward = _checks_forward()
+        _set(True, self.check_nan, self.check_forward)
 
     def __exit__(self, *args: object) -> None:
-        _set(self.prev)
+        _set(self.prev, self.prev_check_nan, self._prev_check_forward)
 
 
 class set_detect_anomaly:
@@ -233,14 +248,16 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True, *, check_forward: bool = False) -> None:
-        self.prev = MODES.anomaly
-        _set(_Watcher(check_nan, check_forward) if mode else None)
+        self.prev = is_anomaly_enabled()
+        self.prev_check_nan = is_anomaly_check_nan_enabled()
+        self._prev_check_forward = _checks_forward()
+        _set(mode, check_nan, check_forward)
 
     def __enter__(self) -> None:
         """Nothing: constructing it did."""
 
     def __exit__(self, *args: object) -> None:
-        _set(self.prev)
+        _set(self.prev, self.prev_check_nan, self._prev_check_forward)
 
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

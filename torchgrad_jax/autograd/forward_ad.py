@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._core import dtypes
+from .._core.meta import meta
 from .._core.state import DUAL, MODES
 from .._engine.bind import ops
 from .._engine.dual import close_level, set_tangent, tangent_of
@@ -32,9 +33,7 @@ def enter_dual_level() -> int:
     """Open a forward-mode level; see `dual_level`."""
     if MODES.dual_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    MODES.dual_level = 0
-    MODES.dual_open = []
-    MODES.bits |= DUAL
+    _set_level(0)
     return 0
 
 
@@ -47,10 +46,19 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
     if level < 0:
-        raise RuntimeError("Trying to exit a forward AD level but no level is currently entered")
-    MODES.dual_level = -1
-    MODES.bits &= ~DUAL
+        raise RuntimeError("Dual level must be a positive number.")
+    _set_level(-1)
     close_level()
+
+
+def _set_level(level: int) -> None:
+    """Levels are the process's, as in torch: threads that start, and those that set no mode yet, see them."""
+    global _current_level
+    shared = type(MODES)
+    _current_level = shared.dual_level = level
+    bit = DUAL if level >= 0 else 0
+    shared.bits = shared.bits & ~DUAL | bit
+    MODES.bits = MODES.bits & ~DUAL | bit
 
 
 class dual_level(DecoratorContext):
@@ -73,7 +81,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: the primal, floating point or complex.
-        tangent: a tensor of the same shape and dtype.
+        tangent: a tensor of the same shape.
         level: the open level; None means the current one.
 
     Returns:
@@ -87,44 +95,40 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    for value, name in ((tensor, "tensor"), (tangent, "tangent")):
+    for value, name in ((tensor, "primal"), (tangent, "tangent")):
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"_make_dual(): argument '{name}' must be Tensor, not {type(value).__name__}"
+            raise AttributeError(
+                f"'{type(value).__name__}' object has no attribute 'is_floating_point'"
             )
         if value._m.dtype.category < dtypes.FLOATING:
             raise ValueError(
-                f"Expected {'primal' if name == 'tensor' else name} to be floating point or "
-                f"complex, but got: {value._m.dtype}"
+                f"Expected {name} to be floating point or complex, but got: {value._m.dtype}"
             )
-    if tangent_of(tangent) is not None:
-        raise RuntimeError(
-            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
-            f"{level} is not supported."
-        )
+    if level != MODES.dual_level:
+        raise RuntimeError("Invalid level given to _make_dual")
     if tensor._m.shape != tangent._m.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
             f"not supported. Tensor is of size {list(tensor._m.shape)} while the given forward gradient is of size "
             f"{list(tangent._m.shape)}."
         )
-    if tensor._m.dtype is not tangent._m.dtype:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different dtype than that of the original Tensor, this is "
-            "not supported."
-        )
     if tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
             f"{level} is not supported."
         )
-    MODES.bits &= ~DUAL
+    if tangent_of(tangent) is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level{level} is not supported."
+        )
+    bits = MODES.bits
+    MODES.bits = bits & ~DUAL
     try:
-        dual = ops.alias(tensor)
+        dual = ops.view(tensor, tensor._m.shape)
         same = tangent._m is tensor._m or tangent._m.strides == tensor._m.strides
         carried = tangent if same else _laid_out_like(tangent, tensor)
     finally:
-        MODES.bits |= DUAL
+        MODES.bits = bits
     set_tangent(dual, carried)
     return dual
 
@@ -132,7 +136,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A copy of the tangent with the primal's strides, so that views of both correspond."""
     m = tensor._m
-    target = make(jnp.zeros(m.shape, m.dtype.np), m if m.dense else m.like(shape=m.shape))
+    dtype = tangent._m.dtype
+    m = meta(m.shape, dtype, m.device, m.strides if m.dense else None)
+    target = make(jnp.zeros(m.shape, dtype.np), m)
     return ops.copy_(target, tangent)
 
 
@@ -141,12 +147,17 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     level = MODES.dual_level if level is None else level
     if level < 0:
         return UnpackedDualTensor(tensor, None)
-    tangent = tangent_of(tensor)
-    MODES.bits &= ~DUAL
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
+        )
+    tangent = tangent_of(tensor) if MODES.forward_grad else None
+    bits = MODES.bits
+    MODES.bits = bits & ~DUAL
     try:
-        primal = ops.alias(tensor)
+        primal = ops._fw_primal(tensor)
     finally:
-        MODES.bits |= DUAL
+        MODES.bits = bits
     set_tangent(primal, None)
     return UnpackedDualTensor(primal, tangent)
 

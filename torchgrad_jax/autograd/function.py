@@ -108,14 +108,27 @@ class BackwardCFunction(PyNode, FunctionCtx, _HookMixin):
 
     def apply(self, *args: Any) -> Any:
         """Run the user's backward on gradients."""
+        return self.apply_boxed(list(args))
+
+    def apply_boxed(self, args: list[Any]) -> Any:
+        """Run the user's backward on gradients handed over in one list."""
+        if self._forward_cls.boxed_grads_call:  # the list itself, which the user may empty
+            return self._get_user_fn()(self, args)
         return self._get_user_fn()(self, *args)
 
-    call_backward = apply
-
-    def apply_boxed(self, *args: Any) -> Any:
-        """Run the user's backward on gradients handed over in one list."""
-        (grads,) = args
-        return self._get_user_fn()(self, *grads)
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """What the forward saved; with `clear_saved_tensors_on_access` it can be had once."""
+        found = PyNode.saved_tensors.fget(self)  # type: ignore[attr-defined]
+        if self._forward_cls.clear_saved_tensors_on_access:
+            if self._cleared:
+                raise RuntimeError(
+                    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+                    "autograd.Function. Either access saved_tensors only once, or set "
+                    "clear_saved_tensors_on_access=False."
+                )
+            self.saved, self.vers, self._cleared = (), (), True
+        return found
 
     def apply_jvp(self, *args: Any) -> Any:
         """Run the user's jvp on tangents."""
@@ -419,7 +432,8 @@ class NestedIOFunction(Function):
 
     def forward(self, *args: Any) -> Any:  # type: ignore[override]
         """Run `forward_extended`."""
-        return self.forward_extended(*args)
+        nested = _unflatten(args, self._nested_input)
+        return self.forward_extended(*nested)
 
     def backward(self, *gradients: Any) -> Any:  # type: ignore[override]
         """Run `backward_extended`."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import GRAD, INFERENCE, MODES
+from .._core.state import DUAL, GRAD, INFERENCE, MODES
+from .._engine.tensor import Tensor
 from ._decorators import DecoratorContext
 
 __all__ = [
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
     "set_multithreading_enabled",
@@ -41,7 +41,16 @@ def _switch(mode: bool) -> None:
         MODES.bits &= ~GRAD
 
 
-class _NoParameters(DecoratorContext):
+def _flag(function: str, value: Any) -> bool:
+    """A bool, or torch's complaint."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}"
+        )
+    return value
+
+
+class _NoParamDecoratorContextManager(DecoratorContext):
     """Contexts that may be written without the call: ``@no_grad`` as well as ``@no_grad()``."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
@@ -49,7 +58,7 @@ class _NoParameters(DecoratorContext):
         return self if orig_func is None else self(orig_func)
 
 
-class no_grad(_NoParameters):
+class no_grad(_NoParamDecoratorContextManager):
     """Nothing is recorded inside; usable with `with` and as a decorator.
 
     Example:
@@ -58,7 +67,7 @@ class no_grad(_NoParameters):
         False
     """
 
-    def __init__(self, orig_func: Any = None) -> None:
+    def __init__(self) -> None:
         self.prev = False
 
     def __enter__(self) -> None:
@@ -69,11 +78,10 @@ class no_grad(_NoParameters):
         _switch(self.prev)
 
 
-class enable_grad(_NoParameters):
+class enable_grad(_NoParamDecoratorContextManager):
     """Operations are recorded inside, also within `no_grad`."""
 
-    def __init__(self, orig_func: Any = None) -> None:
-        self.prev = False
+    prev = False
 
     def __enter__(self) -> None:
         self.prev = is_grad_enabled()
@@ -90,12 +98,8 @@ class set_grad_enabled(DecoratorContext):
     """
 
     def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(
-                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
-            )
         self.prev = is_grad_enabled()
-        self.mode = mode
+        self.mode = _flag("set_grad_enabled", mode)
         _switch(mode)
 
     def __call__(self, orig_func: Any) -> Any:
@@ -120,6 +124,10 @@ class set_grad_enabled(DecoratorContext):
         return out
 
 
+_SWITCHED = GRAD | INFERENCE | DUAL
+"""What inference mode changes."""
+
+
 class inference_mode(DecoratorContext):
     """Nothing is recorded inside, and new tensors can never take part in recorded operations."""
 
@@ -133,13 +141,16 @@ class inference_mode(DecoratorContext):
         self._before: list[tuple[int, bool]] = []
 
     def __enter__(self) -> None:
-        self._before.append((MODES.bits & (GRAD | INFERENCE), MODES.inference_grad))
-        MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | (INFERENCE if self.mode else GRAD)
+        self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
+        if self.mode:  # tangents do not flow either
+            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE
+        else:
+            MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | GRAD
         MODES.inference_grad = False
 
     def __exit__(self, *exc: object) -> None:
         bits, MODES.inference_grad = self._before.pop()
-        MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | bits
+        MODES.bits = MODES.bits & ~_SWITCHED | bits
 
     def clone(self) -> inference_mode:
         """The same mode again."""
@@ -151,8 +162,7 @@ class set_multithreading_enabled(DecoratorContext):
 
     def __init__(self, mode: bool) -> None:
         self.prev = MODES.multithreading
-        self.mode = mode
-        MODES.multithreading = mode
+        self.mode = MODES.multithreading = _flag("set_multithreading_enabled", mode)
 
     def __enter__(self) -> None:
         MODES.multithreading = self.mode
@@ -168,6 +178,91 @@ class set_multithreading_enabled(DecoratorContext):
         return out
 
 
+class enforce_grad_layout_policy(DecoratorContext):
+    """Whether gradients take the layout of their leaves: at once when called, until the end of the block with `with`.
+
+    Without it a fresh gradient keeps the strides that it arrives with, and no warning says that a
+    gradient and its leaf are laid out differently.
+
+    Args:
+        enable: on or off.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.zeros(2, 3, requires_grad=True)
+        >>> with torch.autograd.enforce_grad_layout_policy(False):
+        ...     x.t().backward(torch.ones(3, 2))
+        >>> x.grad.stride()
+        (1, 2)
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self.prev = MODES.grad_layout
+        self.mode = MODES.grad_layout = _flag("set_grad_layout_enforcement_enabled", enable)
+
+    def __call__(self, orig_func: Any) -> Any:
+        MODES.grad_layout = self.prev
+        return super().__call__(orig_func)
+
+    def __enter__(self) -> None:
+        """Nothing: constructing it did."""
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.grad_layout = self.prev
+
+    def clone(self) -> enforce_grad_layout_policy:
+        """The same policy again."""
+        return type(self)(self.mode)
+
+
 def is_multithreading_enabled() -> bool:
     """What `set_multithreading_enabled` last said."""
     return MODES.multithreading
+
+
+class _force_original_view_tracking(DecoratorContext):
+    """Whether a view whose base was written to gets a node named after the operation that made the view.
+
+    Args:
+        mode: True for that name; False for ``AsStridedBackward0``, the default.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.prev = MODES.view_replay
+        self.mode = MODES.view_replay = _flag("set_view_replay_enabled", mode)
+
+    def __enter__(self) -> None:
+        """Nothing: constructing it did."""
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.view_replay = self.prev
+
+    def clone(self) -> _force_original_view_tracking:
+        """The same mode again."""
+        return type(self)(self.mode)
+
+
+def is_view_replay_enabled() -> bool:
+    """What `_force_original_view_tracking` last said."""
+    return MODES.view_replay
+
+
+class _unsafe_preserve_version_counter(DecoratorContext):
+    """Hide writes to tensors inside from autograd: afterwards their versions are what they were.
+
+    Args:
+        tensors: a tensor, or a tuple of them.
+    """
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError("Expected tensors to be a tuple")
+        self.prev_versions = tuple(t._version for t in self.tensors)  # type: ignore[attr-defined]
+
+    def __enter__(self) -> None:
+        """Nothing: the versions were read when it was made."""
+
+    def __exit__(self, *exc: object) -> None:
+        for t, version in zip(self.tensors, self.prev_versions):
+            t._vc.version = version

@@ -27,6 +27,7 @@ from ._jacobians import (
     differentiable,
     is_complex,
     numerical,
+    numerical_rows,
     pull,
     push,
     tensor_like,
@@ -34,7 +35,14 @@ from ._jacobians import (
 )
 from ._passes import run_backward
 
-__all__: list[str] = []
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck",
+    "gradgradcheck",
+]
 
 
 class GradcheckError(RuntimeError):
@@ -747,3 +755,46 @@ def get_analytical_jacobian(
     same = all(not a.size or np.abs(a - b).max() <= nondet_tol for a, b in zip(first, again))
     jacobians = tuple(_shown(a, args[i]) for a, i in zip(first, checked(args)))
     return jacobians, same, sizes, types
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Any,
+    input_idx: int,
+    inputs: Sequence[Any],
+    outputs: Any,
+    eps: float,
+    input: Tensor | None = None,
+    is_forward_ad: bool = False,
+) -> tuple[Tensor, ...]:
+    """Finite-difference Jacobians of every output of ``fn(*inputs)`` by one input.
+
+    Args:
+        fn: the function.
+        input_idx: which input is moved.
+        inputs: the inputs.
+        outputs: what ``fn(*inputs)`` gives; says how many Jacobians there are, and of which dtypes.
+        eps: the step.
+        input: the tensor to move, when it is not ``inputs[input_idx]`` itself.
+        is_forward_ad: allow complex outputs of a real input.
+
+    Returns:
+        A Jacobian per output, of shape (elements of the input, elements of the output).
+    """
+    moved = inputs[input_idx] if input is None else input
+    if not moved.requires_grad:  # type: ignore[attr-defined]
+        raise AssertionError("Expected input to have requires_grad=True")
+    if any(is_complex(o) for o in as_tuple(outputs)) and (is_complex(moved) or not is_forward_ad):
+        raise AssertionError(
+            f"Expected ds_dx to be real-valued, not complex{'' if is_complex(moved) else '.'}"
+        )
+    found = numerical_rows(Nudged(fn, inputs, input_idx, eps, moved), False)
+    tensors = [o for o in as_tuple(outputs) if o._m.dtype.category >= dtypes.FLOATING]
+    return tuple(
+        tensor_like(_jacobian_meta(jac, out, moved), jac)
+        for jac, out in zip((j for j in found if j is not None), tensors)
+    )
+
+
+def _jacobian_meta(jacobian: np.ndarray, out: Tensor, moved: Tensor) -> Any:
+    dtype = moved._m.dtype if is_complex(moved) else out._m.dtype
+    return meta(jacobian.shape, dtype, out._m.device)

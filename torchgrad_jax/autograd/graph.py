@@ -13,7 +13,7 @@ import jax
 
 from .._core.devices import to_jax
 from .._core.state import MODES, PACKING
-from .._engine.history import edge_of, requires_grad_of
+from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import AccumulateGrad, Node as _EngineNode
 from .._engine.strided import read
@@ -29,33 +29,41 @@ class Node(abc.ABC):
     @abc.abstractmethod
     def name(self) -> str:
         """The node's name, such as ``MulBackward0``."""
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """Where the gradients go."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def metadata(self) -> dict[Any, Any]:
         """A dict for whatever one wants to remember."""
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod
-    def _input_metadata(self) -> list[Any]: ...
+    def _input_metadata(self) -> list[Any]:
+        raise NotImplementedError
 
     @abc.abstractmethod
-    def _register_hook_dict(self, tensor: Any) -> None: ...
+    def _register_hook_dict(self, tensor: Any) -> None:
+        raise NotImplementedError
 
     @abc.abstractmethod
-    def _sequence_nr(self) -> int: ...
+    def _sequence_nr(self) -> int:
+        raise NotImplementedError
 
     @abc.abstractmethod
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node ran."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node runs."""
+        raise NotImplementedError
 
     @classmethod
     def __subclasshook__(cls, subclass: type) -> Any:
@@ -112,7 +120,9 @@ def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
         raise RuntimeError(MODES.hooks_disabled)
     if not callable(pack_hook) or not callable(unpack_hook):
         raise TypeError(
-            "_push_saved_tensors_default_hooks(): incompatible function arguments: both hooks must be callable"
+            "_push_saved_tensors_default_hooks(): incompatible function arguments. The following argument types are "
+            "supported:\n    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+            f"Invoked with: {pack_hook!r}, {unpack_hook!r}"
         )
     MODES.pack_hooks = (*MODES.pack_hooks, (pack_hook, unpack_hook))
     MODES.bits |= PACKING
@@ -176,6 +186,12 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         error_message: what the RuntimeError says.
     """
     before = MODES.hooks_disabled
+    if not isinstance(error_message, str):
+        raise TypeError(
+            "_saved_tensors_hooks_disable(): incompatible function arguments. The following argument types are "
+            "supported:\n    1. (error_message: str, fail_if_non_empty: bool = True) -> None\n\n"
+            f"Invoked with: {error_message!r}"
+        )
     if MODES.pack_hooks:
         raise RuntimeError(error_message)
     MODES.hooks_disabled = error_message
@@ -265,7 +281,7 @@ class _MultiHandle(RemovableHandle):
 def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> Any:
     if isinstance(t, GradientEdge):
         return t.node
-    edge = edge_of(t) if requires_grad_of(t) else None
+    edge = edge_of(t) if t.requires_grad else None
     if edge is None:
         raise AssertionError("Expected gradient function to be set")
     return edge[0]
@@ -364,8 +380,8 @@ def _forget_later(table: dict[int, Any], task: int) -> None:
 
 def _engine_run_backward(
     t_outputs: Sequence[Tensor | GradientEdge], *args: Any, **kwargs: Any
-) -> tuple[Tensor, ...]:
-    return Engine().run_backward(t_outputs, *args, **kwargs)
+) -> tuple[Tensor, ...] | None:
+    return Engine().run_backward(tuple(t_outputs), *args, **kwargs)
 
 
 # --- settings of devices with streams -------------------------------------------------------------

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
 from typing import Any
 
 from .._core import dtypes
-from .._engine.tensor import Tensor
+from .._engine.attributes import share
+from .._engine.tensor import Tensor, extras
+from .._functions.create import empty
 from ._passes import Engine
 
 
@@ -27,20 +31,41 @@ class Variable(metaclass=VariableMeta):
 
     _execution_engine = Engine()
 
-    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: Any = None) -> Any:
-        """The tensor's data with `requires_grad`; `volatile` is a relic and must be left out."""
+    def __new__(
+        cls,
+        data: Any = None,
+        requires_grad: bool = False,
+        volatile: bool = False,
+        _grad_fn: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """The tensor's data with `requires_grad` and a name; `volatile` is a relic."""
+        requires_grad, volatile = bool(operator.index(requires_grad)), bool(operator.index(volatile))  # fmt: skip
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=2,
+            )
+        if volatile and requires_grad:
+            raise ValueError("Variable can't be volatile and require_grad at the same time!")
+        if _grad_fn is not None:
+            raise TypeError(
+                f"_grad_fn has to be a Function object or None, but got {type(_grad_fn).__name__}"
+            )
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"argument 5 must be str or None, not {type(name).__name__}")
         if data is None:
-            from .._functions.create import empty
-
             out = empty(0)
         elif not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         else:
-            out = data.detach()
+            out = share(data, data._vc)
         if requires_grad:
             if out._m.dtype.category < dtypes.FLOATING:
                 raise RuntimeError(
                     "Only Tensors of floating point and complex dtype can require gradients"
                 )
-            out.requires_grad_(True)
+            out._rg = True
+        if name is not None:
+            extras(out).name = name
         return out

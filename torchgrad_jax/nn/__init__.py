@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import functional as functional
+from .._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
+from . import functional as functional, parameter as parameter
+from .parameter import (
+    Buffer as Buffer,
+    Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
+)
 
 
 def __getattr__(name: str) -> Any:

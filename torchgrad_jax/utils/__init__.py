@@ -1,3 +1,3 @@
 """torch.utils: helpers around tensors and autograd."""
 
-from . import hooks as hooks
+from . import checkpoint as checkpoint, hooks as hooks

@@ -1,0 +1,112 @@
+"""L-BFGS against torch: the path, the state and the number of evaluations."""
+
+import pytest
+
+from tests.engine.helpers import program
+
+OPTIONS = {
+    "default": {"max_iter": 9},
+    "slow": {"lr": 0.1, "max_iter": 4},
+    "short-memory": {"history_size": 2, "max_iter": 5},
+    "few-evaluations": {"max_eval": 3},
+    "wolfe": {"line_search_fn": "strong_wolfe", "max_iter": 6},
+    "wolfe-far": {"line_search_fn": "strong_wolfe", "lr": 5.0, "max_iter": 3, "history_size": 1},
+    "wolfe-near": {"line_search_fn": "strong_wolfe", "lr": 0.01, "max_iter": 3, "max_eval": 9},
+    "loose": {"tolerance_grad": 0.5, "max_iter": 6},
+    "loose-change": {"tolerance_change": 0.05},
+}
+
+
+def rosenbrock(m, a, b):
+    return ((1 - a) ** 2).sum() + 10 * ((b - a[:2] ** 2) ** 2).sum() + (a[2] - 0.5).cos()
+
+
+def quadratic(m, a, b):
+    return (a * a * m.tensor([1.0, 2.0, 3.0])).sum() + (b * b).sum() + (a.sum() - b.sum()) ** 2
+
+
+def minimise(m, loss, options, rounds):
+    a = m.tensor([0.5, -1.5, 2.0], dtype=m.float64, requires_grad=True)
+    b = m.tensor([1.0, 0.25], dtype=m.float64, requires_grad=True)
+    o = m.optim.LBFGS([a, b], **options)
+    seen = []
+
+    def closure():
+        o.zero_grad()
+        value = loss(m, a, b)
+        value.backward()
+        seen.append(value.item())
+        return value
+
+    out = [o.step(closure).item() for _ in range(rounds)]
+    state = o.state[a]
+    kept = {k: state[k] for k in ("func_evals", "n_iter", "d", "prev_flat_grad", "prev_loss")}
+    kept |= {k: len(state[k]) for k in ("old_dirs", "old_stps", "ro")}
+    return [out, seen, a.detach(), b.detach(), kept, sorted(state), float(state["t"]), b in o.state]
+
+
+def rounds(loss, name):
+    """Few where a long path would make rounding differences large."""
+    return 1 if loss is rosenbrock and name in ("default", "short-memory", "loose") else 2
+
+
+@pytest.mark.parametrize("loss", [rosenbrock, quadratic])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_path(name, loss, same):
+    label = f"{loss.__name__}-{name}"
+    same(program(label, lambda m: minimise(m, loss, OPTIONS[name], rounds(loss, name))))
+
+
+def odd_parameters(m):
+    """A parameter that never has a gradient, a matrix, a complex one."""
+    a = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    b = m.tensor([5.0], requires_grad=True)
+    z = m.tensor([1.0 + 2j], requires_grad=True)
+    o = m.optim.LBFGS([a, b, z], lr=m.tensor([0.5]), max_iter=3)
+
+    def closure():
+        o.zero_grad()
+        loss = (a.t() * a).sum() + (z * z.conj()).real.sum()
+        loss.backward()
+        return loss
+
+    return [o.step(closure), a, b, z]
+
+
+def already_there(m):
+    a = m.tensor([0.0], requires_grad=True)
+    o = m.optim.LBFGS([a])
+
+    def closure():
+        o.zero_grad()
+        loss = (a * a).sum()
+        loss.backward()
+        return loss
+
+    return [o.step(closure), a, o.state_dict()["state"]]
+
+
+@pytest.mark.parametrize("fn", [odd_parameters, already_there])
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+def saved(m):
+    a = m.tensor([1.0, 2.0], requires_grad=True)
+    o = m.optim.LBFGS([a], max_iter=2)
+
+    def closure():
+        o.zero_grad()
+        loss = ((a - 3) ** 4).sum()
+        loss.backward()
+        return loss
+
+    o.step(closure)
+    state = o.state_dict()
+    o.load_state_dict(state)
+    o.step(closure)
+    return [a, o.state_dict()["state"][0]["n_iter"]]
+
+
+def test_state_goes_through_a_dict(same):
+    same(saved)

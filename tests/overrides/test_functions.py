@@ -1,0 +1,185 @@
+"""What torch.overrides offers to functions of one's own, and its lists of functions; compared with torch."""
+
+import inspect
+
+import pytest
+
+import torchgrad_jax as tg
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+class Duck:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return "answer", func.__name__, [t.__name__ for t in types], len(args), kwargs
+
+
+class Refusing:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+def own(x, y=None):
+    return "own"
+
+
+@program
+def has_torch_function(m):
+    has = m.overrides.has_torch_function
+    mine = type("Mine", (m.Tensor,), {})([1.0])
+    t, p = m.ones(1), m.nn.Parameter(m.ones(1))
+    cases = [(t,), (mine,), [Duck()], (t, 1, None, mine), (p,), (), (1, "a", None, [1])]
+    return [has(c) for c in cases], [m.overrides.has_torch_function_unary(x) for x in (t, mine, 3)]
+
+
+@program
+def has_torch_function_wants_a_sequence(m):
+    m.overrides.has_torch_function(3)
+
+
+@program
+def variadic(m):
+    return m.overrides.has_torch_function_variadic(1, m.ones(1), Duck())
+
+
+@program
+def handle(m):
+    return m.overrides.handle_torch_function(own, (Duck(), 3), 1, 2, z=4)
+
+
+@program
+def handle_asks_plain_tensors_too(m):
+    return m.overrides.handle_torch_function(own, (m.ones(1),), 1)
+
+
+@program
+def handle_finds_nobody(m):
+    try:
+        m.overrides.handle_torch_function(own, (Refusing(), 3), 1)
+    except TypeError as error:
+        return str(error).replace(__name__, "module")
+
+
+@program
+def wrapped(m):
+    @m.overrides.wrap_torch_function(lambda x, y=1: (x, y))
+    def fn(x, y=1):
+        """Text."""
+        return "plain", x, y
+
+    return fn(3), fn(Duck()), fn(3, y=Duck()), fn.__name__, fn.__doc__
+
+
+@program
+def tensor_likes(m):
+    like = m.overrides.is_tensor_like
+    return [like(x) for x in (m.ones(1), m.nn.Parameter(m.ones(1)), Duck(), Duck, 3, [m.ones(1)])]
+
+
+@program
+def methods_and_properties(m):
+    is_one = m.overrides.is_tensor_method_or_property
+    t = m.Tensor
+    cases = [
+        t.add,
+        m.add,
+        t.shape.__get__,
+        t.__getitem__,
+        t.shape,
+        m.nn.functional.relu,
+        t.requires_grad.__set__,
+    ]
+    return [is_one(f) for f in cases]
+
+
+@program
+def names(m):
+    t = m.Tensor
+    functions = [
+        t.add, m.add, t.shape.__get__, t.requires_grad.__set__, t.__getitem__, m.nn.functional.relu, m.linalg.norm,
+        m.fft.fft, m.special.erf, m.zeros, m.tensor, t.T.__get__, t.shape, own, 3, m.sum, t.sum, t.__add__,
+    ]  # fmt: skip
+    return [m.overrides.resolve_name(f) for f in functions]
+
+
+@program
+def unconverted(m):
+    return sorted(m.overrides.resolve_name(f) for f in m.overrides.get_default_nowrap_functions())
+
+
+@program
+def overridable(m):
+    found = m.overrides.get_overridable_functions()
+    ignored = m.overrides.get_ignored_functions()
+    return [
+        [f in found[m] for f in (m.add, m.cat, m.is_tensor, m.tensor)],
+        [
+            f in found[m.Tensor]
+            for f in (m.Tensor.add, m.Tensor.__add__, m.Tensor.as_subclass, m.Tensor.new)
+        ],
+        [f in found[m.nn.functional] for f in (m.nn.functional.relu, m.nn.functional.linear)],
+        found[m.Tensor.shape] == [m.Tensor.shape.__get__],
+        [f in ignored for f in (m.is_tensor, m.tensor, m.Tensor.as_subclass, m.add, m.Tensor.add)],
+    ]
+
+
+@program
+def overloaded_arguments(m):
+    deeper = type("Deeper", (Duck,), {})
+    t = m.ones(1)
+    cases = [(1, Duck(), Refusing()), (Duck(), deeper()), (Duck(), Duck()), (t, Duck()), (t, t), ()]
+    return [[type(a).__name__ for a in m.overrides._get_overloaded_args(c)] for c in cases]
+
+
+def test_testing_overrides_have_the_signatures():
+    dummies = tg.overrides.get_testing_overrides()
+    assert all(callable(f) for f in dummies.values())
+    assert dummies[tg.add](1, 2) == -1
+    assert list(inspect.signature(dummies[tg.add]).parameters)[:2] == ["input", "other"]
+    assert dummies[tg.Tensor.shape.__get__](1) == -1
+    with pytest.raises(TypeError):
+        dummies[tg.add]()
+
+
+def test_every_overridable_function_can_be_overridden():
+    """Whatever the arguments: a duck in the first place answers for all of them."""
+
+    class Answer:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func
+
+    silent = []
+    for holder, functions in tg.overrides.get_overridable_functions().items():
+        for fn in functions:
+            if holder is tg.Tensor or isinstance(holder, property):
+                continue
+            if fn(Answer()) is not fn:
+                silent.append(tg.overrides.resolve_name(fn))
+    assert silent == []
+
+
+def test_every_method_can_be_overridden():
+    class Answer(tg.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func
+
+    x = Answer([1.0])
+    operators = tg._engine.overrides.OPERATOR_METHODS
+    for name, fn in vars(tg.Tensor).items():
+        if fn in tg.overrides.get_overridable_functions()[tg.Tensor]:
+            wanted = getattr(tg.Tensor, operators.get(name, name))
+            assert fn(x) is wanted, name

@@ -1,0 +1,173 @@
+"""The few private names of torch._C that public code uses; every other name raises AttributeError."""
+
+# ruff: noqa: F401 - names with an underscore are what this module is for
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from .._core import devices, dtypes, formats
+from .._core.shapes import Size as Size
+from .._core.state import MODES
+from .._engine import overrides as _engine
+from .._engine.attributes import layout as layout
+from .._engine.overrides import (
+    DisableTorchFunction as DisableTorchFunction,
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+    disabled_torch_function_impl as _disabled_torch_function_impl,
+    skip_one as _skip_one,
+)
+from .._engine.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
+from .._engine.tensor import Tensor
+from .._functions.random import Generator as Generator
+from ..autograd._passes import Engine as _ImperativeEngine
+from ..autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from ..autograd.forward_ad import _is_fwd_grad_enabled as _is_fwd_grad_enabled
+from ..autograd.function import _SingleLevelFunction as _FunctionBase
+from ..autograd.grad_mode import (
+    _switch,
+    inference_mode as _InferenceMode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    is_multithreading_enabled as _is_multithreading_enabled,
+    is_view_replay_enabled as _is_view_replay_enabled,
+)
+from ..autograd.graph import (
+    _current_graph_task_id as _current_graph_task_id,
+    _will_engine_execute_node as _will_engine_execute_node,
+    increment_version as _increment_version,
+)
+from ..overrides import (
+    _pop_mode,
+    has_torch_function as _has_torch_function,
+    has_torch_function_unary as _has_torch_function_unary,
+    has_torch_function_variadic as _has_torch_function_variadic,
+)
+from . import _autograd as _autograd, _functions as _functions
+
+TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
+dtype, device, memory_format = dtypes.dtype, devices.device, formats.memory_format
+_EngineBase = _ImperativeEngine
+
+
+class _LegacyVariableBase:
+    """The base of `Variable`, which cannot be made itself."""
+
+
+class _TorchFunctionState(enum.Enum):
+    """How far `__torch_function__` is turned off."""
+
+    ENABLED = _engine.ENABLED
+    SUBCLASSES_DISABLED = _engine.SUBCLASSES_DISABLED
+    ALL_DISABLED = _engine.ALL_DISABLED
+
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+def _bool(function: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{function}(): argument 'enabled' (position 1) must be bool, not {type(value).__name__}"
+        )
+    return value
+
+
+def _set_grad_enabled(enabled: bool, /) -> None:
+    """Turn recording on or off in this thread."""
+    _switch(_bool("set_grad_enabled", enabled))
+
+
+def _set_fwd_grad_enabled(enabled: bool, /) -> None:
+    """Turn the propagation of tangents on or off in this thread."""
+    MODES.forward_grad = _bool("_set_fwd_grad_enabled", enabled)
+
+
+def _set_multithreading_enabled(enabled: bool, /) -> None:
+    """Say whether a backward pass may use several threads."""
+    MODES.multithreading = _bool("_set_multithreading_enabled", enabled)
+
+
+def _set_view_replay_enabled(enabled: bool, /) -> None:
+    """Say whether views get their nodes anew by replaying what made them."""
+    MODES.view_replay = _bool("_set_view_replay_enabled", enabled)
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is traced for TorchScript."""
+
+
+def _log_api_usage_once(event: str, /) -> None:
+    """Do nothing, as torch does where nobody collects usage."""
+    if not isinstance(event, str):
+        raise TypeError(f"_log_api_usage_once(): incompatible function arguments: {event!r}")
+
+
+# --- the running pass -----------------------------------------------------------------------------
+
+
+def _current_autograd_node() -> Any:
+    """The node that the running pass is at, or None."""
+    task = MODES.graph_task
+    return None if task is None else task.current
+
+
+# --- __torch_function__ ---------------------------------------------------------------------------
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether `__torch_function__` of classes is called."""
+    return MODES.functions_disabled == _engine.ENABLED
+
+
+def _is_torch_function_all_disabled() -> bool:
+    """Whether neither classes nor modes override anything."""
+    return MODES.functions_disabled == _engine.ALL_DISABLED
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether some mode sees the calls of this thread."""
+    return _engine.modes_active()
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """How far `__torch_function__` is turned off."""
+    return _TorchFunctionState(MODES.functions_disabled)
+
+
+def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
+    """Turn `__torch_function__` off to some degree, or on again."""
+    _engine.set_disabled(state.value)
+
+
+def _len_torch_function_stack() -> int:
+    """How many modes there are."""
+    return len(MODES.function_modes)
+
+
+def _get_function_stack_at(level: int, /) -> Any:
+    """The mode at a level, the outermost being 0."""
+    return MODES.function_modes[level]
+
+
+def _push_on_torch_function_stack(mode: Any, /) -> None:
+    """Make a mode the innermost one."""
+    _engine.set_modes((*MODES.function_modes, mode))
+
+
+def _pop_torch_function_stack() -> Any:
+    """Take the innermost mode off and return it."""
+    return _pop_mode()
+
+
+def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """See `torch.overrides.redispatch_function`."""
+    return _skip_one(func, args, kwargs or {})
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"torchgrad_jax does not implement torch._C.{name}")

@@ -1,0 +1,1 @@
+"""From tensor code to JAX functions and back: what transforms stand on."""

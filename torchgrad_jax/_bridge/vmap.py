@@ -1,0 +1,332 @@
+"""vmap: a function of one example, traced once, as one operator over a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from .._core import shapes, tree
+from .._core.meta import Meta, meta
+from .._core.state import DUAL, MODES
+from .._engine import lift
+from .._engine.bind import ops
+from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.record import apply
+from .._engine.tensor import Tensor, make
+from .._engine.trace import Call, aval
+from .._functions.shape import movedim, narrow
+
+_KEPT = 512
+_CALLS: dict[Any, Call] = {}
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
+    *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """`func` over a batch: it is written for one example and runs for all of them at once.
+
+    Args:
+        func: takes and returns tensors, or nested containers of them.
+        in_dims: which dimension of each input counts the examples; None where all share an input.
+            An int stands for all inputs; containers may stand for the containers of the inputs.
+        out_dims: where the examples are to be counted in each output.
+        randomness: what a random operation inside does: "error", "same" draws for all examples,
+            or "different" ones.
+        chunk_size: run so many examples at a time; None runs all of them at once.
+
+    Returns:
+        The batched function.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
+        tensor([3., 3.])
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(
+            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
+        )
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flat, dims, spec, size = _inputs(func, in_dims, args)
+        if chunk_size is None or size <= chunk_size:
+            return _run(func, flat, dims, spec, kwargs, out_dims, randomness, size)
+        return _in_chunks(func, flat, dims, spec, kwargs, out_dims, randomness, size, chunk_size)
+
+    return wrapped
+
+
+def _name(func: Any) -> str:
+    if isinstance(func, functools.partial):
+        return f"functools.partial({_name(func.func)}, ...)"
+    return getattr(func, "__name__", None) or repr(func)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _inputs(
+    func: Any, in_dims: Any, args: tuple[Any, ...]
+) -> tuple[list[Any], list[int | None], tree.Spec, int]:
+    name = _name(func)
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially "
+            f"nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over "
+            "a function with no inputs. The latter is unsupported."
+        )
+    flat, spec = tree.flatten(args)
+    dims = tree.broadcast(in_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
+            f"`inputs`. in_dims has structure {tree.flatten(in_dims)[1]!r} but inputs has structure {spec!r}."
+        )
+    sizes = []
+    for i, (x, d) in enumerate(zip(flat, dims)):
+        if d is None:
+            continue
+        told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for"
+        if not isinstance(d, int):
+            raise ValueError(
+                f"{told} an input but in_dim must be either an integer dimension or None."
+            )
+        if not isinstance(x, Tensor):
+            raise ValueError(
+                f"{told} an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, "
+                "please use None as the respective in_dim"
+            )
+        n = x._m.ndim
+        if not -n <= d < n:
+            raise ValueError(
+                f"{told} some input, but that input is a Tensor of dimensionality {n} so expected in_dim to satisfy "
+                f"-{n} <= in_dim < {n}."
+            )
+        dims[i] = d % n
+        sizes.append(x._m.shape[dims[i]])
+    if not sizes:
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): no Tensors to vmap over: in_dims is None for all inputs"
+        )
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return flat, dims, spec, sizes[0]
+
+
+def _example(m: Meta, d: int) -> Meta:
+    """How one example of a batch looks."""
+    shape, strides = m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :]
+    kept = shapes.preserve_strides(shape, strides)
+    return meta(shape, m.dtype, m.device, kept)
+
+
+# --- one run --------------------------------------------------------------------------------------
+
+
+class _Run:
+    """What one trace of the function leaves behind for the outside."""
+
+    def __init__(self) -> None:
+        self.spec: Any = None
+        self.outs: list[Any] = []
+        """Per output, in order: its number among the traced results, or an outside tensor."""
+        self.metas: list[Meta] = []
+        self.requires: list[bool] = []
+        self.node = "VmapBackward0"
+        self.tangents: dict[int, int] = {}
+        self.written: dict[int, int] = {}
+
+
+def _run(
+    func: Any, flat: Sequence[Any], dims: Sequence[int | None], spec: tree.Spec, kwargs: Any,
+    out_dims: Any, randomness: str, size: int,
+) -> Any:  # fmt: skip
+    batched = [i for i, d in enumerate(dims) if d is not None]
+    fronts = [_moved(flat[i], dims[i], 0) for i in batched]
+    metas = [_example(flat[i]._m, dims[i]) for i in batched]  # type: ignore[arg-type]
+    tangents = [_tangent(flat[i]) for i in batched]
+    given = [_moved(t, dims[i], 0) for i, t in zip(batched, tangents) if t is not None]
+    told = _Run()
+
+    def run(arrays: list[Any]) -> list[Any]:
+        examples = list(flat)
+        inner = []
+        for i, array, m in zip(batched, arrays, metas):
+            t = examples[i] = make(array, m)
+            t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
+            inner.append(t)
+        it = iter(arrays[len(batched) :])
+        for t, tangent in zip(inner, tangents):
+            if tangent is not None:
+                MODES.tangents.set_tangent(t, make(next(it), t._m))
+        before = [t._st.array for t in inner]
+        out = func(*tree.unflatten(examples, spec), **kwargs)
+        results = _results(func, out, out_dims, told)
+        for k, (t, old) in enumerate(zip(inner, before)):
+            if t._st.array is not old:
+                told.written[batched[k]] = len(results)
+                results.append(t)
+                told.requires.append(requires_grad_of(t))
+                told.metas.append(t._m)
+        current = MODES.lifts[-1]
+        return [current.array_of(t) for t in results]
+
+    avals = [aval(m) for m in metas]
+    avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
+    lifted = lift.trace(run, avals, randomness=randomness, size=size)
+    captured = list(lifted.captured)
+    axes = (0,) * len(avals) + tuple(0 if m else None for m in lifted.mapped)
+    nondiff = tuple(k for k, r in enumerate(told.requires) if not r)
+    key = (lifted.key, axes, nondiff, told.node)
+    call = _CALLS.get(key)
+    if call is None:
+        if len(_CALLS) >= _KEPT:
+            _CALLS.pop(next(iter(_CALLS)))
+        call = _CALLS[key] = _call(lifted.function(), axes, nondiff, told.node)
+    leaves = (*fronts, *given, *captured)
+    results: Sequence[Any] = ()
+    if told.metas:
+        bits = MODES.bits
+        MODES.bits = bits & ~DUAL  # tangents have gone through on their own
+        try:
+            results = apply(call, leaves)
+        finally:
+            MODES.bits |= bits & DUAL
+    results = [_laid_out(t, m) for t, m in zip(results, told.metas)]
+    for k, j in told.tangents.items():
+        MODES.tangents.set_tangent(results[k], results[j])
+    for i, k in told.written.items():
+        ops.copy_(flat[i], _moved(results[k], 0, dims[i]))
+    return _outputs(func, told, results, out_dims, size)
+
+
+def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
+    return t if (source - destination) % t._m.ndim == 0 else movedim(t, source, destination)
+
+
+def _tangent(t: Tensor) -> Tensor | None:
+    return MODES.tangents.tangent_of(t) if MODES.bits & DUAL else None
+
+
+def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
+    batched = jax.vmap(run, in_axes=axes)
+    return Call(
+        "vmap", lambda leaves: tuple(batched(*leaves)), node_name=node, nondiff=nondiff,
+        edges=lambda keys: tuple(i for i, k in enumerate(keys) if k.dtype.category >= 2),
+    )  # fmt: skip
+
+
+def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
+    """The tensors that a run returns; with them what the outside must know of each."""
+    current = MODES.lifts[-1]
+    flat, told.spec = tree.flatten(out)
+    dims = _out_dims(func, out_dims, told.spec)
+    results: list[Tensor] = []
+    duals = []
+    for t, d in zip(flat, dims):
+        if not isinstance(t, Tensor):
+            if d is None:
+                told.outs.append(t)
+                continue
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(t)}. Did you "
+                "mean to set out_dims= to None for output?"
+            )
+        if not current.inside(t):
+            told.outs.append(t)
+            continue
+        if d is None:
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+            )
+        told.outs.append(len(results))
+        results.append(t)
+        if (tangent := _tangent(t)) is not None:
+            duals.append((len(results) - 1, tangent))
+    for k, tangent in duals:
+        told.tangents[k] = len(results)
+        results.append(tangent)
+    for t in results:
+        told.metas.append(t._m)
+        told.requires.append(requires_grad_of(t))
+        if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
+            told.node = grad_fn_of(t).name()
+    return results
+
+
+def _out_dims(func: Any, out_dims: Any, spec: tree.Spec) -> list[Any]:
+    given = tree.flatten(out_dims)[0]
+    if any(d is not None and not isinstance(d, int) for d in given):
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection "
+            "of ints representing where in the outputs the vmapped dimension should appear."
+        )
+    if isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.kind is None:
+        out_dims = out_dims[0]
+    dims = tree.broadcast(out_dims, spec)
+    if dims is None:
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
+            f"of `outputs`. out_dims has structure {tree.flatten(out_dims)[1]!r} but outputs has structure {spec!r}."
+        )
+    return dims
+
+
+def _laid_out(t: Tensor, example: Meta) -> Tensor:
+    """Strides of a batch of examples: the batch outside of what an example is."""
+    if not example.contiguous and example.dense:
+        m = t._m
+        t._m = t._st.meta = meta(m.shape, m.dtype, m.device, (example.numel, *example.strides))
+    return t
+
+
+def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, size: int) -> Any:
+    dims = _out_dims(func, out_dims, told.spec)
+    outs = []
+    for k, d in zip(told.outs, dims):
+        if isinstance(k, int) and not isinstance(k, bool) and d is not None:
+            outs.append(_moved(results[k], 0, d))
+        elif isinstance(k, Tensor) and d is not None:  # the same for every example
+            outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
+        else:
+            outs.append(k)
+    return tree.unflatten(outs, told.spec)
+
+
+def _in_chunks(
+    func: Any, flat: Sequence[Any], dims: Sequence[int | None], spec: tree.Spec, kwargs: Any,
+    out_dims: Any, randomness: str, size: int, chunk: int,
+) -> Any:  # fmt: skip
+    columns: list[list[Any]] = []
+    out_spec: Any = None
+    for start in range(0, size, chunk):
+        n = min(chunk, size - start)
+        part = [x if d is None else narrow(x, d, start, n) for x, d in zip(flat, dims)]
+        out = _run(func, part, dims, spec, kwargs, out_dims, randomness, n)
+        leaves, out_spec = tree.flatten(out)
+        columns.append(leaves)
+    out_flat = _out_dims(func, out_dims, out_spec)
+    joined = [
+        column[0] if d is None else ops.cat(list(column), d)
+        for column, d in zip(zip(*columns), out_flat)
+    ]
+    return tree.unflatten(joined, out_spec)
+
+
+__all__ = ["vmap"]

@@ -1,0 +1,118 @@
+"""Which dtypes an ``out=`` tensor may have, operator by operator, and what torch says about others.
+
+The rule is that a result is cast where torch casts by itself. Many operators want the very dtype of
+their result; they stand here with torch's message.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import dtype, scalar_type_name
+from .kernels import cpp_name
+
+EXPECTED = "Expected out tensor to have dtype {want_c}, but got {got_c} instead"
+_FOUND = "Found dtype {got} but expected {want}"
+_SCALAR = "expected scalar_type {want} but found {got}"
+_CAT = "torch.cat(): input types can't be cast to the desired output type {got}"
+
+_EXACT: dict[str, str] = {
+    EXPECTED: """
+        addmm addmv baddbmm bmm cross expand_copy diagonal_copy alias_copy max min aminmax as_strided_copy topk mm
+        view_copy permute_copy split_with_sizes_copy slice_scatter gather index_copy index_add index_reduce sort scatter
+        scatter_add unbind_copy unfold_copy msort squeeze_copy take_along_dim unsqueeze_copy transpose_copy tril triu
+        t_copy scatter_reduce isin argmax argmin lu_unpack lu_solve softmax qr triangular_solve svd renorm log_softmax
+        norm narrow_copy select_copy slice_copy split_copy detach_copy view_as_real_copy view_as_complex_copy diag
+        nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.linear linalg.cross linalg.det linalg.cholesky
+        linalg.cholesky_ex linalg.eigh linalg.eigvalsh linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.qr
+        linalg.slogdet linalg.vector_norm linalg.lu_factor linalg.lu_factor_ex linalg.lu linalg.lu_solve linalg.inv
+        linalg.inv_ex linalg.solve linalg.solve_ex linalg.svd linalg.svdvals
+    """,
+    _FOUND: """
+        abs absolute ceil conj_physical floor neg negative round sign sgn trunc fix frac bitwise_not
+        nn.functional.softshrink nn.functional.hardshrink nn.functional.gelu nn.functional.softplus
+    """,
+    _SCALAR: "cummax cummin diff logcumsumexp",
+    "expected scalar type {want} but found {got}": """
+        native_batch_norm _native_batch_norm_legit nn.functional.logsigmoid linalg.solve_triangular
+    """,
+    "result dtype {got} does not match input dtype {want}": "dot vdot matmul",
+    "addmv input tensors must have the same dtype, but got {got}, {want}, and {want}": "mv",
+    "self and mat2 must have the same dtype, but got {got} and {want}": "addbmm",
+    "Expected object of scalar type {want} but got scalar type {got} for argument 'out'": "complex polar",
+    "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}":
+        "histogram histc",
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether "
+    "out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {flag}":
+        "bucketize searchsorted",
+    "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype.":
+        "amax amin",
+    "torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}": "frexp",
+    "output values must be of same type as input": "kthvalue",
+    "expected scalar type '{want}' but got '{got}' for values output": "mode",
+    "{name}(): self and result must have the same scalar type": "masked_select index_select",
+    "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}": "take",
+    "heaviside is not yet implemented for tensors with different dtypes.": "heaviside",
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}":
+        "ormqr",
+    "the output given to float_power has dtype {got} but the operation's result requires dtype {want}": "float_power",
+    "{name} does not support non-boolean outputs.": "signbit isposinf isneginf",
+    "nan_to_num: dtype of out: {got} should be same as input: {want}": "nan_to_num",
+    "tensordot: Expected the output tensor to have dtype {want}, but got an output tensor with dtype {got}":
+        "inner tensordot",
+    "Expected out type to be {want} but got {got}": "where",
+    "nonzero: Expected out tensor to have scalar type Long but got scalar type{got}": "nonzero",
+    "{name} only supports bool tensor for result, got: {got}": "all any",
+    "Expected result to be of dtype uint64, but got {got}": "hash_tensor",
+    "linalg.vecdot: Expected out of dtype{want} but found {got}": "linalg.vecdot",
+    "multi_dot(): expected out tensor to have dtype {want_c} but got {got_c}": "linalg.multi_dot",
+    "linalg.{name} expected out tensor dtype {want} but got: {got}": "linalg.norm linalg.matrix_norm",
+}  # fmt: skip
+_TEXTS = {name: text for text, names in _EXACT.items() for name in names.split()}
+
+_ANY = frozenset({"cumsum", "cumprod", "lu", "bernoulli"})
+"""torch computes in the dtype of ``out=``, whatever it is."""
+_CAT_LIKE = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack",
+                       "column_stack", "_chunk_cat"})  # fmt: skip
+
+APART = frozenset(
+    {"kthvalue", "masked_select", "take", "gather", "index_select", "take_along_dim", "mode", "nonzero"}
+)
+"""Operators whose ``out=`` may share no memory at all with what they read."""
+
+
+ROW_MAJOR = frozenset({
+    "cholesky", "cholesky_solve", "quantile", "nanquantile", *(
+        f"fft.{n}{end}" for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for end in ("", "2", "n")
+    ),
+})  # fmt: skip
+"""Operators that resize an ``out=`` tensor to a row-major one, however their results lie elsewhere."""
+
+
+def refusal(
+    name: str, position: int, results: int, operands: int, want: dtype, got: dtype
+) -> Exception | None:
+    """What torch raises when a result of dtype `want` is to go into a tensor of dtype `got`, or None."""
+    if want is got or name in _ANY:
+        return None
+    text = _TEXTS.get(name)
+    pairwise = name in ("max", "min") and results == 1 and operands > 1  # these are elementwise
+    if text is not None and not pairwise and not (name in ("all", "any") and got is dtypes.uint8):
+        words = {
+            "name": name.rpartition(".")[2], "want": scalar_type_name(want), "got": scalar_type_name(got),
+            "want_c": _cpp(want), "got_c": _cpp(got), "flag": str(want is dtypes.int32),
+        }  # fmt: skip
+        return RuntimeError(text.format(**words))
+    if dtypes.can_cast(want, got):
+        return None
+    if name in _CAT_LIKE:
+        return TypeError(_CAT.format(got=scalar_type_name(got)))
+    return RuntimeError(
+        f"result type {scalar_type_name(want)} can't be cast to the desired output type {scalar_type_name(got)}"
+    )
+
+
+def _cpp(dt: dtype) -> str:
+    return cpp_name(np.zeros(0, dt.np))

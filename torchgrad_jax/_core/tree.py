@@ -1,0 +1,149 @@
+"""Nested containers as flat lists: tuples, lists, dicts, named tuples, as torch's pytrees know them.
+
+Everything else is a leaf, None included. Other modules may register classes of their own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Flatten = Callable[[Any], tuple[list[Any], Any]]
+Unflatten = Callable[[list[Any], Any], Any]
+
+_NODES: dict[type, tuple[Flatten, Unflatten]] = {}
+
+
+def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Treat instances of exactly `cls` as containers."""
+    _NODES[cls] = (flatten, unflatten)
+
+
+register(tuple, lambda x: (list(x), None), lambda xs, _: tuple(xs))
+register(list, lambda x: (list(x), None), lambda xs, _: xs)
+register(dict, lambda x: (list(x.values()), list(x)), lambda xs, keys: dict(zip(keys, xs)))
+register(
+    OrderedDict,
+    lambda x: (list(x.values()), list(x)),
+    lambda xs, keys: OrderedDict(zip(keys, xs)),
+)
+register(
+    defaultdict,
+    lambda x: (list(x.values()), [x.default_factory, list(x)]),
+    lambda xs, told: defaultdict(told[0], zip(told[1], xs)),
+)
+register(deque, lambda x: (list(x), x.maxlen), lambda xs, maxlen: deque(xs, maxlen))
+
+
+class Spec:
+    """How a tree was built: its container classes and where the leaves are."""
+
+    __slots__ = ("children", "context", "kind", "n")
+
+    def __init__(self, kind: type | None, context: Any, children: list[Spec]) -> None:
+        self.kind, self.context, self.children = kind, context, children
+        self.n = 1 if kind is None else sum(c.n for c in children)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Spec)
+            and self.kind is other.kind
+            and self.context == other.context
+            and self.children == other.children
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """As torch prints its tree specifications, which stand in error messages."""
+        return self._text(0)
+
+    def pretty(self) -> str:
+        """The containers written out, with a star for each leaf."""
+        return repr(unflatten([_Star()] * self.n, self))
+
+    def _text(self, indent: int) -> str:
+        if self.kind is None:
+            return "*"
+        head = f"TreeSpec({self.kind.__name__}, {self.context}, ["
+        inner = [c._text(indent + 2) for c in self.children]
+        return head + (",\n" + " " * (indent + 2)).join(inner) + "])"
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF = Spec(None, None, [])
+
+
+def _is_namedtuple(x: Any) -> bool:
+    return isinstance(x, tuple) and hasattr(x, "_fields") and type(x) is not tuple
+
+
+def _parts(x: Any) -> tuple[list[Any], Any] | None:
+    found = _NODES.get(type(x))
+    if found is not None:
+        return found[0](x)
+    return (list(x), type(x)) if _is_namedtuple(x) else None
+
+
+def flatten(x: Any) -> tuple[list[Any], Spec]:
+    """The leaves of a tree, and how to put others in their place."""
+    leaves: list[Any] = []
+
+    def visit(x: Any) -> Spec:
+        parts = _parts(x)
+        if parts is None:
+            leaves.append(x)
+            return LEAF
+        return Spec(type(x), parts[1], [visit(c) for c in parts[0]])
+
+    return leaves, visit(x)
+
+
+def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
+    """Inverse of `flatten`."""
+    it = iter(leaves)
+
+    def build(s: Spec) -> Any:
+        if s.kind is None:
+            return next(it)
+        children = [build(c) for c in s.children]
+        found = _NODES.get(s.kind)
+        if found is not None:
+            return found[1](children, s.context)
+        make = getattr(s.kind, "_make", s.kind)
+        return make(children)
+
+    return build(spec)
+
+
+def map_leaves(fn: Callable[[Any], Any], x: Any) -> Any:
+    """A tree of the same structure with `fn` of each leaf."""
+    leaves, spec = flatten(x)
+    return unflatten([fn(v) for v in leaves], spec)
+
+
+def broadcast(prefix: Any, spec: Spec) -> list[Any] | None:
+    """One entry of `prefix` per leaf of `spec`, leaves of the prefix standing for whole subtrees.
+
+    None when the two do not fit together.
+    """
+    parts = _parts(prefix)
+    if parts is None:
+        return [prefix] * spec.n
+    children, context = parts
+    if spec.kind is not type(prefix) or spec.context != context:
+        return None
+    if len(children) != len(spec.children):
+        return None
+    out: list[Any] = []
+    for child, sub in zip(children, spec.children):
+        found = broadcast(child, sub)
+        if found is None:
+            return None
+        out += found
+    return out

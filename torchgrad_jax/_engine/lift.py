@@ -1,0 +1,253 @@
+"""Tensor code as a JAX function: tensors hold tracers, and what comes from outside is lifted in.
+
+`trace` runs a Python function over tensors once and gives the steps it took. A tensor from outside that
+meets a traced one becomes an input of its own, with its place in the outer graph; operations among
+outside tensors alone run outside, on their values. What the steps amount to is then one operator, a `Call`, so
+that gradients of any order, forward mode and further transforms of it come from the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+from jax import lax
+
+from .._core.meta import Meta
+from .._core.state import DUAL, GRAD, LIFT, MODES
+from .history import requires_grad_of
+from .strided import read
+from .tensor import Tensor, wrap_array
+
+_placeholder: Any = None
+
+
+def _outside_value(index: int, m: Meta) -> Any:
+    """A tracer that stands for the captured tensor number `index`."""
+    global _placeholder
+    if _placeholder is None:
+        from jax.extend.core import Primitive
+
+        _placeholder = Primitive("outside_value")
+        _placeholder.def_abstract_eval(lambda *, index, aval: aval)
+    aval = jax.core.ShapedArray(m.shape, m.dtype.np)
+    return _placeholder.bind(index=index, aval=aval)
+
+
+class Lift:
+    """One run of tensor code with tracers in its tensors."""
+
+    __slots__ = ("captured", "keep", "mapped", "outer_lifts", "outer_trace", "places", "randomness",
+                 "size", "traces")  # fmt: skip
+
+    def __init__(self, randomness: str = "error", size: int | None = None) -> None:
+        from jax.extend.core import take_current_trace
+
+        with take_current_trace() as trace:
+            self.outer_trace = trace
+        self.outer_lifts = MODES.lifts
+        self.captured: list[Tensor] = []
+        self.mapped: list[bool] = []
+        """Whether a captured tensor has a row per example (random draws that differ)."""
+        self.places: dict[Any, Any] = {}
+        self.keep: list[Any] = []
+        self.traces: list[Any] = []
+        self.randomness, self.size = randomness, size
+
+    def inside(self, t: Tensor) -> bool:
+        """Whether a tensor's elements belong to this run."""
+        array = t._st.array
+        return isinstance(array, jax.core.Tracer) and any(array._trace is s for s in self.traces)
+
+    def touches(self, leaves: Sequence[Any]) -> bool:
+        """Whether any tensor among the leaves, or its tangent, does; with no tensors at all, yes."""
+        tensors = [v for v in leaves if isinstance(v, Tensor)]
+        if not tensors or any(self.inside(t) for t in tensors):
+            return True
+        if not MODES.bits & DUAL:
+            return False
+        slopes = [MODES.tangents.tangent_of(t) for t in tensors]
+        return any(s is not None and self.inside(s) for s in slopes)
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Run what is inside where this run was started."""
+        from jax.extend.core import set_current_trace
+
+        before, lifts = MODES.bits, MODES.lifts
+        MODES.lifts = self.outer_lifts
+        MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
+        try:
+            with set_current_trace(self.outer_trace):
+                yield
+        finally:
+            MODES.lifts = lifts
+            MODES.bits = MODES.bits & ~LIFT | before & LIFT
+
+    def array_of(self, t: Tensor) -> Any:
+        """A tensor's elements for a step of this run."""
+        requires = t._rg or requires_grad_of(t)
+        if self.inside(t):
+            array = read(t)
+            # Detached, or made without recording: a derivative from outside must not pass either.
+            if not requires and t._m.dtype.category >= 2:
+                array = lax.stop_gradient(array)
+            return array
+        al = t._al
+        view = None if al is None else (al.offset, al.conj, al.neg)
+        place = (id(t._fn), t._onr) if t._fn is not None else id(t) if requires else None
+        key = (id(t._st), t._m, view, place)
+        found = self.places.get(key)
+        if found is None:
+            found = self.places[key] = self.capture(t, t._m, False)
+        return found
+
+    def capture(self, t: Tensor, m: Meta, mapped: bool) -> Any:
+        """Make an outside tensor an input of the run; its value here is described by `m`."""
+        self.captured.append(t)
+        self.mapped.append(mapped)
+        self.keep.append((t._st, t._fn))  # their identities are keys
+        return _outside_value(len(self.captured) - 1, m)
+
+
+def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
+    """`record.keys_of` while tensor code is being lifted."""
+    lift = MODES.lifts[-1]
+    keys, xs, mask = [], [], 0
+    for i, v in enumerate(leaves):
+        if isinstance(v, Tensor):
+            keys.append(v._m)
+            xs.append(lift.array_of(v))
+            if v._rg or requires_grad_of(v):
+                mask |= 1 << i
+        elif v is None:
+            keys.append(None)
+        else:
+            keys.append(v.__class__)
+            xs.append(v)
+    return tuple(keys), xs, mask
+
+
+class Lifted:
+    """What a run came to: steps over inputs and captured tensors."""
+
+    __slots__ = ("captured", "jaxpr", "key", "mapped", "n_in")
+
+    def __init__(self, closed: Any, lift: Lift, n_in: int) -> None:
+        self.jaxpr = closed.jaxpr
+        self.n_in = n_in
+        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in closed.consts]]
+        self.mapped = [*lift.mapped, *[False] * len(closed.consts)]
+        self.key = _signature(self.jaxpr)
+
+    def function(self) -> Callable[..., list[Any]]:
+        """A pure function of the inputs and the captured arrays."""
+        jaxpr, n_in = self.jaxpr, self.n_in
+        n_captured = len(self.captured) - len(jaxpr.constvars)
+
+        def run(*arrays: Any) -> list[Any]:
+            captured = arrays[n_in : n_in + n_captured]
+            env: dict[Any, Any] = dict(zip(jaxpr.invars, arrays))
+            env.update(zip(jaxpr.constvars, arrays[n_in + n_captured :]))
+
+            def value(v: Any) -> Any:
+                return v.val if hasattr(v, "val") else env[v]
+
+            for eqn in jaxpr.eqns:
+                if eqn.primitive is _placeholder:
+                    env[eqn.outvars[0]] = captured[eqn.params["index"]]
+                    continue
+                out = _bind(eqn, [value(v) for v in eqn.invars])
+                env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+            return [value(v) for v in jaxpr.outvars]
+
+        return run
+
+
+def trace(
+    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any
+) -> Lifted:
+    """Run `run` on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
+    lift = Lift(**settings)
+
+    def pure(*arrays: Any) -> list[Any]:
+        from jax.extend.core import take_current_trace, set_current_trace
+
+        with take_current_trace() as current:
+            lift.traces.append(current)
+        with set_current_trace(current):
+            before = MODES.bits
+            MODES.lifts = (*lift.outer_lifts, lift)
+            MODES.bits = before | LIFT
+            try:
+                return run(list(arrays))
+            finally:
+                MODES.lifts = lift.outer_lifts
+                MODES.bits = MODES.bits & ~LIFT | before & LIFT
+
+    closed = jax.make_jaxpr(pure)(*avals)
+    return Lifted(closed, lift, len(avals))
+
+
+def recording() -> bool:
+    """Whether operations are recorded."""
+    return bool(MODES.bits & GRAD)
+
+
+# --- what makes two runs the same program ---------------------------------------------------------
+
+
+class _Same:
+    """Something compared by identity, kept alive by the key it is part of."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: Any) -> None:
+        self.what = what
+
+    def __hash__(self) -> int:
+        return id(self.what)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.what is other.what
+
+
+def _param(value: Any) -> Any:
+    if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+        return _Same(value)
+    try:
+        hash(value)
+    except TypeError:
+        return _Same(value)
+    return value
+
+
+def _signature(jaxpr: Any) -> tuple[Any, ...]:
+    """A key that two jaxprs share when they take the same steps on inputs of the same kinds."""
+    numbers: dict[Any, int] = {}
+
+    def ref(v: Any) -> Any:
+        if hasattr(v, "val"):
+            val = v.val
+            return (type(val), val if type(val) in (int, float, bool, complex) else _Same(val), v.aval)
+        return numbers.setdefault(v, len(numbers))
+
+    key: list[Any] = [v.aval for v in (*jaxpr.invars, *jaxpr.constvars)]
+    for v in (*jaxpr.invars, *jaxpr.constvars):
+        ref(v)
+    for eqn in jaxpr.eqns:
+        key.append(eqn.primitive)
+        key += [(k, _param(v)) for k, v in eqn.params.items()]
+        key += [ref(v) for v in eqn.invars]
+        for v in eqn.outvars:
+            ref(v)
+    key += [ref(v) for v in jaxpr.outvars]
+    return tuple(key)
+
+
+def _bind(eqn: Any, args: list[Any]) -> Any:
+    from .trace import _bind as bind
+
+    return bind(eqn, args)

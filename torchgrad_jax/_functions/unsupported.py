@@ -1,0 +1,111 @@
+"""Entry points of layouts that are out of scope (docs/non_goals.md): they say so when called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.errors import UnsupportedLayoutError
+from .._engine.bind import METHODS, NAMESPACES
+
+_SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
+_QUANTIZED = "quantized tensors are out of scope"
+_NESTED = "nested and jagged tensors are out of scope"
+_MKLDNN = "mkldnn tensors are out of scope; XLA chooses layouts itself"
+
+FUNCTIONS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor",
+            "sparse_compressed_tensor", "smm", "spmm", "sspaddmm", "hspmm", "hsmm", "dsmm", "saddmm",
+            "resize_as_sparse_", "indices_copy", "values_copy", "crow_indices_copy", "col_indices_copy",
+            "ccol_indices_copy", "row_indices_copy",
+        ),
+        _SPARSE,
+    ),
+    **dict.fromkeys(
+        (
+            "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "dequantize", "int_repr",
+            "q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis",
+            "empty_quantized", "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine",
+            "fused_moving_avg_obs_fake_quant", "choose_qparams_optimized", "quantized_batch_norm",
+            "quantized_max_pool1d", "quantized_max_pool2d", "quantized_max_pool3d", "quantized_gru",
+            "quantized_lstm", "quantized_gru_cell", "quantized_lstm_cell", "quantized_rnn_relu_cell",
+            "quantized_rnn_tanh_cell",
+        ),
+        _QUANTIZED,
+    ),
+}  # fmt: skip
+"""Functions of the top level, and why they are not there."""
+
+TENSOR_METHODS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc",
+            "coalesce", "is_coalesced", "indices", "values", "crow_indices", "col_indices", "ccol_indices",
+            "row_indices", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_", "smm",
+            "sspaddmm", "_nnz", "_indices", "_values",
+        ),
+        _SPARSE,
+    ),
+    **dict.fromkeys(
+        (
+            "dequantize", "int_repr", "q_scale", "q_zero_point", "q_per_channel_scales",
+            "q_per_channel_zero_points", "q_per_channel_axis", "qscheme",
+        ),
+        _QUANTIZED,
+    ),
+    "to_padded_tensor": _NESTED,
+    "to_mkldnn": _MKLDNN,
+}  # fmt: skip
+"""Methods of tensors, and why they are not there."""
+
+NAMESPACE_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "sparse": (
+        (
+            "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm",
+            "softmax", "spdiags", "spsolve", "sum", "to_sparse_semi_structured",
+        ),
+        _SPARSE,
+    ),
+    "nested": (
+        (
+            "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
+            "to_padded_tensor",
+        ),
+        _NESTED,
+    ),
+    "quantization": (
+        (
+            "convert", "fuse_modules", "get_default_qat_qconfig", "get_default_qconfig", "prepare", "prepare_qat",
+            "quantize", "quantize_dynamic", "quantize_qat", "FakeQuantize", "MinMaxObserver", "QConfig", "QuantStub",
+            "DeQuantStub",
+        ),
+        _QUANTIZED,
+    ),
+}  # fmt: skip
+"""Submodules of which nothing is there."""
+
+
+def refusal(name: str, reason: str) -> Any:
+    """A function that raises, whatever it is called with."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedLayoutError(f"{name}() is not supported: {reason} (see docs/non_goals.md)")
+
+    short = name.rpartition(".")[2]
+    refuse.__name__, refuse.__qualname__ = short, name.removeprefix("torch.")
+    refuse.__module__ = "torchgrad_jax"
+    refuse.__doc__ = f"Not supported: {reason}."
+    return refuse
+
+
+def module_of(name: str) -> dict[str, Any]:
+    """The contents of an unsupported submodule."""
+    names, reason = NAMESPACE_FUNCTIONS[name]
+    return {n: refusal(f"torch.{name}.{n}", reason) for n in names}
+
+
+for _name, _why in FUNCTIONS.items():
+    NAMESPACES[""].setdefault(_name, refusal(f"torch.{_name}", _why))
+for _name, _why in TENSOR_METHODS.items():
+    METHODS.setdefault(_name, refusal(f"Tensor.{_name}", _why))

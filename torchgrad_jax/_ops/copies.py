@@ -1,0 +1,59 @@
+"""Views whose result is a copy: ``transpose_copy`` and its kin, each declared by naming its view."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+from .._core import devices, dtypes
+from .._core.meta import meta
+from .registry import TABLE, Grad
+
+
+def _copied(of: str, function: bool = True) -> None:
+    """``<of>_copy``: the same elements in storage of their own, row-major."""
+    row = TABLE[of]
+    first, *rest = [p.name for p in row.params]
+    geometry: Any = row.geometry
+
+    @functools.wraps(row.impl)
+    def impl(**given: Any) -> Any:
+        x = given[first]
+        source = meta(x.shape, dtypes.from_np(x.dtype), devices.default_device())
+        geometry(source, **{n: given[n] for n in rest})  # refuses what the view refuses
+        return row.impl(**given)
+
+    TABLE.add(
+        replace(
+            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, grad_view=None, inplace=False,
+            inplace_node=None, aliases=(), out=True, function=function, method=False,
+        )
+    )  # fmt: skip
+
+
+for _view in ("alias", "permute", "split_with_sizes", "t", "transpose", "unbind", "unfold", "unsqueeze"):
+    _copied(_view)
+for _view in ("expand", "split_size", "squeeze_all", "squeeze_dim", "squeeze_dims"):
+    _copied(_view, function=False)
+
+
+def _unchecked(of: str, name: str, node: str, grad: Grad = Grad.YES) -> None:
+    """The same for a view whose arguments the public function checks."""
+    TABLE.add(
+        replace(
+            TABLE[of], name=name, node=node, geometry=None, grad_view=None, out=False, function=False, method=False,
+            grad=grad,
+        )
+    )  # fmt: skip
+
+
+_unchecked("view", "view_copy_row", "ViewBackward0_copy")
+_unchecked("select", "select_copy_row", "SelectBackward0_copy")
+_unchecked("slice", "slice_copy_row", "SliceBackward0_copy")
+_unchecked("slice", "narrow_copy_row", "NarrowCopyBackward0")
+
+
+# torch's "unsafe" ones are copies to autograd, which lets their parts be written to.
+_unchecked("split_with_sizes", "unsafe_split_with_sizes_row", "UnsafeSplitWithSizesBackward0")
+_unchecked("alias", "detach_copy_row", "NotImplemented", Grad.MISSING)

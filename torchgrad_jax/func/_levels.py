@@ -1,0 +1,169 @@
+"""One level of differentiation: inputs made variables, results freed of them again.
+
+A transform runs its function eagerly on the ordinary graph. The inputs it differentiates with respect to
+are fresh variables, joined to the tensors they stand for where those need gradients themselves; when
+the transform is done, what depends on nothing but its own variables no longer requires a gradient.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .._core import dtypes, tree
+from .._core.state import DUAL, GRAD, MODES
+from .._engine.bind import ops
+from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.node import AccumulateGrad, Node
+from .._engine.tensor import Tensor, alias_of, plain_alias
+
+
+class Level:
+    """The variables of one transform, and whether anything outside of it is being recorded."""
+
+    def __init__(self) -> None:
+        self.recording = bool(MODES.bits & GRAD)
+        self.own: set[int] = set()
+        self.kept: list[Tensor] = []
+
+    def variable(self, t: Any) -> Tensor:
+        """A variable of this level that stands for `t`."""
+        if not isinstance(t, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
+        if t._m.dtype.category < dtypes.FLOATING:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        linked = self.recording and requires_grad_of(t)
+        if linked:
+            with recording():
+                return ops.alias(t)
+        out = detached(t)
+        out._rg = True
+        self.own.add(id(out))
+        self.kept.append(out)
+        return out
+
+    def variables(self, x: Any) -> Any:
+        """The same for every tensor of a tree."""
+        return tree.map_leaves(self.variable, x)
+
+    def free(self, x: Any) -> Any:
+        """A tree of results as the outside may see them."""
+        leaves, spec = tree.flatten(x)
+        tensors = [t for t in leaves if isinstance(t, Tensor)]
+        slopes = [MODES.tangents.tangent_of(t) for t in tensors] if MODES.bits & DUAL else []
+        wanted = [t for t in (*tensors, *slopes) if t is not None and requires_grad_of(t)]
+        alive = self.alive(wanted) if self.recording else {}
+        dead = {id(t) for t in wanted if not alive.get(id(t))}
+        freed = {}
+        for t, slope in itertools.zip_longest(tensors, slopes):
+            if id(t) in dead:
+                freed[id(t)] = out = alias_of(t, t._m, plain_alias(t), t._vc)
+            else:
+                out = t
+            if slope is not None and (out is not t or id(slope) in dead):
+                kept = detached(slope) if id(slope) in dead else slope
+                MODES.tangents.set_tangent(out, kept)
+        return tree.unflatten([freed.get(id(t), t) for t in leaves], spec)
+
+    def matters_outside(self, tensors: Iterable[Any]) -> bool:
+        """Whether gradients of any of these concern a variable that is not this level's."""
+        wanted = [t for t in tensors if isinstance(t, Tensor) and requires_grad_of(t)]
+        return self.recording and any(self.alive(wanted).values())
+
+    def alive(self, tensors: Sequence[Tensor]) -> dict[int, bool]:
+        """By identity of a tensor: does its graph reach a variable of another level?"""
+        roots = [(t, grad_fn_of(t)) for t in tensors]
+        seen: set[Node] = set()
+        stack = [fn for _, fn in roots if fn is not None]
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
+        reaches: dict[Node, bool] = {}
+        for node in sorted(seen, key=lambda n: -1 if isinstance(n, AccumulateGrad) else n.seq):
+            if isinstance(node, AccumulateGrad):
+                reaches[node] = id(node.variable) not in self.own
+            else:
+                reaches[node] = any(e is not None and reaches[e[0]] for e in node.edges)
+        return {
+            id(t): id(t) not in self.own if fn is None else reaches[fn] for t, fn in roots
+        }
+
+
+def detached(t: Tensor) -> Tensor:
+    """`t` outside of every graph; a tangent of an enclosing forward-mode level stays."""
+    out = alias_of(t, t._m, plain_alias(t), t._vc)
+    if MODES.bits & DUAL:
+        tangent = MODES.tangents.tangent_of(t)
+        if tangent is not None:
+            MODES.tangents.set_tangent(out, tangent)
+    return out
+
+
+class recording:
+    """Recording on or off inside."""
+
+    __slots__ = ("bits", "on")
+
+    def __init__(self, on: bool = True) -> None:
+        self.on = on
+
+    def __enter__(self) -> None:
+        self.bits = MODES.bits
+        MODES.bits = self.bits | GRAD if self.on else self.bits & ~GRAD
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.bits = MODES.bits & ~GRAD | self.bits & GRAD
+
+
+def pick(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The arguments that `argnums` names: one, or a tuple of them."""
+    if isinstance(argnums, int) and not isinstance(argnums, bool):
+        return args[_position(argnums, len(args))]
+    return tuple(args[_position(i, len(args))] for i in argnums)
+
+
+def put(args: tuple[Any, ...], argnums: Any, values: Any) -> tuple[Any, ...]:
+    """The arguments with those that `argnums` names replaced."""
+    out = list(args)
+    if isinstance(argnums, int):
+        out[_position(argnums, len(args))] = values
+    else:
+        for i, v in zip(argnums, values):
+            out[_position(i, len(args))] = v
+    return tuple(out)
+
+
+def check_argnums(args: tuple[Any, ...], argnums: Any) -> None:
+    """Complain about argnums that name no arguments, as torch does."""
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if isinstance(argnums, tuple):
+        if not argnums:
+            raise RuntimeError("argnums must be non-empty")
+        if len(set(argnums)) != len(argnums):
+            raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+        for i in argnums:
+            if not isinstance(i, int):
+                raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(i)}")
+    for i in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+
+
+def _position(i: int, n: int) -> int:
+    return i % n
+
+
+def only_tensors(x: Any, complaint: str) -> tuple[list[Any], tree.Spec]:
+    """The leaves of a tree of tensors; `complaint` ends in the type of anything else."""
+    leaves, spec = tree.flatten(x)
+    for t in leaves:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(complaint + f" {type(t)}")
+    return leaves, spec
+
+
+Function = Callable[..., Any]

@@ -1,0 +1,14 @@
+"""torch.nested: out of scope (docs/non_goals.md); every function says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._functions.unsupported import module_of
+
+globals().update(module_of("nested"))
+__all__ = sorted(module_of("nested"))
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"torchgrad_jax does not implement torch.nested.{name}")

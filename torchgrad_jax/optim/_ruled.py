@@ -1,0 +1,173 @@
+"""What the optimizers that update each element by a rule have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._core.state import GRAD, MODES
+from .._engine.bind import NAMESPACES
+from .._engine.tensor import Tensor
+from ..autograd.grad_mode import enable_grad
+from ._scalars import number, scalar_tensor
+from .optimizer import Optimizer, _use_grad_for_differentiable
+
+_CAPTURABLE = ("cuda", "xpu", "hpu", "privateuseone", "xla")
+_FUSED = ["mps", "cuda", "xpu", "hpu", "cpu", "privateuseone"]
+
+API_CHANGED = "API has changed, `{}` argument must contain a list of singleton tensors"
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """A function of the main namespace."""
+    return NAMESPACES[""][name](*args, **kwargs)
+
+
+def insist(condition: Any, message: str, error: type[Exception] = ValueError) -> None:
+    """Raise unless the condition holds."""
+    if not condition:
+        raise error(message)
+
+
+def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
+    """A learning rate is one number, not negative."""
+    insist(not isinstance(lr, Tensor) or lr._m.numel == 1, "Tensor lr must be 1-element")
+    insist(lr >= 0.0, message.format(lr))
+
+
+def check_betas(betas: Any) -> None:
+    """Coefficients of running averages are in [0, 1)."""
+    for i in (0, 1):
+        insist(0.0 <= betas[i] < 1.0, f"Invalid beta parameter at index {i}: {betas[i]}")
+
+
+def check_fused(fused: Any, foreach: Any, differentiable: Any) -> None:
+    """`fused` excludes the other two."""
+    if fused:
+        insist(not differentiable, "`fused` does not support `differentiable`", RuntimeError)
+        insist(not foreach, "`fused` and `foreach` cannot be `True` together.", RuntimeError)
+
+
+def check_fused_param(p: Any) -> None:
+    """What `fused` asks of a parameter."""
+    if not (p.device.type in (*_FUSED, "tpu") and p.is_floating_point()):
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of "
+            f"supported devices: {_FUSED} but {p.dtype} and {p.device.type}"
+        )
+
+
+def check_capturable(
+    capturable: bool, names: str, *columns: Sequence[Any], xla: bool = True
+) -> None:
+    """`capturable` wants parameters and step counts on an accelerator."""
+    if not capturable:
+        return
+    allowed = list(_CAPTURABLE if xla else _CAPTURABLE[:-1])
+    for tensors in zip(*columns, strict=True):
+        types = {t.device.type for t in tensors}
+        if len(types) != 1 or not types <= {*allowed, "tpu"}:
+            raise AssertionError(
+                f"If capturable=True, {names} must be on supported devices: {allowed}."
+            )
+
+
+def check_steps(tensors: Sequence[Any], name: str = "state_steps") -> None:
+    """Step counts used to be numbers."""
+    insist(all(isinstance(t, Tensor) for t in tensors), API_CHANGED.format(name), RuntimeError)
+
+
+def amp(grads: list[Any], grad_scale: Any, found_inf: Any, fused: Any) -> bool:
+    """Unscale the gradients, which a fused step does itself; whether to step at all."""
+    if grad_scale is None and found_inf is None:
+        return True
+    if not fused:
+        raise AssertionError("Expected grad_scale and found_inf to be None")
+    if found_inf is not None and number(found_inf):
+        return False
+    if grad_scale is not None:
+        for g in grads:
+            g.div_(grad_scale.to(device=g.device))
+    return True
+
+
+def hyper(**values: Any) -> dict[str, Any]:
+    """Hyperparameters as numbers; tensors stay tensors where the step is recorded."""
+    return values if MODES.bits & GRAD else {k: number(v) for k, v in values.items()}
+
+
+def is_on(coefficient: Any) -> bool:
+    """Whether a coefficient makes a difference; one that is being traced might."""
+    value = number(coefficient)
+    return bool(value != 0) if isinstance(value, float | int) else True
+
+
+class Ruled(Optimizer):
+    """An optimizer that updates its groups one after the other.
+
+    A subclass gives the state of a new parameter (`_start`) and the update of a group (`_update`).
+    """
+
+    _GROUP_DEFAULTS: dict[str, Any] = {"maximize": False, "foreach": None, "differentiable": False}
+    """Options that state from older versions may lack."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._GROUP_DEFAULTS.items():
+                group.setdefault(name, value)
+            for p in group["params"]:
+                old: dict[str, Any] = self.state.get(p) or {}
+                for name in ("step", "mu_product", "eta", "mu"):
+                    if name in old and not isinstance(old[name], Tensor):
+                        old[name] = self._scalar(group, p, float(old[name]))
+
+    def _scalar(self, group: dict[str, Any], p: Any, value: float) -> Tensor:
+        """A scalar of a parameter's state; with the parameter if the step is not to touch the host."""
+        fused = group.get("fused")
+        beside = p if fused or group.get("capturable") else None
+        return scalar_tensor(value, beside, fused)
+
+    def _zeros(self, p: Any) -> Any:
+        return call("zeros_like", p)
+
+    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
+        """Fill the state of a parameter that is updated for the first time."""
+
+    def _collect(self, group: dict[str, Any], *names: str) -> Any:
+        """Parameters that have a gradient, the gradients, and columns of state."""
+        params = [p for p in group["params"] if p.grad is not None]
+        if not names:
+            return [params, [p.grad for p in params]]
+        states = [self.state[p] for p in params]
+        for p, state in zip(params, states):
+            if not state:
+                if group.get("fused"):
+                    check_fused_param(p)
+                self._start(state, group, p)
+        columns = [[state.get(name) for state in states] for name in names]
+        return [params, [p.grad for p in params], *columns]
+
+    def _update(self, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss again and returns it.
+
+        Returns:
+            What `closure` returned, or None.
+        """
+        return self._step(closure)
+
+    @_use_grad_for_differentiable
+    def _step(self, closure: Callable[[], Any] | None) -> Any:
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._update(group)
+        return loss

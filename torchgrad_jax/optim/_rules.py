@@ -1,0 +1,278 @@
+"""Running an update rule over many parameters: as one kernel where nobody can tell, else tensor by tensor.
+
+A rule is ``rule(p, g, s, h)``: parameter, gradient, a namespace of state tensors, a namespace of
+hyperparameters. It writes to the parameter and the state in place, with the methods that `Cell` and `Tensor`
+share and the helpers below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core.state import GRAD, MODES
+from .._engine.bind import overridden
+from .._engine.record import PLAIN
+from .._engine.strided import read
+from .._engine.tensor import Tensor, make
+from ._cells import Cell
+from ._scalars import advance, alike, store, take
+
+Rule = Callable[[Any, Any, Any, Any], None]
+
+# --- what rules say besides methods ----------------------------------------------------------------
+
+
+def _factor(value: Any) -> Any:
+    """A scalar as a method's number, or the tensor itself when the step is to depend on it."""
+    if isinstance(value, Tensor) and not (MODES.bits & GRAD and value.requires_grad):
+        return value.item()
+    return value
+
+
+def kept(x: Any) -> Any:
+    """An operand that a recorded step may save although a later step overwrites it."""
+    return x.clone() if isinstance(x, Tensor) and MODES.bits & GRAD else x
+
+
+def add(x: Any, y: Any, alpha: Any) -> Any:
+    """``x + alpha * y``, also for an alpha that is differentiated through."""
+    alpha = _factor(alpha)
+    return x + kept(y) * alpha if isinstance(alpha, Tensor) else x.add(y, alpha=alpha)
+
+
+def add_(x: Any, y: Any, alpha: Any) -> Any:
+    """The same in place."""
+    alpha = _factor(alpha)
+    if isinstance(alpha, Tensor):
+        return x.addcmul_(kept(y), alpha)
+    return x.add_(y, alpha=alpha)
+
+
+def addcmul_(x: Any, a: Any, b: Any, value: Any = 1.0) -> Any:
+    """``x += value * a * b``."""
+    value = _factor(value)
+    if isinstance(value, Tensor):
+        return x.addcmul_(kept(a) * b, value)
+    return x.addcmul_(kept(a), kept(b), value=value)
+
+
+def addcdiv_(x: Any, a: Any, b: Any, value: Any = 1.0) -> Any:
+    """``x += value * a / b``."""
+    value = _factor(value)
+    if isinstance(value, Tensor):
+        return x.addcdiv_(kept(a), b / value)
+    return x.addcdiv_(kept(a), kept(b), value=value)
+
+
+def root(x: Any) -> Any:
+    """Square root of a scalar of any kind."""
+    return x.sqrt() if isinstance(x, Tensor) else x**0.5
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two scalars, Python's where both are."""
+    return max(a, b) if _plain(a, b) else jnp.maximum(a, b)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two scalars."""
+    return min(a, b) if _plain(a, b) else jnp.minimum(a, b)
+
+
+def _plain(*values: Any) -> bool:
+    return not any(isinstance(v, jax.Array) for v in values)
+
+
+def norm(x: Any, dim: int | None = None) -> Any:
+    """The 2-norm of everything, or along `dim`, which is kept."""
+    if isinstance(x, Cell):
+        return x.norm(dim)
+    return x.norm(2) if dim is None else x.norm(2, dim, keepdim=True)
+
+
+def mean(x: Any, dim: int) -> Any:
+    """The mean along `dim`, which is kept."""
+    return x.mean(dim) if isinstance(x, Cell) else x.mean(dim=dim, keepdim=True)
+
+
+def as_real(*xs: Any) -> tuple[Any, ...]:
+    """The arguments, complex ones as pairs of real numbers."""
+    return tuple(x if x is None or not x.is_complex() else _real_view(x) for x in xs)
+
+
+def _real_view(x: Any) -> Any:
+    from .._engine.bind import NAMESPACES
+
+    return x.view_as_real() if isinstance(x, Cell) else NAMESPACES[""]["view_as_real"](x)
+
+
+# --- running them -----------------------------------------------------------------------------------
+
+States = dict[Any, Any]
+
+
+def run(
+    rule: Rule, params: Sequence[Any], grads: Sequence[Any], states: States, h: dict[str, Any]
+) -> None:
+    """Apply `rule` to every parameter; a state that is None may be made by it and is put in its list.
+
+    Args:
+        rule: the update.
+        params: what is updated, in order.
+        grads: their gradients.
+        states: per name, one tensor or None for each parameter.
+        h: hyperparameters. Numbers may change from step to step, anything else makes another kernel.
+    """
+    parts = _partition(params, grads, states) if params else []
+    if parts is None:
+        _one_by_one(rule, params, grads, states, h)
+    for part in parts or ():
+        _together(rule, params, grads, states, h, part)
+
+
+def run_by_step(
+    rule: Any,
+    params: Any,
+    grads: Any,
+    columns: Any,
+    steps: Any,
+    h: dict[str, Any],
+    exact: bool = False,
+) -> None:
+    """Advance the step counts and run a rule that reads them, once for all parameters at the same step.
+
+    With `exact`, a recorded step computes with the step count as the tensor that it is, in its precision.
+    """
+    now = advance(steps)
+    if exact and MODES.bits & GRAD:
+        for i in range(len(params)):
+            columns_i = {k: column[i : i + 1] for k, column in columns.items()}
+            run(rule, params[i : i + 1], grads[i : i + 1], columns_i, {**h, "step": steps[i]})
+        return
+    for part in alike(now) if now else []:
+        ps, gs, *rest = take(part, params, grads, *columns.values())
+        run(rule, ps, gs, dict(zip(columns, rest)), {**h, "step": now[part[0]]})
+
+
+def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any]) -> None:
+    hyper = SimpleNamespace(**h)
+    for i, (p, g) in enumerate(zip(params, grads, strict=True)):
+        s = SimpleNamespace(**{k: column[i] for k, column in states.items()})
+        rule(p, g, s, hyper)
+        for k, column in states.items():
+            column[i] = getattr(s, k)
+
+
+def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
+    """Indices of parameters that can share a kernel; None where only one at a time will do."""
+    if MODES.bits:
+        return None
+    if not PLAIN.issuperset(map(type, params)) and overridden(params):
+        return None
+    metas = [p._m for p in params]
+    given = [[s for s in column if s is not None] for column in states.values()]
+    for column in (grads, *states.values()):
+        for t, m in zip(column, metas):
+            if t is None or t._m is m:
+                continue
+            if t._m.dtype is not m.dtype or t._m.device is not m.device:
+                return None
+    if any(x.inference for x in [p._x for p in params] if x is not None):
+        return None
+    written = [id(p._st) for p in params]
+    for column in given:
+        written += [id(s._st) for s in column]
+    storages = set(written)
+    if len(storages) != len(written) or not storages.isdisjoint([id(g._st) for g in grads]):
+        return None  # something is written to that something else reads: order matters
+    devices = {m.device for m in metas}
+    if len(devices) == 1:
+        return [range(len(params))]
+    return [[i for i, m in enumerate(metas) if m.device is d] for d in devices]
+
+
+class _Kernel:
+    """A rule compiled for a list of parameters; knows after its first run who was written how often."""
+
+    def __init__(self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...]):  # fmt: skip
+        self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
+        self.writes: list[Sequence[int]] = []
+        self.step = jax.jit(self._step)
+
+    def _step(self, packed: Any, loose: dict[str, Any], ps: Any, gs: Any, states: Any) -> Any:
+        hyper = SimpleNamespace(**self.fixed)
+        for i, name in enumerate(self.traced):
+            setattr(hyper, name, packed[i])
+        for name, value in loose.items():
+            setattr(hyper, name, jnp.reshape(value, ()).astype(packed.dtype))
+        cells: list[list[Any]] = []
+        for p, g, *olds in zip(ps, gs, *states):
+            held = [None if x is None else Cell(x) for x in olds]
+            s = SimpleNamespace(**dict(zip(self.names, held)))
+            cell = Cell(p)
+            self.rule(cell, Cell(g), s, hyper)
+            cells.append([cell, *[getattr(s, k) for k in self.names]])
+        self.writes = [[0 if c is None else c.writes for c in column] for column in zip(*cells)]
+        return [[None if c is None else c.array() for c in column] for column in zip(*cells)]
+
+
+_KERNELS: dict[Any, _Kernel] = {}
+
+
+def _split(h: dict[str, Any]) -> tuple[list[str], list[float], dict[str, Any], dict[str, Any]]:
+    """Names and values of numbers, arrays that are numbers, and what is compiled in."""
+    names, numbers, loose, fixed = [], [], {}, {}
+    for name, value in h.items():
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            names.append(name)
+            numbers.append(float(value))
+        elif isinstance(value, jax.Array):
+            loose[name] = value
+        else:
+            fixed[name] = value
+    return names, numbers, loose, fixed
+
+
+def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any], part: Any) -> None:  # fmt: skip
+    traced, numbers, loose, fixed = _split(h)
+    names = tuple(states)
+    ps, gs, *columns = params, grads, *states.values()
+    if len(part) != len(params):
+        ps, gs, *columns = take(part, *[ps, gs, *columns])
+    olds = [_arrays(column) for column in columns]
+    missing = tuple([tuple([x is None for x in xs]) for xs in olds])
+    key = (rule, tuple([p._m for p in ps]), *traced, tuple(loose), tuple(fixed.items()), names, missing)  # fmt: skip
+    kernel = _KERNELS.get(key)
+    if kernel is None:
+        kernel = _KERNELS[key] = _Kernel(rule, fixed, tuple(traced), names)
+    packed = np.array(numbers)
+    outs = kernel.step(packed, loose, _arrays(ps), _arrays(gs), olds)
+    for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
+        for j, (t, array, n) in enumerate(zip(column, news, writes)):
+            if t is None:
+                if array is not None and name is not None:
+                    states[name][part[j]] = make(array, _fresh_meta(gs[j]))
+            elif n:
+                if t._al is None:
+                    st = t._st
+                    st.array = array
+                    st.stamp += 1
+                    t._vc.version += n
+                else:
+                    store(t, array, n)
+
+
+def _fresh_meta(g: Tensor) -> Any:
+    """How a clone of `g` lies in memory."""
+    m = g._m
+    return m if m.dense else m.like(strides=None, shape=m.shape)
+
+
+def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
+    return [None if t is None else t._st.array if t._al is None else read(t) for t in tensors]

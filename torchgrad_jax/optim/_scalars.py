@@ -1,0 +1,132 @@
+"""Scalars that live in tensors: step counts and the like, which the host reads before every step.
+
+Arrays made here are remembered with their number, so that reading one back waits for no device, and
+parameters that are at the same step share one array. What is remembered is kept alive, hence an id is
+not given to another array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core import devices, dtypes
+from .._core.meta import Meta, meta
+from .._core.state import SETTINGS
+from .._engine.strided import read, write
+from .._engine.tensor import Tensor, make
+
+_NUMBERS: dict[int, tuple[Any, float]] = {}
+_ARRAYS: dict[tuple[float, Meta], tuple[Any, float]] = {}
+_REMEMBERED = 256
+
+
+def _array_of(value: float, m: Meta) -> tuple[Any, float]:
+    """A 0-dim array of a number, and the number as the dtype rounds it."""
+    found = _ARRAYS.get((value, m))
+    if found is not None and not found[0].is_deleted():
+        return found
+    rounded = np.asarray(value, m.dtype.np)
+    if m.device == devices.of_jax(jax.devices()[0]):
+        array = jnp.asarray(rounded)
+    else:
+        array = jax.device_put(rounded, devices.to_jax(m.device))
+    if len(_NUMBERS) >= _REMEMBERED:
+        _NUMBERS.clear()
+        _ARRAYS.clear()
+    found = _ARRAYS[value, m] = _NUMBERS[id(array)] = (array, float(rounded))
+    return found
+
+
+def scalar_dtype(fused: Any = None) -> dtypes.dtype:
+    """What step counts are made of."""
+    double = SETTINGS.default_dtype is dtypes.float64 and not fused
+    return dtypes.float64 if double else dtypes.float32
+
+
+def scalar_tensor(value: float, like: Tensor | None = None, fused: Any = None) -> Tensor:
+    """A 0-dim tensor of a number, beside a parameter or in the host's memory."""
+    device = devices.device("cpu") if like is None else like._m.device
+    m = meta((), scalar_dtype(fused), devices.resolve(device))
+    return make(_array_of(value, m)[0], m)
+
+
+def number(t: Any) -> Any:
+    """The number in a one-element tensor; an array while it is being traced; anything else as it is."""
+    if not isinstance(t, Tensor):
+        return t
+    array = t._st.array if t._al is None else read(t)
+    known = _NUMBERS.get(id(array))
+    if known is not None and known[0] is array:
+        return known[1]
+    if isinstance(array, jax.core.Tracer):
+        return jnp.reshape(array, ()).astype(np.float64)
+    return np.asarray(array).reshape(()).item()
+
+
+def store(t: Tensor, array: Any, writes: int) -> None:
+    """Put a new array into a tensor, as the last of `writes` in-place operations."""
+    if not writes:
+        return
+    if t._al is None:
+        st = t._st
+        st.array = array
+        st.stamp += 1
+    else:
+        write(t, array, bump=False)
+    t._vc.version += writes
+
+
+def assign(t: Tensor, value: Any) -> Any:
+    """Overwrite a 0-dim tensor with a number; what it then holds."""
+    if isinstance(value, jax.Array):
+        array = value.astype(t._m.dtype.np)
+        store(t, array, 1)
+        return array.astype(np.float64)
+    array, rounded = _array_of(value, t._m)
+    store(t, array, 1)
+    return rounded
+
+
+def as_held(value: Any, t: Tensor) -> Any:
+    """A number as a tensor of the same dtype would hold it."""
+    return float(np.asarray(value, t._m.dtype.np)) if isinstance(value, float) else value
+
+
+def update(tensors: Sequence[Tensor], change: Callable[[Any, int], Any]) -> list[Any]:
+    """Replace the number in each tensor by ``change(number, position)``; the new numbers."""
+    return [assign(t, change(number(t), i)) for i, t in enumerate(tensors)]
+
+
+def advance(steps: Sequence[Tensor]) -> list[Any]:
+    """Add one to every step count; the new counts."""
+    if steps and {id(t._st.array) for t in steps} == {id(steps[0]._st.array)}:
+        apart = {t._al for t in steps} == {None} and len({id(t._st) for t in steps}) == len(steps)
+        now = number(steps[0]) + 1.0
+        if apart and now.__class__ is float:  # they go in step
+            array, now = _array_of(now, steps[0]._m)
+            for t in steps:
+                store(t, array, 1)
+            return [now] * len(steps)
+    return update(steps, lambda now, _: now + 1.0)
+
+
+def alike(*columns: Sequence[Any]) -> list[list[int]]:
+    """Positions grouped by the values that the columns have there; in order."""
+    first = columns[0]
+    if all(len({id(v) for v in column}) == 1 for column in columns):
+        return [list(range(len(first)))]
+    found: dict[Any, list[int]] = {}
+    for i, values in enumerate(zip(*columns, strict=True)):
+        key = tuple([v if isinstance(v, float | int) else id(v) for v in values])
+        found.setdefault(key, []).append(i)
+    return list(found.values())
+
+
+def take(part: Sequence[int], *columns: Any) -> list[Any]:
+    """The columns restricted to some positions."""
+    return [[column[i] for i in part] for column in columns]

@@ -1,0 +1,137 @@
+"""NAdam: Adam that looks ahead along its momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._engine.tensor import Tensor
+from ._ruled import (
+    Ruled,
+    check_betas,
+    check_capturable,
+    check_lr,
+    check_steps,
+    hyper,
+    insist,
+    is_on,
+)
+from ._rules import add, addcdiv_, addcmul_, as_real, run
+from ._scalars import advance, alike, as_held, take, update
+from .optimizer import ParamsT
+
+
+class NAdam(Ruled):
+    """NAdam.
+
+    Args:
+        params: what to optimize.
+        lr: learning rate.
+        betas: how slowly the averages of the gradient and of its square forget.
+        eps: added to the denominator.
+        weight_decay: L2 penalty, or shrinking of the parameter itself if decoupled.
+        momentum_decay: how fast the momentum approaches its final value.
+        decoupled_weight_decay: shrink the parameters as `AdamW` does.
+        maximize: go up instead of down.
+        foreach: accepted; the compiled kernel is the same.
+        capturable: keep step counts with the parameters; only on accelerators.
+        differentiable: record the step.
+    """
+
+    _GROUP_DEFAULTS = {
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+    }
+
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
+        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_lr(lr)
+        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        insist(momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}")
+        options = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, options)
+
+    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
+        state["step"] = self._scalar(group, p, 0.0)
+        state["mu_product"] = self._scalar(group, p, 1.0)
+        state["exp_avg"] = self._zeros(p)
+        state["exp_avg_sq"] = self._zeros(p)
+
+    def _update(self, group: dict[str, Any]) -> None:
+        columns = self._collect(group, "exp_avg", "exp_avg_sq", "mu_product", "step")
+        beta1, beta2 = group["betas"]
+        nadam(
+            *columns, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
+            momentum_decay=group["momentum_decay"], eps=group["eps"], maximize=group["maximize"],
+            decoupled_weight_decay=group["decoupled_weight_decay"], foreach=group["foreach"],
+            capturable=group["capturable"], differentiable=group["differentiable"],
+        )  # fmt: skip
+
+
+def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
+    if h.maximize:
+        g = g.neg()
+    p, g, average, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
+    if h.decays:
+        if h.decoupled:
+            p.mul_(1 - h.lr * h.weight_decay)
+        else:
+            g = add(g, p, h.weight_decay)
+    average.lerp_(g, 1 - h.beta1)
+    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+    denominator = square.div(1 - h.beta2**h.step).sqrt().add(h.eps)
+    addcdiv_(p, g, denominator, -(h.lr * (1 - h.mu) / (1 - h.mu_product)))
+    addcdiv_(p, average, denominator, -(h.lr * h.mu_next / (1 - h.mu_product * h.mu_next)))
+
+
+def nadam(
+    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any],
+    mu_products: list[Any], state_steps: list[Any], decoupled_weight_decay: bool = False,
+    foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+    has_complex: bool = False, maximize: bool = False, *, beta1: float, beta2: float,
+    lr: float | Tensor, weight_decay: float, momentum_decay: float, eps: float,
+) -> None:  # fmt: skip
+    """One step of `NAdam` on lists of tensors.
+
+    Args:
+        params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps: what is updated, gradients, state.
+        foreach, has_complex: accepted; the same kernel serves them.
+        decoupled_weight_decay, capturable, differentiable, maximize, beta1, beta2, lr, weight_decay,
+            momentum_decay, eps: as in `NAdam`.
+    """
+    check_steps(state_steps)
+    check_steps(mu_products, "mu_products")
+    check_capturable(
+        capturable, "params, mu_products and state_steps", params, mu_products, state_steps
+    )
+    h = hyper(
+        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
+        decoupled=decoupled_weight_decay, decays=is_on(weight_decay),
+    )  # fmt: skip
+
+    def mu(step: Any) -> Any:
+        return beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))
+
+    now = advance(state_steps)
+    products = update(mu_products, lambda old, i: old * as_held(mu(now[i]), mu_products[i]))
+    for part in alike(now, products) if now else []:
+        i = part[0]
+        extra = {"step": now[i], "mu": mu(now[i]), "mu_next": mu(now[i] + 1), "mu_product": products[i]}  # fmt: skip
+        ps, gs, *rest = take(part, params, grads, exp_avgs, exp_avg_sqs)
+        run(_rule, ps, gs, dict(zip(("exp_avg", "exp_avg_sq"), rest)), {**h, **extra})
+
+
+__all__ = ["NAdam", "nadam"]

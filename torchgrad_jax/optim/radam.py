@@ -1,0 +1,140 @@
+"""RAdam: Adam that holds back its scaling while the average square is uncertain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._engine.tensor import Tensor
+from ._ruled import (
+    Ruled,
+    check_betas,
+    check_capturable,
+    check_lr,
+    check_steps,
+    hyper,
+    insist,
+    is_on,
+)
+from ._rules import add, add_, addcmul_, as_real, root, run
+from ._scalars import advance, alike, take
+from .optimizer import ParamsT
+
+
+class RAdam(Ruled):
+    """RAdam.
+
+    Args:
+        params: what to optimize.
+        lr: learning rate.
+        betas: how slowly the averages of the gradient and of its square forget.
+        eps: added to the denominator.
+        weight_decay: L2 penalty, or shrinking of the parameter itself if decoupled.
+        decoupled_weight_decay: shrink the parameters as `AdamW` does.
+        maximize: go up instead of down.
+        foreach: accepted; the compiled kernel is the same.
+        capturable: keep step counts with the parameters; only on accelerators.
+        differentiable: record the step.
+    """
+
+    _GROUP_DEFAULTS = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "capturable": False,
+    }
+
+    def __init__(
+        self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:  # fmt: skip
+        check_lr(lr)
+        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        options = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, options)
+
+    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
+        state["step"] = self._scalar(group, p, 0.0)
+        state["exp_avg"] = self._zeros(p)
+        state["exp_avg_sq"] = self._zeros(p)
+
+    def _update(self, group: dict[str, Any]) -> None:
+        columns = self._collect(group, "exp_avg", "exp_avg_sq", "step")
+        beta1, beta2 = group["betas"]
+        radam(
+            *columns, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
+            eps=group["eps"], maximize=group["maximize"], foreach=group["foreach"],
+            capturable=group["capturable"], differentiable=group["differentiable"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+        )  # fmt: skip
+
+
+def _certainty(step: Any, beta2: Any) -> tuple[Any, Any]:
+    """Length of the average that is in use, and that it will have."""
+    final = 2 / (1 - beta2) - 1
+    decay = beta2**step
+    return final - 2 * step * decay / (1 - decay), final
+
+
+def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
+    if h.maximize:
+        g = g.neg()
+    p, g, average, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
+    if h.decays:
+        if h.decoupled:
+            p.mul_(1 - h.lr * h.weight_decay)
+        else:
+            g = add(g, p, h.weight_decay)
+    average.lerp_(g, 1 - h.beta1)
+    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+    change = plain = average.div(1 - h.beta1**h.step).mul(h.lr)
+    length, final = _certainty(h.step, h.beta2)
+    if h.certain is not False:
+        scale = square.sqrt().add(h.eps).reciprocal().mul(root(1 - h.beta2**h.step))
+        share = (length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)
+        change = change.mul(scale).mul(root(share))
+    if h.certain is None:  # the step count is being traced
+        change = change.where(length > 5.0, plain)
+    add_(p, change, -1.0)
+
+
+def radam(
+    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any],
+    state_steps: list[Any], decoupled_weight_decay: bool = False, foreach: bool | None = None,
+    differentiable: bool = False, capturable: bool = False, has_complex: bool = False,
+    maximize: bool = False, *, beta1: float, beta2: float, lr: float | Tensor,
+    weight_decay: float, eps: float,
+) -> None:  # fmt: skip
+    """One step of `RAdam` on lists of tensors.
+
+    Args:
+        params, grads, exp_avgs, exp_avg_sqs, state_steps: what is updated, gradients, state.
+        foreach, has_complex: accepted; the same kernel serves them.
+        decoupled_weight_decay, differentiable, capturable, maximize, beta1, beta2, lr, weight_decay, eps: as
+            in `RAdam`.
+    """
+    check_steps(state_steps)
+    check_capturable(capturable, "params and state_steps", params, state_steps)
+    h = hyper(
+        lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, maximize=maximize,
+        decoupled=decoupled_weight_decay, decays=is_on(weight_decay),
+    )  # fmt: skip
+    now = advance(state_steps)
+    for part in alike(now) if now else []:
+        step = now[part[0]]
+        length, _ = _certainty(step, h["beta2"])
+        certain = length > 5.0 if isinstance(length, float | int) else None
+        ps, gs, *rest = take(part, params, grads, exp_avgs, exp_avg_sqs)
+        columns = dict(zip(("exp_avg", "exp_avg_sq"), rest))
+        run(_rule, ps, gs, columns, {**h, "step": step, "certain": certain})
+
+
+__all__ = ["RAdam", "radam"]

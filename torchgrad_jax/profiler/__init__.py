@@ -1,0 +1,37 @@
+"""torch.profiler: what operations a program runs and what they take, by a schedule of steps."""
+
+from __future__ import annotations
+
+from ..autograd.profiler import (
+    KinetoStepTracker as KinetoStepTracker,
+    record_function as record_function,
+)
+from ..autograd.profiler_util import DeviceType as DeviceType
+from .profiler import (
+    ExecutionTraceObserver as ExecutionTraceObserver,
+    ProfilerAction as ProfilerAction,
+    ProfilerActivity as ProfilerActivity,
+    profile as profile,
+    schedule as schedule,
+    supported_activities as supported_activities,
+    tensorboard_trace_handler as tensorboard_trace_handler,
+)
+
+
+def kineto_available() -> bool:
+    """False: there is no Kineto library behind this profiler, which works without."""
+    return False
+
+
+__all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]

@@ -119,8 +119,9 @@ class Maker:
                 )
             return [build(dims[1:]) for _ in range(dims[0])]
 
-        body = f"torch.tensor({build(shape)}, dtype=torch.{dtype})"
-        return body if 0 not in shape else f"{body}.reshape({list(shape)})"
+        if 0 in shape:
+            return f"torch.zeros({shape}, dtype=torch.{dtype})"
+        return f"torch.tensor({build(shape)}, dtype=torch.{dtype})"
 
     def like(self, name: str) -> str:
         t = self.env[name]

@@ -65,7 +65,14 @@ def copied(x, y):
 def forward(f, x, tangent):
     level = torch.autograd.forward_ad
     with level.dual_level():
-        return tuple(level.unpack_dual(f(level.make_dual(x, tangent))))
+        primal, out = level.unpack_dual(f(level.make_dual(x, tangent)))
+    if out is None:
+        return primal, None
+    log.append(("tangent", out.requires_grad))
+    if out.requires_grad and x.requires_grad:  # its nodes have names of their own; their values count
+        found = torch.autograd.grad(out.sum(), x, allow_unused=True, retain_graph=True)[0]
+        log.append(("grad of tangent", found if found is None else found.detach().clone()))
+    return primal, out.detach()
 """
 
 FUNCTIONS = """

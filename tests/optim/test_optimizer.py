@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+from typing import Any
 
 import pytest
 
@@ -268,7 +269,7 @@ def by_deepcopy(m, params, o):
     return copied.param_groups[0]["params"], copied
 
 
-RESUMED = {
+RESUMED: dict[str, Any] = {
     f"{name}-{how.__name__}": lambda m, name=name, how=how: resumed(m, name, {"lr": 0.1}, how)
     for name in ("Adam", "NAdam", "ASGD", "RMSprop", "Adagrad")
     for how in (by_state_dict, by_deepcopy)

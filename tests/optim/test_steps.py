@@ -61,7 +61,8 @@ def case(name, options, kind=None, run="", **how):
 
 CASES = [case(name, options) for name, rows in OPTIONS.items() for options in rows]
 CASES += [
-    case(name, rows[-1], run="skipping", skipping=True, steps=6) for name, rows in OPTIONS.items()
+    case(name, OPTIONS[name][-1], run="skipping", skipping=True, steps=6)
+    for name in ("SGD", "Adam", "NAdam", "RAdam", "ASGD", "Adafactor")
 ]
 CASES += [
     case(name, rows[0], {"dtype": dtype}, run=dtype, steps=6)

@@ -1,6 +1,7 @@
 """What torch.overrides offers to functions of one's own, and its lists of functions; compared with torch."""
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def handle_finds_nobody(m):
 @program
 def wrapped(m):
     @m.overrides.wrap_torch_function(lambda x, y=1: (x, y))
-    def fn(x, y=1):
+    def fn(x, y: Any = 1):
         """Text."""
         return "plain", x, y
 

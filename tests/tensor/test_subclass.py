@@ -1,5 +1,7 @@
 """Tensors of classes of one's own: how they are made and what they share; compared with torch."""
 
+from typing import Any
+
 import pytest
 
 import torchgrad_jax as tg
@@ -64,7 +66,6 @@ def new_of_something_else(m):
 @program
 def a_constructor_of_its_own(m):
     class Named(m.Tensor):
-        @staticmethod
         def __new__(cls, data, name="none"):
             return super().__new__(cls, data)
 
@@ -191,13 +192,14 @@ def in_an_optimizer_loop(m):
 @program
 def mixed_with_a_second_base(m):
     class Extra:
-        def twice(self):
+        def twice(self: Any):
             return self * 2
 
     class Mixed(Extra, m.Tensor):
         pass
 
-    x = Mixed([1.0])
+    make: Any = Mixed
+    x = make([1.0])
     return x.twice(), type(x.twice()).__name__
 
 

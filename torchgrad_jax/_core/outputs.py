@@ -79,7 +79,7 @@ _CAT_LIKE = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstac
 
 APART = frozenset(
     {"kthvalue", "masked_select", "take", "gather", "index_select", "take_along_dim", "mode", "nonzero"}
-)
+) | _CAT_LIKE
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
 
@@ -92,14 +92,14 @@ ROW_MAJOR = frozenset({
 
 
 def refusal(
-    name: str, position: int, results: int, operands: int, want: dtype, got: dtype
+    name: str, results: int, want: dtype, got: dtype
 ) -> Exception | None:
     """What torch raises when a result of dtype `want` is to go into a tensor of dtype `got`, or None."""
     if want is got or name in _ANY:
         return None
     text = _TEXTS.get(name)
-    pairwise = name in ("max", "min") and results == 1 and operands > 1  # these are elementwise
-    if text is not None and not pairwise and not (name in ("all", "any") and got is dtypes.uint8):
+    single = name in ("max", "min") and results == 1  # of two tensors, or of all elements: cast
+    if text is not None and not single and not (name in ("all", "any") and got is dtypes.uint8):
         words = {
             "name": name.rpartition(".")[2], "want": scalar_type_name(want), "got": scalar_type_name(got),
             "want_c": _cpp(want), "got_c": _cpp(got), "flag": str(want is dtypes.int32),

@@ -19,7 +19,7 @@ from .._core.state import DUAL, GRAD, MODES, OBSERVED
 from .._ops.registry import Layout
 from . import fused, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
-from .record import apply, apply_inplace, no_grad
+from .record import apply, apply_inplace, cast, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import UNSET, Tensor, alias_of, make, plain_alias
@@ -155,9 +155,7 @@ def _of_dtype(slot: Buffer, dtype: Any) -> Buffer:
     """A gradient in the dtype that its leaf asked for."""
     if dtype is UNSET or dtype is None or slot.tensor._m.dtype is dtype:
         return slot
-    from .bind import ops
-
-    return Buffer(ops.to(slot.tensor, dtype), True)
+    return Buffer(cast(slot.tensor, dtype), True)
 
 
 _DEEP = 40

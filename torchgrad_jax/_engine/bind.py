@@ -850,8 +850,8 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
     name = _out_name(me)
-    for i, (t, r) in enumerate(zip(targets, results)):
-        refused = outputs.refusal(name, i, len(results), len(tensors), r._m.dtype, t._m.dtype)
+    for t, r in zip(targets, results):
+        refused = outputs.refusal(name, len(results), r._m.dtype, t._m.dtype)
         if refused is not None:
             raise refused
         if name in outputs.APART:

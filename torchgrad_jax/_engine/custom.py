@@ -27,7 +27,7 @@ from .history import (
     requires_grad_of,
 )
 from .node import Node
-from .record import apply, save_general
+from .record import apply, cast, save_general
 from .saved import Packed, SavedTensor, check_version, rewired, unpack_hooked
 from .strided import storage_offset
 from .tensor import (
@@ -44,14 +44,6 @@ from .trace import Call
 from .views import make_view
 
 # --- gradients as their inputs need them ----------------------------------------------------------
-
-
-@functools.cache
-def _cast_call(dt: dtypes.dtype) -> Call:
-    def run(leaves: Sequence[Any]) -> Any:
-        return jax.lax.convert_element_type(leaves[0], dt.np)
-
-    return Call("to", run, node_name="ToCopyBackward0", argnames=("self",))
 
 
 @functools.cache
@@ -97,7 +89,7 @@ def fitted(name: str, index: int, g: Tensor, m: Meta) -> Tensor:
                 "but got false.  (Could this error message be improved?  If so, please report an enhancement request "
                 "to PyTorch.)"
             )
-        g = apply(_cast_call(m.dtype), (g,))
+        g = cast(g, m.dtype)
     if g._m.device is not m.device:
         raise RuntimeError(
             f"{_returned(name)}invalid gradient at index {index} - expected device {m.device} but got {g._m.device}"
@@ -112,6 +104,8 @@ def validated(node: Node, grads: Sequence[Any]) -> list[Any]:
         if edge is not None and g is not None:
             m = edge[0].out_meta(edge[1])
             if g._m is not m:
+                if isinstance(edge[0], AccumulateGrad):
+                    m = edge[0].grad_meta(g._m.dtype)
                 out[i] = fitted(node.name(), i, g, m)
     return out
 
@@ -480,10 +474,9 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad_of(a) for a in args)
     ctx._ins = tuple(isinstance(a, Tensor) for a in args)
     recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
-    edges = tuple(edge_of(t) for t in tensors) if recording else ()
+    ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
     with _forward_mode():
         raw = forward(ctx, *args)
-    ctx.edges = edges
     outputs = raw if isinstance(raw, tuple) else (raw,)
     given = [dual.tangent_of(t) for t in tensors] if mode & DUAL and MODES.forward_grad else []
     before = dict(zip(map(id, tensors), given))

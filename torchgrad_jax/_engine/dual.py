@@ -13,13 +13,13 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._core.meta import meta
-from .._core.state import DUAL, MODES, Modes
+from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .bind import ops
 from .history import grad_fn_of, requires_grad_of
-from .record import apply
+from .record import apply, only_inference
 from .strided import read, storage_offset
-from .tensor import Tensor, extras, make
-from .trace import Call, Plan, jvp_call
+from .tensor import Tensor, alias_of, extras, make, plain_alias
+from .trace import Call, Plan, jvp_call, jvp_reads
 from .views import apply_view, as_strided_view
 
 
@@ -78,7 +78,7 @@ def close_level() -> None:
 
 def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """Give an op's outputs their tangents."""
-    if not MODES.forward_grad or not plan.any_diff:
+    if not MODES.forward_grad or not plan.any_diff or _blind(call, plan.keys, leaves):
         return
     given = [tangent_of(v) for v in leaves]
     found = _tangents(plan, leaves, given)
@@ -94,25 +94,40 @@ def _tangents(
     if not which:
         return None
     key = ("jvp", which)
-    call = plan.grads.get(key)
-    if call is None:
-        call = plan.grads[key] = jvp_call(plan, which)  # type: ignore[index,assignment]
+    found: Any = plan.grads.get(key)
+    if found is None:
+        call = jvp_call(plan, which)
+        found = plan.grads[key] = (call, jvp_reads(plan, which, call))  # type: ignore[index,assignment]
+    call, reads = found
     with _plain():
         along = [_fitting(given[i], leaves[i]) for i in which]
-        out = apply(call, (*leaves, *along))
+        apart = [v if i in reads else _cut(v) for i, v in enumerate(leaves)]
+        out = apply(call, (*apart, *along))
     return (out,) if isinstance(out, Tensor) else out
+
+
+def _cut(leaf: Any) -> Any:
+    """A leaf that the tangents do not depend on, outside of the graph."""
+    if not isinstance(leaf, Tensor) or not requires_grad_of(leaf):
+        return leaf
+    return alias_of(leaf, leaf._m, plain_alias(leaf), leaf._vc)
 
 
 def _fitting(tangent: Any, primal: Any) -> Tensor:
     """A tangent in the dtype of its primal, which a kernel's tangents have."""
     dtype = primal._m.dtype
-    return tangent if tangent._m.dtype is dtype else ops.to(tangent, dtype)
+    return tangent if tangent._m.dtype is dtype else cast(tangent, dtype)
+
+
+def _blind(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
+    """Whether autograd, of which forward mode is a part, does not see an op at all."""
+    return bool(MODES.bits & INFERENCE) or only_inference(call, keys, leaves)
 
 
 def push_view_tangents(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """The tangent of a view is a view of the tangent."""
     tangent = tangent_of(leaves[0]) if MODES.forward_grad else None
-    if tangent is None:
+    if tangent is None or _blind(call, (), leaves[:1]):
         return
     with _plain():
         views = apply_view(call, (tangent, *leaves[1:]))

@@ -250,8 +250,10 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 
 
 def handle(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Answer a call that met an overriding argument before functions looked for them."""
-    activate()
+    """Answer a call that met an overriding argument where functions do not look for them."""
+    if not ACTIVE:
+        activate()
+        return func(*args, **kwargs)  # which looks now
     return dispatch(func, overloaded(_flat(args, kwargs)), args, kwargs)
 
 
@@ -401,6 +403,7 @@ def copied(fn: Any) -> Any:
     out = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)  # fmt: skip
     out.__kwdefaults__ = fn.__kwdefaults__
     out.__qualname__, out.__module__, out.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
+    out.__annotations__ = fn.__annotations__
     out.__dict__.update(fn.__dict__)
     return out
 

@@ -6,6 +6,7 @@ signatures; both must stay the same in effect.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -164,7 +165,7 @@ def save_general(value: Any, is_output: bool) -> Any:
     return saving.pack(value, is_output)
 
 
-def _only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
+def only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
     """Ops on nothing but inference tensors are never recorded, whatever their flags say.
 
     A number that torch makes a tensor of is an ordinary one.
@@ -206,7 +207,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
         with MODES.lifts[-1].outside():
             return _apply(call, leaves)
     keys, xs, mask = keys_of(leaves)
-    if mask and _only_inference(call, keys, leaves):
+    if mask and only_inference(call, keys, leaves):
         mask = 0
     plan = call.plans.get(keys) or call.plan(keys)
     arrays = run_plan(call, plan, leaves, xs)
@@ -338,7 +339,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
             return _apply_inplace(call, leaves)
     call = inplace_call(call)
     keys, xs, mask = keys_of(leaves)
-    if mask and _only_inference(call, keys, leaves):
+    if mask and only_inference(call, keys, leaves):
         mask = 0
     if mode & GRAD and (mask or me._al is not None):
         check_inplace(me, bool(mask))
@@ -371,3 +372,16 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.op_ran(call, (make(xs[0], me._m), *leaves[1:]), (me,))
     return me
+
+
+@functools.cache
+def _cast_call(dtype: dtypes.dtype) -> Call:
+    def run(leaves: Sequence[Any]) -> Any:
+        return jax.lax.convert_element_type(leaves[0], dtype.np)
+
+    return Call("to", run, node_name="ToCopyBackward0", argnames=("self",))
+
+
+def cast(t: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """A tensor in another dtype, recorded where recording is on."""
+    return apply(_cast_call(dtype), (t,))

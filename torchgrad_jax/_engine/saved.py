@@ -325,12 +325,14 @@ def saved_attribute(node: Any, name: str) -> Any:
     names = saved_map(gp) if gp is not None else {}
     if label in names:
         at = names[label]
-        if raw:
+        if raw and not (isinstance(at, int) and _is_number(node, at)):
             return (
                 tuple(SavedTensor(node, i) for i in at)
                 if isinstance(at, tuple)
                 else SavedTensor(node, at)
             )
+        if raw:  # torch keeps numbers as they are
+            raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
         if node.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         values = unpack_tensors(node)
@@ -338,6 +340,16 @@ def saved_attribute(node: Any, name: str) -> Any:
     if gp is not None and not raw and label in gp.plan.call.statics:
         return gp.plan.call.statics[label]
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _is_number(node: Any, at: int) -> bool:
+    """Whether a saved value is a number to torch too; one that has an edge is a tensor there."""
+    gp, saved = node.gp, node.saved
+    return (
+        saved is not None
+        and isinstance(saved[at], _NUMBERS)
+        and not (at < len(gp.saved_in) and gp.saved_in[at] in gp.edge_leaves)
+    )
 
 
 def _shown(gp: Any, at: int, value: Any) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
+from .._ops.double_names import last_step, summed
 from .._ops.registry import Grad, Layout, Promote
 from . import wide
 from .node import node_class
@@ -655,10 +656,24 @@ class GradPlan:
                 cts = [next(it) if u else None for u in used]
                 return self.fn(cts, leaves[n:], (which,), ins, outs)[0]
 
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=_backward_name(self.name),
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=Layout.CONTIGUOUS)  # fmt: skip
             found = self.calls[key] = (call, ins, outs, used)
         return found
+
+
+    def _last_step(self, which: int) -> str:
+        """The name of a recorded gradient: that of the last step in torch's formula."""
+        leaf = self.inputs[which]
+        key, out = self.plan.keys[leaf], self.plan.outs[0]
+        if isinstance(key, Meta) and self.plan.call.layout is Layout.ELEMENTWISE:
+            if key.dtype is not out.dtype and leaf in self.plan.call.promoted:
+                return "ToCopyBackward0"
+            total = summed(out.shape, key.shape)
+            if total is not None:
+                return total
+        edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
+        return last_step(self.name, edge)
 
 
 class MissingGradPlan(GradPlan):
@@ -680,12 +695,6 @@ class MissingGradPlan(GradPlan):
     def call(self, *args: Any) -> Any:
         """The same."""
         return self.fn()
-
-
-def _backward_name(name: str) -> str:
-    """The node name of a recorded backward: SinBackward0 -> SinBackwardBackward0."""
-    stem = name.rstrip("0123456789")
-    return f"{stem}Backward0" if stem.endswith("Backward") else f"{stem}BackwardBackward0"
 
 
 def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
@@ -724,6 +733,21 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         node_name=f"{call.name}_jvp",
         layout=call.layout if call.layout is Layout.ELEMENTWISE else Layout.CONTIGUOUS,
     )
+
+
+def jvp_reads(plan: Plan, tangents: tuple[int, ...], call: Call) -> frozenset[int]:
+    """The leaves on which the tangents from `jvp_call` depend: none for a linear op."""
+    n, present = len(plan.keys), plan.present
+
+    def flat(*xs: Any) -> Any:
+        leaves: list[Any] = [None] * n
+        for i, x in zip(present, xs):
+            leaves[i] = x
+        return call.run([*leaves, *xs[len(present) :]])
+
+    steps = Steps(jax.make_jaxpr(flat)(*[aval(plan.keys[i]) for i in (*present, *tangents)]))
+    read = steps.slice(steps.out, frozenset())[1]
+    return frozenset(i for p, i in enumerate(present) if p in read)
 
 
 @functools.cache

@@ -312,7 +312,13 @@ def as_strided_view(
             MODES.bits = mode & ~DUAL
             try:
                 relative = at - storage_offset(src)
-                again = as_strided_view(tangent, size, stride, storage_offset(tangent) + relative)
+                end = relative + shapes.storage_extent(size, stride)
+                if relative < 0 or end > shapes.storage_extent(src._m.shape, src._m.strides):
+                    call = _outreaching_call(src._m, m, relative)
+                    again = MODES.tangents.apply(call, (tangent, relative))
+                else:
+                    place = storage_offset(tangent) + relative
+                    again = as_strided_view(tangent, size, stride, place)
                 MODES.tangents.set_tangent(out, again)
             finally:
                 MODES.bits = mode

@@ -6,10 +6,15 @@ import functools
 import warnings
 from typing import Any
 
-from .._core import dtypes
+import numpy as np
+
+from .._core import dtypes, rng
 from .._core.dtypes import FLOATING
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
+from .._engine.record import concrete
 from .._engine.tensor import Tensor
+from .create import from_host
+from .random import chosen
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
@@ -144,8 +149,19 @@ def _rrelu(
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     row = ops.rrelu_with_noise_inplace_ if inplace else ops.rrelu_with_noise
-    noise = input.new_empty(input._m.shape).uniform_(lower, upper) if training else None
+    noise = _slopes(input, lower, upper) if training else None
     return row(input, noise, lower, upper, training)
+
+
+def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    """A double drawn for each entry that is not positive, in row-major order; 1 for the others."""
+    m = input._m
+    negative = concrete(input) <= 0
+    noise = np.ones(m.shape, m.dtype.np)
+    count = (int(np.count_nonzero(negative)),)
+    generator = chosen("rrelu", None, m.device)
+    noise[negative] = rng.uniform(count, np.float64, lower, upper, generator=generator)
+    return from_host(noise, m.device)
 
 
 @_top

@@ -154,7 +154,7 @@ def _shape_and_dims(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple
     s, dim = _ints(s), _ints(dim)
     ndim = x._m.ndim
     if dim is not None:
-        dims = tuple(shapes.wrap_dim(d, ndim) for d in dim)
+        dims = tuple(shapes.wrap_dim(d, ndim, scalar=False) for d in dim)
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
     if s is not None:

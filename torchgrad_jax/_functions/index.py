@@ -97,7 +97,7 @@ def _index_put_inplace(
     input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """Write `values` to, or add them at, what the indices select."""
-    return index_put_(input, _integer_indices(input, indices), values, accumulate)
+    return index_put_(input, _tensor_indices(indices), values, accumulate)
 
 
 @composite(inplace=_index_put_inplace)
@@ -109,15 +109,20 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 composite(_index_put_inplace, name="index_put_", method=False)
 
 
-def _integer_indices(input: Tensor, indices: Any) -> tuple[Any, ...]:
+def _tensor_indices(indices: Any) -> tuple[Any, ...]:
     for i, t in enumerate(indices):
         if t is not None and not isinstance(t, Tensor):
             raise TypeError(
                 f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}"
             )
-    if any(t is not None and t._m.dtype in (dtypes.bool_, dtypes.uint8) for t in indices):
-        return tuple(expand_masks(input, indices))
     return tuple(indices)
+
+
+def _integer_indices(input: Tensor, indices: Any) -> tuple[Any, ...]:
+    given = _tensor_indices(indices)
+    if any(t is not None and t._m.dtype in (dtypes.bool_, dtypes.uint8) for t in given):
+        return tuple(expand_masks(input, given))
+    return given
 
 
 # --- repetition -----------------------------------------------------------------------------------

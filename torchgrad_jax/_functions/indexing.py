@@ -251,13 +251,28 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     del plain
     if value._m.dtype is not out._m.dtype and value._m.ndim == 0:
         value = ops._to_copy(value, out._m.dtype)
-    index_put_(out, tuple(expand_masks(out, indices)), _trim(value))
+    index_put_(out, indices, _trim(value))
+
+
+def _fills(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
+    """Whether torch sees `masked_fill_` in it, which does not ask where the one value lies."""
+    given = [t for t in indices if t is not None]
+    return (
+        len(given) == 1
+        and given[0]._m.dtype in (dtypes.bool_, dtypes.uint8)
+        and values._m.numel == 1
+        and not accumulate
+    )
 
 
 def index_put_(
-    out: Tensor, indices: tuple[Any, ...], values: Tensor, accumulate: bool = False
+    out: Tensor, given: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """`index_put_` with integer indices. Where `out` overlaps itself, the later of two writes stays."""
+    """`index_put_`. Where `out` overlaps itself, the later of two writes stays."""
+    indices = tuple(expand_masks(out, given))
+    if values._st is out._st and _fills(given, values, accumulate):
+        if not requires_grad_of(values):
+            values = ops.clone(values)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
     from .create import tensor

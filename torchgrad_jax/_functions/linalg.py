@@ -391,7 +391,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # --- least squares, pseudo-inverse, rank, condition --------------------------------------------------
 
 
-@composite(name="lstsq", **_linalg)
+@composite(name="lstsq", out=True, **_linalg)
 def linalg_lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> Any:
@@ -555,6 +555,8 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     columns = (x._m.shape[-1] if x._m.ndim else 1) if N is None else N
     if columns <= 1:
         raise RuntimeError("N must be greater than 1.")
+    if not x._m.ndim:
+        x = ops.unsqueeze(x, 0)
     powers = ops.cumprod(ops.expand(ops.unsqueeze(x, -1), (*x._m.shape, columns - 1)), -1)
     ones = NAMESPACES[""]["ones"]((*x._m.shape, 1), dtype=powers.dtype, device=x.device)
     return ops.cat([ones, powers], -1)

@@ -276,6 +276,17 @@ def isin(
 # --- in-place functions of the top level --------------------------------------------------------
 
 # torch has these as functions too; the in-place forms of other ops are methods only.
+def _conj_physical_inplace(input: Tensor) -> Tensor:
+    """Conjugate complex numbers in place."""
+    return ops.conj_physical_(input)
+
+
+@composite(out=True, inplace=_conj_physical_inplace)
+def conj_physical(input: Tensor) -> Tensor:
+    """The conjugate, computed at once; a real tensor is its own."""
+    return ops.conj_physical(input) if input._m.dtype.is_complex else input
+
+
 _IN_PLACE = """
     abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp
     clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac

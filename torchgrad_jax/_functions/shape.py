@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._core import dtypes, shapes
@@ -13,6 +15,7 @@ from .._core.formats import is_contiguous_in, preserve_format
 from .._core.meta import Meta, View
 from .._engine.bind import as_int, as_ints, composite, ops
 from .._engine.history import requires_grad_of
+from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view, apply_view_inplace
@@ -442,8 +445,13 @@ def tensor_split(
 def _xsplit(name: str, input: Tensor, spec: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if input._m.ndim < least:
         raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a "
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a "
             f"tensor with {input._m.ndim} dimensions!"
+        )
+    if not isinstance(spec, int | list | tuple):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (Tensor, {type(spec).__name__}), but "
+            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints indices)\n"
         )
     if isinstance(spec, int) and (spec == 0 or input._m.shape[dim] % spec):
         raise RuntimeError(
@@ -597,6 +605,41 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 # --- rearranging ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def _rotation(k: int, a: int, b: int) -> Call:
+    """A rotation by `k` quarter turns, laid out as torch's flip and transposition of it are."""
+
+    def strides(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
+        if k == 0:
+            return shapes.contiguous_strides(shape)
+        m = metas[0]
+        out = list(shapes.preserve_strides(m.shape, m.strides))
+        if k != 2:
+            out[a], out[b] = out[b], out[a]
+        return tuple(out)
+
+    return Call(
+        "rot90", lambda leaves: jnp.rot90(leaves[0], k, (a, b)), node_name="Rot90Backward0",
+        argnames=("self",), layout=strides,
+    )  # fmt: skip
+
+
+@composite
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """The tensor turned by `k` quarters in the plane of two dimensions."""
+    m, plane = input._m, _sizes((dims,), "rot90")
+    if len(plane) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
+    if m.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {m.ndim}")
+    a, b = (shapes.wrap_dim(d, m.ndim) for d in plane)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}"
+        )
+    return apply(_rotation(k % 4, a, b), (input,))
 
 
 @composite

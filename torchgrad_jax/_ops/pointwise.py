@@ -594,7 +594,7 @@ def frexp(input: Array) -> Any:
 
 # --- complex numbers ----------------------------------------------------------------------------
 
-unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x)
+unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x, function=False, method=False, out=False)
 
 
 def _angle(x: Array) -> Array:

@@ -687,26 +687,6 @@ def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     return jnp.roll(input, shifts, axes)
 
 
-@op(out=False, layout=lambda metas, shape: _rot90_strides(metas[0], shape))
-def rot90(input: Array, k: int = 1, dims: Dims = (0, 1)) -> Array:
-    if len(dims) != 2:
-        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
-    if input.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
-    a, b = (shapes.wrap_dim(d, input.ndim) for d in dims)
-    if a == b:
-        raise RuntimeError(
-            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
-        )
-    return jnp.rot90(input, k, (a, b))
-
-
-def _rot90_strides(m: Meta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if shape != m.shape or m.ndim != 2 or shape[0] == shape[1]:
-        pass
-    return shapes.contiguous_strides(shape)
-
-
 def _triangle_check(input: Array, name: str) -> None:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")

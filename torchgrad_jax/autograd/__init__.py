@@ -184,7 +184,10 @@ def grad(
             raise RuntimeError(
                 "materialize_grads cannot be used when the given input is a GradientEdge"
             )
-        result = tuple(zeros_for(t._m) if g is None else g for g, t in zip(result, targets))
+        result = tuple(
+            zeros_for(t._m).requires_grad_(create_graph) if g is None else g
+            for g, t in zip(result, targets)
+        )
     return result
 
 

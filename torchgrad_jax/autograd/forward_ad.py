@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._core import dtypes
 from .._core.meta import meta
-from .._core.state import DUAL, MODES
+from .._core.state import DUAL, INFERENCE, MODES
 from .._engine.bind import ops
 from .._engine.dual import close_level, set_tangent, tangent_of
 from .._engine.tensor import Tensor, make
@@ -129,7 +129,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         carried = tangent if same else _laid_out_like(tangent, tensor)
     finally:
         MODES.bits = bits
-    set_tangent(dual, carried)
+    seen = any(t._x is None or not t._x.inference for t in (tensor, tangent))
+    if seen and not bits & INFERENCE:  # else autograd does not see the call
+        set_tangent(dual, carried)
     return dual
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from .._core import dtypes
 from ..nn.modules.module import Module  # type: ignore[import-not-found]
+from ._averages import get_swa_avg_fn, get_swa_multi_avg_fn
 from ._ruled import call
-from .swa_utils import get_swa_avg_fn, get_swa_multi_avg_fn
 
 
 class AveragedModel(Module):

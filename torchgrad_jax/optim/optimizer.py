@@ -159,6 +159,11 @@ class Optimizer:
     def _optimizer_step_code(self) -> None:
         """Called within each step; tools replace it to find out."""
 
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Nothing captures the kernels of an accelerator here, so there is nothing to check."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
     @staticmethod
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a `step` in its hooks and in a named stretch of the profile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,25 @@ def mixed(t: Any) -> Callable[[], object]:
     return step
 
 
+def checkpointed(t: Any) -> Callable[[], object]:
+    """Ten checkpointed links of three operations on 4 elements, forward and backward."""
+    checkpoint = importlib.import_module(f"{t.__name__}.utils.checkpoint").checkpoint
+    x = t.ones(4, requires_grad=True)
+
+    def link(a: Any) -> Any:
+        return (a * 2).sin().exp()
+
+    def step() -> object:
+        z = x
+        for _ in range(10):
+            z = checkpoint(link, z, use_reentrant=False)
+        x.grad = None
+        z.sum().backward()
+        return x.grad
+
+    return step
+
+
 def _mlp_arrays() -> list[np.ndarray]:
     rs = np.random.RandomState(0)
     sizes = [(784, 256), (256,), (256, 256), (256,), (256, 10), (10,)]
@@ -164,6 +184,7 @@ CASES = [
         "100-op chain, forward only", forward_only, 5.0
     ),  # a jitted call alone costs 2.9x torch here
     Case("mixed small ops, forward + backward", mixed, 3.0),
+    Case("ten checkpointed links, forward + backward", checkpointed, 3.0),
     Case("MLP training step", mlp, 1.5, mlp_jax, rounds=30, inner=3),
     Case("SGD step, 50 parameters", optim.sgd, 3.0, optim.sgd_jax),
     Case("Adam step, 50 parameters", optim.adam, 1.5, optim.adam_jax),

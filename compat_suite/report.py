@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import CASES
-from .core_ops import CORE_OPS
+from .core_ops import COVERED
 from .jobs import CHECK_TITLES, Job, all_jobs
 from .judge import Oracle, Verdict, judge
 from .libs import torch_installed
@@ -111,7 +111,7 @@ def tabulate(verdicts: Iterable[Verdict]) -> Table:
         row.setdefault(v.job.check, Counter())[status] += 1
         if v.job.check in ("value", "grad"):
             row.setdefault("layout", Counter())[v.status if v.layout_only else "passed"] += 1
-    return {core: table[core] for core in CORE_OPS if core in table}
+    return {core: table[core] for core in COVERED if core in table}
 
 
 def agreed(cell: Counter[str]) -> bool:

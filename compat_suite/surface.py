@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from .core_ops import CORE_OPS
+from .core_ops import COVERED
 from .libs import Lib
 
 FILE = Path(__file__).parent / "recorded" / "surface.json"
@@ -35,7 +35,7 @@ def candidates(core: str) -> list[str]:
 
 def names_of(lib: Lib) -> dict[str, list[str]]:
     """Per core operator, the names that a library has."""
-    out = {core: [n for n in candidates(core) if lib.has(n)] for core in CORE_OPS}
+    out = {core: [n for n in candidates(core) if lib.has(n)] for core in COVERED}
     out["Python operators"] = [n for n in OPERATORS if lib.has(n)]
     return out
 

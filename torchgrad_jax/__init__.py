@@ -44,6 +44,7 @@ from .autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from ._bridge.vmap import vmap as vmap
 from .version import __version__ as __version__
 
 _SUBMODULES = (

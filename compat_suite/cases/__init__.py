@@ -24,6 +24,7 @@ FAMILIES = (
     "layers",
     "linalg",
     "fft",
+    "extra",
 )
 
 

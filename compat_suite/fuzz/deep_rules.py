@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .maker import Maker, dims, inexact, races, real, rule, tracked, writable
+from .maker import Maker, dims, inexact, places, races, real, rule, tracked, writable
 
 # --- views and writes -----------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def out(m: Maker) -> str | None:
         return None
     t = m.env[x]
     y = m.pick(lambda u: u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad)
-    if y is None:
+    if y is None or places(t) & places(m.env[y]):
         return None
     return m.one("torch.add({1}, {1}, out={0})", "torch.mul({1}, 2, out={0})", "torch.exp({1}, out={0})",
                  "torch.sub({0}, {1}, out={0})", "torch.neg({1}, out={0})", "torch.where({1} == {1}, {1}, {1}, out={0})",
@@ -280,7 +280,7 @@ def copied(m: Maker) -> str | None:
     x = m.pick()
     if x is None:
         return None
-    line = m.one("__import__('copy').deepcopy({0})", "__import__('copy').copy({0})", "torch.empty_like({0}).copy_({0})",
+    line = m.one("__import__('copy').deepcopy({0})", "torch.empty_like({0}).copy_({0})",
                  "torch.as_tensor({0})", "{0}.clone(memory_format=torch.contiguous_format)")  # fmt: skip
     return f"{m.new()} = " + line.format(x)
 

@@ -130,7 +130,10 @@ def search(
         if not program.lines:
             yield None
             continue
-        mismatch = judge(program, got, want)
+        try:
+            mismatch = judge(program, got, want)
+        except InvalidProgram:
+            mismatch = None
         if mismatch is None:
             yield None
             continue

@@ -99,12 +99,14 @@ def main(args: Any) -> int:
     checks = tuple(args.checks) if args.checks else CHECKS
     numbers = chosen(args)
     names = {i: label(table()[i]) for i in numbers}
-    todo = [i for i in numbers if args.redo or args.op or names[i] not in state]
+    todo = [
+        i for i in numbers if args.redo or args.op or not {*checks} <= {*state.get(names[i], ())}
+    ]
     jobs: list[Job] = [(i, args.samples, args.seed, checks) for i in todo]
     began = time.time()
     for n, (number, row) in enumerate(judged(jobs, args.jobs)):
         name = names[number]
-        state[name] = row
+        state[name] = {**state.get(name, {}), **row}
         if not args.op:
             _save(path, {"settings": settings, **state})
         bar.clear()

@@ -44,11 +44,13 @@ class Translator:
             if torch.has(name) and callable(getattr(functional, name)):
                 self.paths.setdefault(id(getattr(functional, name)), name)
         self.memo: dict[int, Any] = {}
+        self.stores: dict[Any, Any] = {}
         self.kept: list[Any] = []
 
     def forget(self) -> None:
         """Start a new sample."""
         self.memo.clear()
+        self.stores.clear()
         self.kept.clear()
 
     # --- values -------------------------------------------------------------------------------
@@ -68,9 +70,7 @@ class Translator:
         if isinstance(x, torch.memory_format | torch.layout):
             return getattr(self.target.module, str(x).rpartition(".")[2])
         if type(x).__name__ == "LinearCrossEntropyOptions":
-            return self.target.resolve("nn.LinearCrossEntropyOptions")(
-                **dataclasses.asdict(x)
-            )
+            return self.target.resolve("nn.LinearCrossEntropyOptions")(**dataclasses.asdict(x))
         if isinstance(x, torch.Generator):
             raise Untranslatable("a generator")
         if isinstance(x, torch.Size):
@@ -98,6 +98,17 @@ class Translator:
         if t.is_conj():
             return self.tensor(t.detach().conj()).conj().requires_grad_(t.requires_grad)
         plain = t.detach()
+        place = plain.untyped_storage().data_ptr()
+        shared = self.stores.get((place, plain.dtype)) if place and not t.requires_grad else None
+        if shared is not None:  # so that writes to one are seen, or refused, as in torch
+            window = (tuple(plain.shape), tuple(plain.stride()), plain.storage_offset())
+            return shared.as_strided(*window).detach()
+        self.kept.append(plain)
+        out = self.stores[place, plain.dtype] = self._stored(plain)
+        return out.requires_grad_() if t.requires_grad else out
+
+    def _stored(self, plain: Any) -> Any:
+        """A tensor with a storage of its own."""
         whole = plain.untyped_storage().nbytes() == plain.numel() * plain.element_size()
         if (plain.is_contiguous() and whole) or not plain.numel():
             out = self.target.from_array(self.torch.array(plain))
@@ -110,7 +121,7 @@ class Translator:
             out = out.as_strided(
                 tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()
             ).detach()
-        return out.requires_grad_() if t.requires_grad else out
+        return out
 
     # --- callables ----------------------------------------------------------------------------
 

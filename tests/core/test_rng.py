@@ -753,3 +753,22 @@ def test_default_generator_is_used() -> None:
         np.testing.assert_array_equal(rng.uniform((3,)), rng.Generator().manual_seed(4).floats(3))
     finally:
         rng.default_generator.set_state(state)
+
+
+def test_snapshots_bring_back_the_stream():
+    g = rng.Generator().manual_seed(5)
+    g.serial_normals(1)  # leaves a spare normal
+    kept = g.snapshot()
+    assert g.snapshot() is kept
+    draws = (lambda: g.serial_normals(1), lambda: g.floats(3), lambda: g.doubles(3000), lambda: g.manual_seed(7),
+             lambda: g.set_state(rng.Generator().manual_seed(1).get_state()))  # fmt: skip
+    expected = [g.serial_normals(3).tolist(), g.random32(5).tolist()]
+    for draw in draws:
+        g.resume(kept)
+        assert g.snapshot() is kept
+        draw()
+        assert g.snapshot() is not kept
+        g.resume(kept)
+        assert [g.serial_normals(3).tolist(), g.random32(5).tolist()] == expected
+    g.resume(kept)
+    assert g.initial_seed() == 5

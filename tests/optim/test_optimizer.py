@@ -253,8 +253,7 @@ def resumed(m, name, options, again):
     for _ in range(3):
         give_gradients(m, params, rs)
         o.step()
-    out = report(o, params)
-    return [out["params"], out["state"], o.state_dict()["param_groups"]]
+    return [report(o, params), o.state_dict()["param_groups"]]
 
 
 def by_state_dict(m, params, o):
@@ -345,6 +344,17 @@ def own_optimizer(m):
 
 
 @PROGRAMS
+def parameters_of_modules(m):
+    p, q = m.nn.Parameter(m.tensor([1.0, 2.0])), m.nn.Parameter(m.tensor(3.0))
+    o = m.optim.Adam([p, q], lr=0.5)
+    for _ in range(2):
+        o.zero_grad()
+        ((p * q) ** 2).sum().backward()
+        o.step()
+    return [p, q, p._version, repr(p), o.state_dict()]
+
+
+@PROGRAMS
 def swapped_in(m):
     p, q = leaf(m, 1.0), leaf(m, 5.0)
     o = m.optim.Adam([p], lr=0.1)
@@ -375,6 +385,17 @@ def swapped_in(m):
 @pytest.mark.parametrize("fn", PROGRAMS, ids=by_name)
 def test_same_as_torch(fn, same):
     same(fn)
+
+
+def test_names_in_a_profile():
+    p = tg.tensor([1.0], requires_grad=True)
+    p.grad = tg.ones(1)
+    o = tg.optim.AdamW([p])
+    with tg.autograd.profiler.profile() as prof:
+        o.step()
+        o.zero_grad()
+    names = [e.name for e in prof.function_events]
+    assert {"Optimizer.step#AdamW.step", "Optimizer.zero_grad#AdamW.zero_grad"} <= set(names)
 
 
 def test_pickled():

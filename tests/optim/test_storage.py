@@ -102,6 +102,26 @@ def loaded_state_of_another_dtype(m):
 
 
 @PROGRAMS
+def whole_numbers(m):
+    p = m.tensor([1, 2])
+    p.grad = m.tensor([1, 1])
+    return [
+        attempt(lambda: m.optim.SGD([p], lr=0.5).step()),
+        p,
+        attempt(m.optim.SGD([p], lr=1).step),
+        p,
+    ]
+
+
+@PROGRAMS
+def state_of_another_shape(m):
+    p = with_gradient(m, leaf(m, 1.0), 0.5)
+    o = m.optim.SGD([p], lr=0.5, momentum=0.5)
+    o.state[p]["momentum_buffer"] = m.ones(2)
+    return [attempt(o.step), p]
+
+
+@PROGRAMS
 def empty_parameter(m):
     p = m.zeros(0, 3, requires_grad=True)
     p.grad = m.zeros(0, 3)

@@ -391,6 +391,26 @@ def memory_records(m):
     return [[r[0].at for r in acc.in_interval(a, b)] for a, b in ((10, 20), (0, 5), (15, 100))]
 
 
+@program
+def the_oldest_profiler(m):
+    P = module(m, "autograd.profiler_legacy")
+    x = leaf(m, 1.0)
+    prof = P.profile(record_shapes=True)
+    before = (
+        error(prof.table),
+        repr(prof),
+        str(prof),
+        prof.function_events,
+        error(prof.key_averages),
+    )
+    with prof:
+        x.exp().sum().backward()
+    names = {e.key: e.count for e in prof.key_averages()}
+    return before, outline(prof.function_events), names["ExpBackward0"], error(prof.__enter__), error(
+        lambda: prof.export_stacks("nowhere")
+    )  # fmt: skip
+
+
 # --- lists of events made by hand -----------------------------------------------------------------
 
 
@@ -799,3 +819,12 @@ def test_values_that_are_being_traced_can_be_profiled():
     with tg.autograd.profiler.profile() as prof:
         jax.make_jaxpr(f)(jax.numpy.ones(2))
     assert [e.name for e in prof.function_events] == ["aten::exp"]
+
+
+def test_transforms_go_by_their_own_name():
+    with tg.autograd.profiler.profile() as prof:
+        tg.func.vmap(lambda a: a.sin())(tg.ones(2, 3))
+    names = [e.name for e in prof.function_events]
+    assert names[0] == "aten::ones"
+    assert "vmap" in names
+    assert "aten::vmap" not in names

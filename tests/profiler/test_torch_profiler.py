@@ -186,6 +186,13 @@ def ids_of_traces(m):
     return first, len(other.get_trace_id())
 
 
+@program
+def ranges_of_intel(m):
+    itt = profiler(m).itt
+    names = sorted(itt.__all__)
+    return names, [type(getattr(itt, n)).__name__ for n in names]
+
+
 # --- ours alone -----------------------------------------------------------------------------------
 
 
@@ -251,6 +258,9 @@ def test_what_is_not_there_says_so():
     assert P.kineto_available() is False
     with pytest.raises(NotImplementedError, match="ExecutionTraceObserver"):
         P.ExecutionTraceObserver()
+    assert P.itt.is_available() is False
+    with pytest.raises(RuntimeError, match="ITT functions not installed"), P.itt.range("a"):
+        pass
     with pytest.raises(NotImplementedError, match="experimental_config"):
         P.profile(experimental_config=object())
     with pytest.raises(NotImplementedError, match="filtered"):

@@ -17,6 +17,7 @@ from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call, aval
+from .._functions import random
 from .._functions.shape import movedim, narrow
 
 _KEPT = 512
@@ -118,9 +119,7 @@ def _inputs(
         dims[i] = d % n
         sizes.append(x._m.shape[dims[i]])
     if not sizes:
-        raise ValueError(
-            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): no Tensors to vmap over: in_dims is None for all inputs"
-        )
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
@@ -315,7 +314,10 @@ def _in_chunks(
 ) -> Any:  # fmt: skip
     columns: list[list[Any]] = []
     out_spec: Any = None
+    state = random.get_rng_state() if randomness == "same" else None
     for start in range(0, size, chunk):
+        if state is not None:  # every chunk draws the same
+            random.set_rng_state(state)
         n = min(chunk, size - start)
         part = [x if d is None else narrow(x, d, start, n) for x, d in zip(flat, dims)]
         out = _run(func, part, dims, spec, kwargs, out_dims, randomness, n)

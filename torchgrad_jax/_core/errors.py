@@ -41,6 +41,13 @@ OVERLAP = (
 )
 
 
+NO_INDEX = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+    "tensor to a number"
+)
+EMPTY_INDEX = "index 0 is out of bounds for dimension 0 with size 0"
+
+
 def legacy_type(type_name: str) -> str:
     """A tensor type as torch prints it; complex ones are not among its legacy types."""
     if type_name.startswith("torch.Complex"):
@@ -148,6 +155,7 @@ def dim_out_of_range(dim: int, ndim: int) -> str:
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
 
+
 WRITE_OUTSIDE = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
     "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
@@ -176,3 +184,40 @@ BATCHED_RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
+BATCHED_SAME = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+)
+BATCHED_FILL = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+    "If this is necessary for your usage, please file an issue with functorch."
+)
+BATCHED_OUT = (
+    "vmap: We do not support calling out variants of random operations inside of vmap. Please use non-out variants as "
+    "a workaround"
+)
+BATCHED_SELECT = (
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each "
+    "batch this would return a differently shaped Tensor. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+
+
+def untraceable() -> str:
+    """Why values are not to be had while a function is being compiled, and where the user asked for them."""
+    import sys
+    import traceback
+    from pathlib import Path
+
+    package = str(Path(__file__).resolve().parent.parent)
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        frame = frame.f_back  # type: ignore[assignment]
+    where = ""
+    if frame is not None:
+        told = traceback.extract_stack(frame, limit=1)[0]
+        where = f'\n  File "{told.filename}", line {told.lineno}, in {told.name}\n    {told.line}'
+    return (
+        "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
+        "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
+        f"of the function, or leave this part uncompiled.{where}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -50,11 +51,13 @@ class Generator:
         array([0.4962566 , 0.7682218 , 0.08847743], dtype=float32)
     """
 
-    __slots__ = ("_bits", "_bulk", "_seed", "_spare", "device", "lock")
+    __slots__ = ("_bits", "_bulk", "_kept", "_seed", "_spare", "device", "lock")
 
     _seed: int
     _spare: float | None
     """The second normal of the last pair, when only the first was asked for."""
+    _kept: tuple[Any, ...] | None
+    """A snapshot of the present state, if one was made."""
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = device
@@ -81,7 +84,7 @@ class Generator:
         with self.lock:
             self._seed = seed % 2**64
             self._bulk.seed(seed % 2**32)
-            self._spare = None
+            self._spare = self._kept = None
         return self
 
     def seed(self) -> int:
@@ -132,6 +135,20 @@ class Generator:
             self._spare = float(record["normal_y"]) if record["normal_is_valid"] else None
         return self
 
+    def snapshot(self) -> tuple[Any, ...]:
+        """The state for `resume`, in no particular form; making one again costs nothing until something is drawn."""
+        with self.lock:
+            if self._kept is None:
+                self._kept = (self._bits.state, self._seed, self._spare)
+            return self._kept
+
+    def resume(self, snapshot: tuple[Any, ...]) -> None:
+        """Continue from a state that `snapshot` of this generator gave."""
+        with self.lock:
+            if self._kept is not snapshot:
+                self._bits.state, self._seed, self._spare = snapshot
+                self._kept = snapshot
+
     def clone_state(self) -> Self:
         """A new generator that continues from the present state of this one."""
         return type(self)(self.device).set_state(self.get_state())
@@ -153,9 +170,11 @@ class Generator:
 
     def _restore(self, words: NDArray[np.uint32], used: int) -> None:
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": used}}
+        self._kept = None
 
     def random32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words of the stream."""
+        self._kept = None
         if count < 2048:  # both give the same words; one starts, the other goes on, faster
             return self._bits.random_raw(count).astype(np.uint32)
         return self._bulk.randint(0, 2**32, size=count, dtype=np.uint32)
@@ -204,6 +223,7 @@ class Generator:
     def serial_normals(self, count: int) -> NDArray[np.float64]:
         """Standard normals made in pairs; an odd one out is kept for the next call."""
         with self.lock:
+            self._kept = None
             kept = [] if self._spare is None else [self._spare]
             pairs = (max(count - len(kept), 0) + 1) // 2
             out = np.concatenate([kept, normal_pairs(self.doubles(2 * pairs))])
@@ -213,6 +233,7 @@ class Generator:
 
     def next_normal(self, draw: Draw) -> float:
         """`serial_normals(1)` from the doubles that `draw` gives."""
+        self._kept = None
         if self._spare is not None:
             normal, self._spare = self._spare, None
             return normal
@@ -220,6 +241,7 @@ class Generator:
         return normal
 
 
+@functools.lru_cache(maxsize=16)
 def _seeded_words(seed: int) -> NDArray[np.uint32]:
     bits = np.random.MT19937()
     np.random.RandomState(bits).seed(seed % 2**32)

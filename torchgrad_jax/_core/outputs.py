@@ -42,10 +42,11 @@ _EXACT: dict[str, str] = {
     "self and mat2 must have the same dtype, but got {got} and {want}": "addbmm",
     "Expected object of scalar type {want} but got scalar type {got} for argument 'out'": "complex polar",
     "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
-    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist {got_c}":
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want_c} and hist "
+    "{got_c}":
         "histogram histc",
-    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether "
-    "out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {flag}":
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
+    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is {flag}":
         "bucketize searchsorted",
     "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype.":
         "amax amin",
@@ -55,7 +56,8 @@ _EXACT: dict[str, str] = {
     "{name}(): self and result must have the same scalar type": "masked_select index_select",
     "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}": "take",
     "heaviside is not yet implemented for tensors with different dtypes.": "heaviside",
-    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype {got}":
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{want} and result has dtype "
+    "{got}":
         "ormqr",
     "the output given to float_power has dtype {got} but the operation's result requires dtype {want}": "float_power",
     "{name} does not support non-boolean outputs.": "signbit isposinf isneginf",
@@ -74,14 +76,31 @@ _TEXTS = {name: text for text, names in _EXACT.items() for name in names.split()
 
 _ANY = frozenset({"cumsum", "cumprod", "lu", "bernoulli"})
 """torch computes in the dtype of ``out=``, whatever it is."""
+COMPUTED_AS = frozenset({"cumsum", "cumprod"})
+"""Those of them that take a dtype, which is then that of ``out=``."""
 _CAT_LIKE = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack",
                        "column_stack", "_chunk_cat"})  # fmt: skip
 
-APART = frozenset(
-    {"kthvalue", "masked_select", "take", "gather", "index_select", "take_along_dim", "mode", "nonzero"}
-) | _CAT_LIKE
+APART = (
+    frozenset(
+        {
+            "kthvalue",
+            "masked_select",
+            "take",
+            "gather",
+            "index_select",
+            "take_along_dim",
+            "mode",
+            "nonzero",
+        }
+    )
+    | _CAT_LIKE
+)
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
+
+SILENT = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy"})
+"""Operators that return nothing where they write into a list of tensors."""
 
 ROW_MAJOR = frozenset({
     "cholesky", "cholesky_solve", "quantile", "nanquantile", *(
@@ -91,9 +110,7 @@ ROW_MAJOR = frozenset({
 """Operators that resize an ``out=`` tensor to a row-major one, however their results lie elsewhere."""
 
 
-def refusal(
-    name: str, results: int, want: dtype, got: dtype
-) -> Exception | None:
+def refusal(name: str, results: int, want: dtype, got: dtype) -> Exception | None:
     """What torch raises when a result of dtype `want` is to go into a tensor of dtype `got`, or None."""
     if want is got or name in _ANY:
         return None

@@ -495,9 +495,16 @@ def multinomial(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
     )
     exact = rows.astype(np.float64)
+    known = replacement and num_samples > 1  # torch's other algorithm, with words of its own
     _check(
-        bool(np.isfinite(exact).all() and (exact >= 0).all()),
-        "probability tensor contains either `inf`, `nan` or element < 0",
+        bool((exact >= 0).all() and (known or np.isfinite(exact).all())),
+        "invalid multinomial distribution (encountering probability entry < 0)"
+        if known
+        else "probability tensor contains either `inf`, `nan` or element < 0",
+    )
+    _check(
+        bool(np.isfinite(exact).all()),
+        "invalid multinomial distribution (encountering probability entry = infinity or NaN)",
     )
     _check(
         bool((exact.sum(-1) > 0).all()),

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes, errors, events, formats, shapes
-from .._core.state import DUAL, INFERENCE, MODES, OBSERVED
+from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .history import grad_fn_of, requires_grad_of
 from .overrides import own
@@ -82,7 +82,7 @@ def get_requires_grad(self: Tensor) -> bool:
     return requires_grad_of(self)
 
 
-def set_requires_grad(self: Tensor, value: bool) -> None:
+def set_requires_grad(self: Tensor, value: Any) -> None:
     """Turn gradients on or off for a leaf."""
     if not isinstance(value, bool):
         raise RuntimeError("requires_grad must be a bool")
@@ -121,6 +121,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].look_at_grad(self)
     if self._g is None and self._fn is not None and not (self._x is not None and self._x.retains):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
@@ -135,6 +137,8 @@ def get_grad(self: Tensor) -> Any:
 
 def set_grad(self: Tensor, value: Any) -> None:
     """Assign the gradient, checking that it fits."""
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].assign_grad(self)
     if value is None:
         self._g = None
         return
@@ -201,6 +205,7 @@ def get_grad_dtype(self: Tensor) -> Any:
 def set_grad_dtype(self: Tensor, value: Any) -> None:
     """Say which dtype gradients of a leaf are cast to; None leaves them as they come."""
     if grad_fn_of(self) is not None:
+        get_grad(self)  # torch looks at it first, which warns
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
     if value is not None and not isinstance(value, dtypes.dtype):
         raise RuntimeError(

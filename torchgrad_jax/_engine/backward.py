@@ -15,9 +15,10 @@ import jax.numpy as jnp
 
 from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, MODES, OBSERVED
+from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._ops.registry import Layout
 from . import fused, windows
+from .fit import fitted
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad
 from .saved import unpack_arrays, unpack_tensors
@@ -51,6 +52,7 @@ class Task:
         "keep",
         "needed",
         "nodes",
+        "root",
         "outer",
     )
 
@@ -58,6 +60,7 @@ class Task:
         self.id = next(_task_ids)
         self.keep, self.create, self.accumulates = keep, create, accumulates
         self.nodes: Any = ()
+        self.root: Node | None = None
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.current: Node | None = None
@@ -204,6 +207,7 @@ def _walk(
 ) -> list[Tensor | None]:  # fmt: skip
     create = task.create
     deps = task.nodes = dependencies([n for n, _ in roots])
+    task.root = roots[0][0] if len(roots) == 1 else None
     captures: dict[Node, list[int]] = {}
     run_set = executed = None
     if targets is not None:
@@ -283,8 +287,6 @@ def _walk(
 
 def _refitted(node: Node, index: int, g: Tensor, m: Meta) -> Tensor:
     """A gradient for an output that was given another shape in place, without a record of it."""
-    from .custom import fitted
-
     return g if g._m is m else fitted(node.name(), index, g, m)
 
 
@@ -419,7 +421,10 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
             for p, e in zip(positions, node.edges)
         ]
     given = cts
-    args = [g._st.array if g._al is None else read(g) for g in given if g is not None]
+    lifting = MODES.bits & LIFT
+    args = [
+        g._st.array if g._al is None and not lifting else read(g) for g in given if g is not None
+    ]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     arrays = gp.vjp(present, pick)(*args)
@@ -545,6 +550,8 @@ def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
 
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].leaf(leaf)
     g, old = slot.tensor, leaf._g
     want = windows.grad_layout(leaf._m)
     if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says

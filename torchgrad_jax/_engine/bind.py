@@ -845,19 +845,24 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
             f"{me.__name__}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
         )
-    result = me(**dict(zip(names, args)))
+    name, named = _out_name(me), dict(zip(names, args))
+    if name in outputs.COMPUTED_AS and named.get("dtype") is None:
+        named["dtype"] = targets[0]._m.dtype
+    result = me(**named)
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
-    name = _out_name(me)
     for t, r in zip(targets, results):
         refused = outputs.refusal(name, len(results), r._m.dtype, t._m.dtype)
         if refused is not None:
             raise refused
         if name in outputs.APART:
+            check_writable(t)
             check_disjoint(t, tensors, True)
     for t, r in zip(targets, results):
         _store(t, r, name in outputs.ROW_MAJOR)
+    if name in outputs.SILENT:
+        return None
     return (
         out
         if isinstance(out, Tensor)
@@ -872,17 +877,17 @@ def _out_name(me: Any) -> str:
     found = getattr(me, "out_name", None)
     if found is None:
         b = getattr(me, "binding", None)
-        found = f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
+        found = (
+            f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
+        )
     return found
 
 
-def store_out(target: Tensor, result: Tensor) -> None:
-    """Write a result into an out= tensor."""
-    if not dtypes.can_cast(result._m.dtype, target._m.dtype):
-        names = [dtypes.scalar_type_name(d) for d in (result._m.dtype, target._m.dtype)]
-        raise RuntimeError(
-            f"result type {names[0]} can't be cast to the desired output type {names[1]}"
-        )
+def store_out(target: Tensor, result: Tensor, name: str = "") -> None:
+    """Write a result of the function of that name into an out= tensor."""
+    refused = outputs.refusal(name, 1, result._m.dtype, target._m.dtype)
+    if refused is not None:
+        raise refused
     _store(target, result, False)
 
 
@@ -977,7 +982,7 @@ def _with_conventions(
             if out and not takes_out and "out" in kwargs:
                 target = kwargs.pop("out")
                 if target is not None:
-                    return _composite_out(public, args, kwargs, target)
+                    return composite_out(public, args, kwargs, target)
         if (
             first is not None and args and args[0].__class__ not in PLAIN
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
@@ -999,7 +1004,8 @@ def _with_conventions(
     return public
 
 
-def _composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
+def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """Call a composition and write its result into `out`."""
     names = [f"_{i}" for i in range(len(args))]
 
     def call(**named: Any) -> Any:

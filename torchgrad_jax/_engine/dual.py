@@ -16,7 +16,7 @@ from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .bind import ops
 from .history import grad_fn_of, requires_grad_of
-from .record import apply, only_inference
+from .record import apply, cast, only_inference
 from .strided import read, storage_offset
 from .tensor import Tensor, alias_of, extras, make, plain_alias
 from .trace import Call, Plan, jvp_call, jvp_reads
@@ -97,7 +97,7 @@ def _tangents(
     found: Any = plan.grads.get(key)
     if found is None:
         call = jvp_call(plan, which)
-        found = plan.grads[key] = (call, jvp_reads(plan, which, call))  # type: ignore[index,assignment]
+        found = plan.grads[key] = (call, jvp_reads(plan))  # type: ignore[index,assignment]
     call, reads = found
     with _plain():
         along = [_fitting(given[i], leaves[i]) for i in which]

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
+from .._core.state import LIFT, MODES
 from . import wide, windows
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
@@ -72,6 +73,9 @@ def run(
         captured = []
         with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
             leaves = [acc.variable for acc in found.leaves]
+            if MODES.bits & LIFT:
+                for leaf in leaves:
+                    MODES.lifts[-1].leaf(leaf)
             out = compiled(found.args, [None if t._g is None else read(t._g) for t in leaves])
             for leaf, g, told in zip(leaves, out, laid):
                 if g is None:
@@ -159,6 +163,7 @@ def _structure(
     if targets is not None:
         needed = leading_to(deps, targets)
     found = _Structure()
+    lifting = MODES.bits & LIFT
     ids: dict[Node, int] = {}
     positions: dict[int, int] = {}
     args, key = found.args, found.key
@@ -194,7 +199,7 @@ def _structure(
             elif kind is Tensor or isinstance(entry, Tensor):
                 if entry._vc.version != then:
                     return None
-                array = entry._st.array if entry._al is None else read(entry)
+                array = entry._st.array if entry._al is None and not lifting else read(entry)
             elif kind is int or kind is float or kind is bool or kind is complex:
                 key.append(len(args))
                 key.append(kind)

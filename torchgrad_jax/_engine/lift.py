@@ -18,13 +18,13 @@ from jax import lax
 from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, LIFT, MODES
 from .history import requires_grad_of
-from .strided import read
+from .strided import read, stored
 from .tensor import Tensor, wrap_array
 
 _placeholder: Any = None
 
 
-def _outside_value(index: int, m: Meta) -> Any:
+def outside_value(index: int, m: Meta) -> Any:
     """A tracer that stands for the captured tensor number `index`."""
     global _placeholder
     if _placeholder is None:
@@ -41,6 +41,8 @@ class Lift:
 
     __slots__ = ("captured", "keep", "mapped", "outer_lifts", "outer_trace", "places", "randomness",
                  "size", "traces")  # fmt: skip
+    stateful = False
+    """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
     def __init__(self, randomness: str = "error", size: int | None = None) -> None:
         from jax.extend.core import take_current_trace
@@ -58,7 +60,10 @@ class Lift:
 
     def inside(self, t: Tensor) -> bool:
         """Whether a tensor's elements belong to this run."""
-        array = t._st.array
+        return self.ours(t._st.array)
+
+    def ours(self, array: Any) -> bool:
+        """Whether an array is a tracer of this run."""
         return isinstance(array, jax.core.Tracer) and any(array._trace is s for s in self.traces)
 
     def touches(self, leaves: Sequence[Any]) -> bool:
@@ -104,12 +109,40 @@ class Lift:
             found = self.places[key] = self.capture(t, t._m, False)
         return found
 
+    def read(self, t: Tensor) -> Any:
+        """`strided.read` during this run: values of outside tensors as they are now."""
+        if self.outer_lifts and not self.inside(t):
+            with self.outside():
+                return read(t)
+        return stored(t, t._st.array)
+
+    def write(self, t: Tensor) -> Any:
+        """The elements of the storage that `t` is about to be written to."""
+        return t._st.array
+
+    def leaf(self, t: Tensor) -> None:
+        """The gradient of a leaf is about to be looked at or replaced by a pass."""
+        if not self.inside(t):
+            raise RuntimeError(
+                "backward() inside of a transformed function cannot accumulate into a tensor from outside; use "
+                "autograd.grad, or call backward() outside"
+            )
+
+    def look_at_grad(self, t: Tensor) -> None:
+        """The user looks at the gradient of a leaf."""
+
+    def assign_grad(self, t: Tensor) -> None:
+        """The gradient of a leaf is replaced by the user."""
+
+    def storage_born(self, storage: Any) -> None:
+        """A storage was made during this run."""
+
     def capture(self, t: Tensor, m: Meta, mapped: bool) -> Any:
         """Make an outside tensor an input of the run; its value here is described by `m`."""
         self.captured.append(t)
         self.mapped.append(mapped)
         self.keep.append((t._st, t._fn))  # their identities are keys
-        return _outside_value(len(self.captured) - 1, m)
+        return outside_value(len(self.captured) - 1, m)
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
@@ -149,21 +182,28 @@ class Lifted:
 
         def run(*arrays: Any) -> list[Any]:
             captured = arrays[n_in : n_in + n_captured]
-            env: dict[Any, Any] = dict(zip(jaxpr.invars, arrays))
-            env.update(zip(jaxpr.constvars, arrays[n_in + n_captured :]))
-
-            def value(v: Any) -> Any:
-                return v.val if hasattr(v, "val") else env[v]
-
-            for eqn in jaxpr.eqns:
-                if eqn.primitive is _placeholder:
-                    env[eqn.outvars[0]] = captured[eqn.params["index"]]
-                    continue
-                out = _bind(eqn, [value(v) for v in eqn.invars])
-                env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
-            return [value(v) for v in jaxpr.outvars]
+            return evaluate(jaxpr, arrays[:n_in], captured, arrays[n_in + n_captured :])
 
         return run
+
+
+def evaluate(
+    jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]
+) -> list[Any]:
+    """Take the steps of a run again, on other values."""
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
+    env.update(zip(jaxpr.constvars, consts))
+
+    def value(v: Any) -> Any:
+        return v.val if hasattr(v, "val") else env[v]
+
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is _placeholder:
+            env[eqn.outvars[0]] = captured[eqn.params["index"]]
+            continue
+        out = _bind(eqn, [value(v) for v in eqn.invars])
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+    return [value(v) for v in jaxpr.outvars]
 
 
 def trace(

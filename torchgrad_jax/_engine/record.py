@@ -52,15 +52,17 @@ class no_grad:
 def concrete(t: Tensor, batched: str = "") -> np.ndarray:
     """The tensor's values as numpy, or an error that names the way out when it is being traced.
 
-    `batched` is the error where the tensor stands for one example of a batch.
+    `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
     """
     if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
         with MODES.lifts[-1].outside():
             return concrete(t)
     array = read(t)
     if isinstance(array, jax.core.Tracer):
-        if batched and MODES.bits & LIFT:
-            raise RuntimeError(batched)
+        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+            raise RuntimeError(errors.untraceable())
+        if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
+            raise RuntimeError(batched or errors.BATCHED_ITEM)
         raise RuntimeError(
             "the values of this tensor are needed to go on, but it is being traced into a JAX "
             "function; move the data-dependent step outside of the traced function"
@@ -332,7 +334,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me = leaves[0]
     mode = MODES.bits
-    if mode & LIFT and not MODES.lifts[-1].inside(me):
+    if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
         if MODES.lifts[-1].touches(leaves):
             raise RuntimeError(errors.WRITE_OUTSIDE)
         with MODES.lifts[-1].outside():

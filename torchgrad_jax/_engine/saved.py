@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._core import dtypes, errors
 from .._core.meta import meta
-from .._core.state import GRAD, MODES, PACKING
+from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of
 from .node import AccumulateGrad, Node
@@ -108,7 +108,8 @@ def unpack_arrays(node: Any) -> list[Any]:
         elif isinstance(entry, Tensor):
             if entry._vc.version != then:
                 raise _complain(entry._m, *_describe(node, i), entry._vc.version, then)
-            out.append(entry._st.array if entry._al is None else strided.read(entry))
+            plain = entry._al is None and not MODES.bits & LIFT
+            out.append(entry._st.array if plain else strided.read(entry))
         elif kind is Packed:
             out.append(_unpacked_array(entry))
         else:

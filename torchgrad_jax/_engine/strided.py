@@ -20,6 +20,7 @@ from jax import lax
 
 from .._core import errors, shapes
 from .._core.meta import Meta
+from .._core.state import LIFT, MODES
 from .tensor import Tensor
 
 
@@ -39,18 +40,8 @@ def to_flat(x: Any, m: Meta) -> Any:
     shape = tuple([1 if s == 0 else n for n, s in zip(m.shape, m.strides)])
     if 0 not in m.shape:  # elements in one place are one element
         x = x[tuple([slice(n) for n in shape])]
-    add = _nested(shape, m.strides)
+    add = _nested(shape, m.strides) is not None
     return scatter(jnp.zeros(extent, x.dtype), shape, m.strides, 0, x, add=add)
-
-
-def _nested(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether each dimension steps over all of the next smaller one, so that no two elements share a place."""
-    reach = 0
-    for s, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
-        if s <= reach:
-            return False
-        reach += s * (n - 1)
-    return True
 
 
 def from_flat(flat: Any, m: Meta) -> Any:
@@ -267,6 +258,8 @@ def is_direct(t: Tensor) -> bool:
 
 def read(t: Tensor) -> Any:
     """The tensor's current array; a view is read again only after its storage was written."""
+    if MODES.bits & LIFT:
+        return MODES.lifts[-1].read(t)
     al, st = t._al, t._st
     if al is None:
         return st.array
@@ -280,16 +273,25 @@ def read(t: Tensor) -> Any:
     return array
 
 
+def stored(t: Tensor, array: Any) -> Any:
+    """What the tensor sees in a storage that holds `array`."""
+    al = t._al
+    if al is None or is_direct(t):
+        return array
+    return _reader(t._st.meta, t._m, al.conj, al.neg)(array, al.offset)
+
+
 def write(t: Tensor, array: Any, bump: bool = True) -> None:
     """Overwrite the tensor's elements; everything on the same storage sees it."""
     al, st = t._al, t._st
+    held = MODES.lifts[-1].write(t) if MODES.bits & LIFT else st.array
     if is_direct(t):
         st.array = array
         st.stamp += 1
     else:
-        st.array = _writer(st.meta, t._m, al.conj, al.neg)(st.array, al.offset, array)
+        st.array = _writer(st.meta, t._m, al.conj, al.neg)(held, al.offset, array)
         st.stamp += 1
-        if not shapes.has_overlap(t._m.shape, t._m.strides):
+        if not MODES.bits & LIFT and not shapes.has_overlap(t._m.shape, t._m.strides):
             al.array, al.stamp = array, st.stamp
     if bump:
         t._vc.version += 1

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from .._core.meta import Meta, meta
+from .._core.state import MODES
 
 _pointers = itertools.count(1)
 
@@ -25,6 +26,8 @@ class Storage:
         self.version = 0
         self.stamp = 0
         self.pointer = 0
+        if MODES.lifts:
+            MODES.lifts[-1].storage_born(self)
 
     def data_ptr(self) -> int:
         """A number that identifies the storage."""

@@ -196,10 +196,10 @@ class Plan:
             fn = _strong(fn)  # a tensor's dtype is never up for JAX's weak promotion
             jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
             self.fn = fn
-        self.fwd = _forwarding(jaxpr.jaxpr) or jax.jit(fn)
+        self.single = not isinstance(out, tuple | list)
+        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or jax.jit(fn)
         if any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
-        self.single = not isinstance(out, tuple | list)
         outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
             meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o))
@@ -731,13 +731,30 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         f"{call.name}_jvp",
         run,
         node_name=f"{call.name}_jvp",
-        layout=call.layout if call.layout is Layout.ELEMENTWISE else Layout.CONTIGUOUS,
+        layout=call.layout if isinstance(call.layout, Layout) else Layout.CONTIGUOUS,
     )
 
 
-def jvp_reads(plan: Plan, tangents: tuple[int, ...], call: Call) -> frozenset[int]:
-    """The leaves on which the tangents from `jvp_call` depend: none for a linear op."""
+def jvp_reads(plan: Plan) -> frozenset[int]:
+    """The leaves on which the tangents of an op depend, whichever of its leaves have one.
+
+    None for a linear op. torch's product rules read both factors although one tangent is zero;
+    a number that takes part in promotion is such a factor.
+    """
     n, present = len(plan.keys), plan.present
+    avals, which = [], []
+    for i in present:
+        key = plan.keys[i]
+        if isinstance(key, Meta):
+            avals.append(aval(key))
+        elif i in plan.call.promoted and plan.outs[0].dtype.category >= dtypes.FLOATING:
+            avals.append(jax.ShapeDtypeStruct((), plan.outs[0].dtype.np))
+        else:
+            avals.append(aval(key))
+            continue
+        if jnp.issubdtype(avals[-1].dtype, jnp.inexact):
+            which.append(i)
+    call = jvp_call(plan, tuple(which))
 
     def flat(*xs: Any) -> Any:
         leaves: list[Any] = [None] * n
@@ -745,7 +762,7 @@ def jvp_reads(plan: Plan, tangents: tuple[int, ...], call: Call) -> frozenset[in
             leaves[i] = x
         return call.run([*leaves, *xs[len(present) :]])
 
-    steps = Steps(jax.make_jaxpr(flat)(*[aval(plan.keys[i]) for i in (*present, *tangents)]))
+    steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
     read = steps.slice(steps.out, frozenset())[1]
     return frozenset(i for p, i in enumerate(present) if p in read)
 

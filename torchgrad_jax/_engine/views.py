@@ -23,8 +23,10 @@ from .tensor import (
     CREATED_NO_GRAD,
     Alias,
     Tensor,
+    Version,
     alias_of,
     mark_inference,
+    uncounted,
 )
 from .trace import Call, ViewPlan
 
@@ -235,6 +237,7 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
     if src._x is not None and src._x.inference:  # a view of a normal tensor stays one
         for t in outs:
             mark_inference(t)
+            t._vc = t._vc if uncounted(src) else Version()
     if mode & DUAL:
         MODES.tangents.push_view_tangents(call, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -306,6 +309,7 @@ def as_strided_view(
         record(plan.grad_plan(1), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
         mark_inference(out)
+        out._vc = out._vc if uncounted(src) else Version()
     if mode & DUAL:
         tangent = MODES.tangents.tangent_of(src)
         if tangent is not None:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from .._core import shapes
 from .._core.meta import Meta, meta
-from .._core.state import MODES
+from .._core.state import LIFT, MODES
 from .._core.warn import once
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
@@ -186,7 +186,8 @@ def _entries(node: Node) -> list[Any] | None:
         elif isinstance(entry, Tensor):
             if entry._vc.version != then:
                 return None
-            out.append(entry._st.array if entry._al is None else read(entry))
+            plain = entry._al is None and not MODES.bits & LIFT
+            out.append(entry._st.array if plain else read(entry))
         elif kind in (int, float, bool, complex):
             out.append(entry)
         else:
@@ -407,6 +408,8 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
 
 def _store(leaf: Tensor, array: Any, version: int) -> None:
     """Put what arrived at a leaf into its `.grad`, as the general walk would."""
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].leaf(leaf)
     if leaf._g is not None:
         warn_of_layout(leaf._g, leaf._m)
         write(leaf._g, _add(read(leaf._g), array))

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core import dtypes, rng
 from .._core.dtypes import FLOATING
+from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -156,6 +157,8 @@ def _rrelu(
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """A double drawn for each entry that is not positive, in row-major order; 1 for the others."""
     m = input._m
+    if MODES.bits & LIFT:
+        raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
     negative = concrete(input) <= 0
     noise = np.ones(m.shape, m.dtype.np)
     count = (int(np.count_nonzero(negative)),)

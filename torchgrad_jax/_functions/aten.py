@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
-from .._engine.bind import composite, ops
+from .._engine.bind import composite, composite_out, ops
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from .copies import slice_range
@@ -61,7 +61,7 @@ for _fn in (_softmax_backward_data, _log_softmax_backward_data):
 # --- dropout --------------------------------------------------------------------------------------
 
 
-@_aten
+@_aten(out=True)
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
     """What the backward of `native_dropout` computes."""
     return ops.native_dropout_backward_row(grad_output, mask, scale)
@@ -83,7 +83,7 @@ def max_pool2d_with_indices_backward(
     return ops.max_pool2d_backward_row(grad_output, self, indices)
 
 
-@_aten
+@_aten(out=True)
 def _upsample_bilinear2d_aa(
     input: Tensor, output_size: Any, align_corners: bool, scales_h: Any = None, scales_w: Any = None, *,
     scale_factors: Any = None,
@@ -126,12 +126,23 @@ def _batch_norm_with_update(
 
 
 @_top
-def _native_batch_norm_legit(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+def _native_batch_norm_legit(*args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
     """Batch normalisation, with or without running statistics, and the batch's own."""
-    names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+    if out is not None:
+        return composite_out(_native_batch_norm_legit, args, kwargs, out)
+    names = (
+        "input",
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "training",
+        "momentum",
+        "eps",
+    )
     if len(args) + len(kwargs) == len(names) - 2:
         names = (*names[:3], *names[5:])
-    given = dict(zip(names, args))
+    given: dict[str, Any] = dict(zip(names, args))
     if len(args) > len(names) or given.keys() & kwargs.keys() or {*given, *kwargs} != {*names}:
         raise TypeError(
             "_native_batch_norm_legit() received an invalid combination of arguments: it takes input, weight, bias, "

@@ -292,3 +292,9 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
     else:
         raise TypeError("dtype must be a type, str, or dtype object")
     return move(self, dev, dt)
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Device, dtype and memory format that arguments of `Module.to` name; None where they do not."""
+    dev, dt, _, kind = _target(args, kwargs)
+    return dev, dt, kind

@@ -69,7 +69,7 @@ def slice_range(
 ) -> tuple[int, int, int]:
     """The dimension, first index and length of a slice."""
     if m.ndim == 0:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     d = shapes.wrap_dim(dim, m.ndim)
     if step <= 0:
         raise RuntimeError("slice step must be positive")
@@ -91,9 +91,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 
 
 @composite(out=False)
-def unsafe_split_with_sizes(
-    input: Tensor, split_sizes: Any, dim: int = 0
-) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes` whose parts count as tensors of their own."""
     sizes = _sizes((split_sizes,), "unsafe_split_with_sizes")
     TABLE["split_with_sizes"].geometry(input._m, sizes, dim)  # type: ignore[misc] - refuses what it does
@@ -127,7 +125,9 @@ def as_strided_copy(
 ) -> Tensor:
     """A copy of a window of the storage with any sizes and strides."""
     view, offset, inside = _window(input, size, stride, storage_offset)
-    if not inside or not input._m.dense:  # elements of the storage that are not the input's have no gradient
+    if (
+        not inside or not input._m.dense
+    ):  # elements of the storage that are not the input's have no gradient
         return ops.clone_contiguous(view)
     return apply(_reading(input._m, view._m, offset), (input,))
 

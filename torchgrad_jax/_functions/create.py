@@ -16,7 +16,7 @@ import numpy as np
 from .._core import devices, dtypes, shapes, warn
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
-from .._core.state import MODES
+from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite
 from .._engine.record import no_grad
 from .._engine.strided import read
@@ -32,7 +32,7 @@ from .arguments import (
     shape_from,
     shape_of,
 )
-from .fresh import filled, fresh, from_host, into, known, like, remember, with_strides
+from .fresh import beside, filled, fresh, from_host, into, known, like, remember, with_strides
 
 # --- one value ------------------------------------------------------------------------------------
 
@@ -208,7 +208,8 @@ def _like(fn: str, value: int, doc: str) -> Any:
         requires_grad: Any = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
-        return fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+        out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+        return beside(input, out) if MODES.bits & LIFT else out
 
     filled_like.__name__ = filled_like.__qualname__ = fn
     filled_like.__doc__ = doc
@@ -234,7 +235,7 @@ def full_like(
     """One value with another tensor's shape, dtype, device and order in memory."""
     m = like("full_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     value = data_.number_as(number("full_like", "fill_value", fill_value, 2), m.dtype)
-    return fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+    return beside(input, fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad))
 
 
 # --- methods that take dtype and device from a tensor ---------------------------------------------
@@ -254,7 +255,8 @@ def _new(fn: str, value: int) -> Any:
     ) -> Tensor:  # fmt: skip
         shape = shape_from(fn, size, named)
         dt, dev = _chosen(fn, self, dtype, layout, device, pin_memory, requires_grad)
-        return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+        out = fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+        return beside(self, out) if MODES.bits & LIFT else out
 
     new_filled.__name__ = new_filled.__qualname__ = fn
     new_filled.__doc__ = f"`{fn[4:]}` with this tensor's dtype and device."
@@ -273,7 +275,7 @@ def new_full(
     shape = shape_of("new_full", size)
     dt, dev = _chosen("new_full", self, dtype, layout, device, pin_memory, requires_grad)
     value = data_.number_as(number("new_full", "fill_value", fill_value, 2), dt)
-    return fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
+    return beside(self, fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad))
 
 
 @composite(function=False)
@@ -283,7 +285,7 @@ def new_empty_strided(
 ) -> Tensor:  # fmt: skip
     """`empty_strided` with this tensor's dtype and device."""
     dt, dev = _chosen("new_empty_strided", self, dtype, layout, device, pin_memory, requires_grad)
-    return _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad)
+    return beside(self, _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad))
 
 
 @composite(function=False)

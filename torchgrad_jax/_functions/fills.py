@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, rng
+from .._core import dtypes, errors, rng
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import as_int, composite
 from .._engine.history import check_inplace, requires_grad_of
@@ -24,7 +24,7 @@ from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .arguments import no_match, real, unexpected
-from .random import _FLOATS, check_integers, chosen, integers, laid, normals, refuse, uniforms
+from .random import _FLOATS, check_integers, chosen, draw, integers, laid, normals, refuse, uniforms
 
 _REAL = (
     dtypes.bool_,
@@ -55,8 +55,19 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
         check_inplace(me, requires_grad_of(me))
     check_writable(me)
     m = me._m
-    new = make(put(values(m), m.device), meta(m.shape, m.dtype, m.device))
+    if MODES.bits & LIFT:
+        new = _filling(me, values)
+    else:
+        new = make(put(values(m), m.device), meta(m.shape, m.dtype, m.device))
     return apply_inplace(overwriting(name, node), (me, new))
+
+
+def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
+    """What to write inside of `vmap`: the same for all examples, or a row for each."""
+    lift = MODES.lifts[-1]
+    if lift.randomness == "different" and not lift.inside(me):
+        raise RuntimeError(errors.BATCHED_FILL)
+    return draw(me._m, values)
 
 
 @composite(function=False)

@@ -13,7 +13,7 @@ import numpy as np
 from .._core import devices, dtypes, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, MODES
+from .._core.state import INFERENCE, LIFT, MODES
 from .._core.transfer import put
 from .._engine.resize import resize
 from .._engine.strided import check_writable, write
@@ -34,6 +34,19 @@ def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
     if MODES.bits & INFERENCE:
         mark_inference(t)
     return t
+
+
+def beside(model: Tensor, t: Tensor) -> Tensor:
+    """`t` as a tensor of the traced run that `model` belongs to, if it does: one may be written into the other."""
+    if not MODES.bits & LIFT:
+        return t
+    lift = MODES.lifts[-1]
+    if not lift.inside(model):
+        with lift.outside():
+            return beside(model, t)
+    out = make(lift.array_of(t), t._m)
+    out._rg, out._x = t._rg, t._x
+    return out
 
 
 def from_host(

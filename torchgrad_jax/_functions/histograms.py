@@ -33,7 +33,7 @@ def histogramdd(
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{name}'")
     n = m.shape[-1]
     count = as_int(bins)
-    given = (count,) * n if count is not None else tuple(bins)
+    given: tuple[Any, ...] = (count,) * n if count is not None else tuple(bins)
     points = concrete(input).reshape(-1, n)
     if given and isinstance(given[0], Tensor):
         edges = _given_edges(input, given)
@@ -57,7 +57,8 @@ def _given_edges(input: Tensor, bins: Sequence[Tensor]) -> list[Tensor]:
     n = input._m.shape[-1]
     if len(bins) != n:
         raise RuntimeError(
-            f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got {len(bins)}"
+            f"torch.histogramdd: expected {n} sequences of bin edges for a {n}-dimensional histogram but got "
+            f"{len(bins)}"
         )
     for d, e in enumerate(bins):
         if e._m.dtype is not input._m.dtype:
@@ -93,7 +94,8 @@ def _even_edges(
             )
     if limits is not None and len(limits) != 2 * n:
         raise RuntimeError(
-            f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got {len(limits)}"
+            f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got "
+            f"{len(limits)}"
         )
     out = []
     for d, k in enumerate(bins):
@@ -113,7 +115,9 @@ def _even_edges(
         if low == high:
             low, high = low - 0.5, high + 0.5
         out.append(
-            NAMESPACES[""]["linspace"](low, high, k + 1, dtype=input._m.dtype, device=input._m.device)
+            NAMESPACES[""]["linspace"](
+                low, high, k + 1, dtype=input._m.dtype, device=input._m.device
+            )
         )
     return out
 
@@ -128,8 +132,8 @@ def _check_weight(input: Tensor, weight: Tensor | None) -> None:
         )
     if weight._m.shape != input._m.shape[:-1]:
         raise RuntimeError(
-            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding "
-            f"its innermost dimension, but got input with shape {list(input._m.shape)} and weight with shape "
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+            f"excluding its innermost dimension, but got input with shape {list(input._m.shape)} and weight with shape "
             f"{list(weight._m.shape)}"
         )
 

@@ -45,7 +45,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask._m.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = shapes.broadcast_shapes(mask._m.shape, input._m.shape)
-    where = np.flatnonzero(np.broadcast_to(concrete(mask), shape))
+    where = np.flatnonzero(np.broadcast_to(concrete(mask, errors.BATCHED_SELECT), shape))
     return ops.masked_select_at(input, _host(where, input), shape)
 
 

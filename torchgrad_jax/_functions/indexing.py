@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from .._core import dtypes, errors, shapes
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
@@ -121,6 +122,9 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                     out = ops.unsqueeze(out, at)
                     gathered[at] = t
                     at += 1
+                elif _is_traced(t):  # an index of its own for each example
+                    gathered[at] = t
+                    at += 1
                 else:
                     out = _select(out, at, int(concrete(t)), x, place)
             else:
@@ -138,6 +142,10 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         ):
             indices.append(None)
     return out, indices
+
+
+def _is_traced(t: Tensor) -> bool:
+    return bool(MODES.bits & LIFT) and isinstance(t._st.array, jax.core.Tracer)
 
 
 def _select(out: Tensor, at: int, number: int, x: Tensor, place: int) -> Tensor:
@@ -270,11 +278,13 @@ def index_put_(
 ) -> Tensor:
     """`index_put_`. Where `out` overlaps itself, the later of two writes stays."""
     indices = tuple(expand_masks(out, given))
-    if values._st is out._st and _fills(given, values, accumulate):
-        if not requires_grad_of(values):
-            values = ops.clone(values)
+    fills = _fills(given, values, accumulate)
+    if fills and values._st is out._st and not requires_grad_of(values):
+        values = ops.clone(values)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
+    if fills:
+        warn_of_overlap(out, "masked_fill")
     from .create import tensor
 
     m = out._m

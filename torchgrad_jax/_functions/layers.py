@@ -8,12 +8,15 @@ import warnings
 
 import numpy as np
 
-from .._core import rng, shapes
-from .._core.dtypes import FLOATING, scalar_type_name
+from .._core import errors, rng, shapes
+from .._core.dtypes import FLOATING, bool_, scalar_type_name
 from .._core.kernels import cpp_name
+from .._core.meta import Meta, meta
+from .._core.state import LIFT, MODES
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .create import from_host
+from .random import draw
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -80,9 +83,8 @@ _SELU = 1.7580993408473766
 """Minus the value that SELU saturates at: scale times alpha."""
 
 
-def _mask(t: Tensor, p: float, features: bool) -> np.ndarray:
+def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
     """Which elements (or whole channels) stay; drawn in the order of the elements in memory."""
-    m = t._m
     if features:
         if m.ndim < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
@@ -135,7 +137,9 @@ def _dropout(
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
         return multiply(input, _constant(np.zeros(()), input))
-    kept = _mask(input, p, features)
+    if MODES.bits & LIFT:
+        return _dropout_inside(input, p, inplace, features, alpha)
+    kept = _mask(input._m, p, features)
     _check_kind(input)
     kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)
     if not alpha:
@@ -146,6 +150,24 @@ def _dropout(
     offset = (kept.astype(kind) - kind.type(1)) * kind.type(_SELU * a) + kind.type(_SELU * a * p)
     scaled = multiply(input, _constant(kept.astype(kind) * kind.type(a), input))
     return (ops.add_ if inplace else ops.add)(scaled, _constant(offset, input))
+
+
+def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alpha: bool) -> Tensor:
+    """The same inside of `vmap`, where the mask may differ between examples."""
+    _check_kind(input)
+    m = input._m
+    shape = (*m.shape[:2], *(1,) * (m.ndim - 2)) if features else m.shape
+    if features and m.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    lift = MODES.lifts[-1]
+    if inplace and lift.randomness == "different" and not lift.inside(input):
+        raise RuntimeError(errors.BATCHED_FILL)
+    kept = draw(meta(shape, bool_, m.device), lambda m: rng.dropout_mask(m.shape, p)).to(m.dtype)
+    multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
+    if not alpha:
+        return multiply(input, kept * (1.0 / (1.0 - p)))
+    a = 1.0 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
+    return add(multiply(input, kept * a), (kept - 1.0) * (_SELU * a) + _SELU * a * p)
 
 
 def _check_probability(p: float) -> None:
@@ -274,5 +296,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         return ops.mul(input, _constant(np.zeros(()), input)), from_host(
             np.zeros(shape, np.bool_), dev
         )
-    mask = from_host(np.ascontiguousarray(rng.dropout_mask(shape, p)), dev)
+    mask = draw(
+        meta(shape, bool_, dev), lambda m: np.ascontiguousarray(rng.dropout_mask(m.shape, p))
+    )
     return ops._native_dropout(input, mask, 1.0 / (1.0 - p)), mask

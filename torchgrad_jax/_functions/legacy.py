@@ -117,9 +117,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     return self
 
 
-_AMBIGUOUS = (
-    "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
-)
+_AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
 
 
 @_method
@@ -134,12 +132,11 @@ def dim_order(
     if not isinstance(ambiguity_check, bool) and not listed:
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     order = tuple(sorted(range(m.ndim), key=lambda d: -m.strides[d]))
-    if ambiguity_check is True and m.numel:
-        if 1 in m.shape or len(set(m.strides)) < m.ndim:
-            raise RuntimeError(_AMBIGUOUS)
-    elif listed:
-        if sum(tuple(_strides(f, m.shape)) == m.strides for f in ambiguity_check) != 1:  # type: ignore[union-attr]
-            raise RuntimeError(_AMBIGUOUS)
+    formats = ambiguity_check if listed else ()
+    matching = sum(_strides(f, m.shape) == m.strides for f in formats)  # type: ignore[union-attr]
+    unclear = m.numel and (1 in m.shape or len(set(m.strides)) < m.ndim)
+    if (ambiguity_check is True and unclear) or (listed and matching != 1):
+        raise RuntimeError(_AMBIGUOUS)
     return order
 
 
@@ -189,7 +186,9 @@ def _loss(name: str) -> Any:
 
 
 @_top
-def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
+) -> Tensor:
     """`nn.functional.kl_div` with a number for the reduction."""
     return _loss("kl_div")(input, target, reduction=_reduction(reduction), log_target=log_target)
 
@@ -261,7 +260,13 @@ def ctc_loss(
 ) -> Tensor:  # fmt: skip
     """`nn.functional.ctc_loss` with a number for the reduction."""
     return _loss("ctc_loss")(
-        log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        _reduction(reduction),
+        zero_infinity,
     )
 
 

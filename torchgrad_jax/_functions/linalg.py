@@ -14,7 +14,7 @@ from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
 from .._core.state import GRAD, MODES
-from .._engine.bind import METHODS, NAMESPACES, composite, ops, return_type
+from .._engine.bind import NAMESPACES, composite, ops, return_type
 from .._engine.history import requires_grad_of
 from .._engine.strided import read
 from .._engine.tensor import Tensor

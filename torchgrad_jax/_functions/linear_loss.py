@@ -25,9 +25,7 @@ class LinearCrossEntropyOptions:
     acc_dtype: Any = None
 
 
-def _check(
-    input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, ignore: Any
-) -> None:
+def _check(input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, ignore: Any) -> None:
     x, w = input._m, weight._m
     if x.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {x.ndim}")

@@ -373,6 +373,21 @@ def soft_margin_loss(
     return ops.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
 
 
+def _check_scores(input: Tensor) -> None:
+    """Refuse anything but scores of at least one class, for one sample or a batch of them."""
+    shape = input._m.shape
+    if len(shape) > 2 or (shape and not shape[-1]):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
+        )
+
+
+def _check_labels(target: Tensor) -> None:
+    if target._m.dtype is not dtypes.int64:
+        name = dtypes.scalar_type_name(target._m.dtype)
+        raise RuntimeError(f"expected scalar type Long but found {name}")
+
+
 @_functional
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
@@ -384,6 +399,15 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight._m.ndim != 1:
         raise ValueError("weight must be one-dimensional")
+    _check_scores(input)
+    batch = input._m.shape[0] if input._m.ndim == 2 else 1
+    if target._m.ndim > 1 or target._m.numel != batch:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{batch}], but got {list(target._m.shape)}. Input has shape {list(input._m.shape)}."
+        )
+    if weight is None or weight._m.shape == (input._m.shape[-1:] or (1,)):
+        _check_labels(target)
     return ops.multi_margin_loss(input, target, p, margin, weight, reduction)
 
 
@@ -393,7 +417,11 @@ def multilabel_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Margins between the labels of each row and all other classes."""
-    return ops.multilabel_margin_loss(input, target, _reduction(reduction, size_average, reduce))
+    reduction = _reduction(reduction, size_average, reduce)
+    _check_scores(input)
+    if target._m.shape == input._m.shape:
+        _check_labels(target)
+    return ops.multilabel_margin_loss(input, target, reduction)
 
 
 @_functional

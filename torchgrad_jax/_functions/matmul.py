@@ -205,11 +205,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     first = tuple(shapes.wrap_dim(d, a._m.ndim) for d in first)
     second = tuple(shapes.wrap_dim(d, b._m.ndim) for d in second)
     result = _tensordot(a, b, first, second)
-    return result if out is None else _store(out, result)
+    return result if out is None else _store(out, result, "tensordot")
 
 
-def _store(out: Tensor, result: Tensor) -> Tensor:
-    store_out(out, result)
+def _store(out: Tensor, result: Tensor, name: str) -> Tensor:
+    store_out(out, result, name)
     return out
 
 
@@ -305,7 +305,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         stacklevel=3,
     )
     result = matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))
-    return result if out is None else _store(out, result)
+    return result if out is None else _store(out, result, "chain_matmul")
 
 
 # --- einsum -----------------------------------------------------------------------------------------
@@ -616,7 +616,7 @@ def cross(
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
     result = ops.linalg_cross(input, other, dim=dim)
-    return result if out is None else _store(out, result)
+    return result if out is None else _store(out, result, "cross")
 
 
 def _weights(name: str, w: Tensor, n: int, integral: bool) -> Tensor:

@@ -275,6 +275,7 @@ def isin(
 
 # --- in-place functions of the top level --------------------------------------------------------
 
+
 # torch has these as functions too; the in-place forms of other ops are methods only.
 def _conj_physical_inplace(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""

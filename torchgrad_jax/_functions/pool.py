@@ -408,10 +408,12 @@ def _fractional(
         output_size = tuple(int(n * r) for n, r in zip(m.shape[-k:], ratios))
     if samples is None:
         from .._core import rng
-        from .create import from_host
+        from .._core.meta import meta
+        from .random import draw
 
         batch = 1 if m.ndim == k + 1 else m.shape[0]
-        samples = from_host(rng.uniform((batch, m.shape[-k - 1], k), m.dtype.np), m.device)
+        wanted = meta((batch, m.shape[-k - 1], k), m.dtype, m.device)
+        samples = draw(wanted, lambda m: rng.uniform(m.shape, m.dtype.np))
     row = ops.fractional_max_pool2d_rows if k == 2 else ops.fractional_max_pool3d_rows
     return row(input, kernel_size, output_size, samples)
 

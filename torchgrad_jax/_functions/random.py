@@ -18,12 +18,11 @@ from .._core import devices, dtypes, errors, rng
 from .._core.generator import Generator as HostGenerator
 from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
-from .._core.state import LIFT, MODES
-from .._core.state import LIFT, MODES
+from .._core.state import INFERENCE, LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import as_int, composite
 from .._engine.record import concrete
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, make, mark_inference
 from . import data as data_
 from .arguments import (
     check_shape,
@@ -36,7 +35,7 @@ from .arguments import (
     shape_of,
     wrong,
 )
-from .fresh import fresh, from_host, into, like
+from .fresh import beside, fresh, from_host, into, like
 
 # --- generators -----------------------------------------------------------------------------------
 
@@ -239,6 +238,54 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
     return laid(m, cast(drawn, dt).view(m.dtype.np))
 
 
+def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = False) -> Tensor:
+    """A new leaf with numbers drawn for its meta; inside of `vmap` as its `randomness` says.
+
+    Where examples are to differ, a row for each is drawn outside, as torch does, and enters as one tensor.
+    """
+    if not MODES.bits & LIFT:
+        return fresh(put(values(m), m.device), m, requires_grad)
+    lift = MODES.lifts[-1]
+    if lift.randomness == "error":
+        raise RuntimeError(errors.BATCHED_RANDOM)
+    if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
+        t = make(lift.draw(m, lambda: put(values(m), m.device)), m)
+    elif lift.randomness == "same":
+        with lift.outside():
+            t = draw(m, values)
+    else:
+        strides = (m.numel, *m.strides) if m.dense else None
+        with lift.outside():
+            rows = draw(meta((lift.size, *m.shape), m.dtype, m.device, strides), values)
+        t = make(lift.capture(rows, m, mapped=True), m)
+        if MODES.bits & INFERENCE:
+            mark_inference(t)
+    if requires_grad:
+        t.requires_grad_(True)
+    return t
+
+
+def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) -> Tensor | None:
+    """A draw whose parameters are tensors, inside of `vmap`, where none of them differs between examples.
+
+    None where some do: what is drawn then depends on values that are not known yet.
+    """
+    lift = MODES.lifts[-1]
+    if lift.randomness == "error":
+        raise RuntimeError(errors.BATCHED_RANDOM)
+    if any(lift.inside(t) for t in tensors):
+        if lift.randomness == "same":
+            raise RuntimeError(errors.BATCHED_SAME)
+        return None
+    with lift.outside():
+        if lift.randomness == "same":
+            return again(*tensors)
+        rows = again(*[t.expand(lift.size, *t._m.shape) for t in tensors])
+    m = rows._m
+    one = meta(m.shape[1:], m.dtype, m.device)
+    return make(lift.capture(rows, one, mapped=True), one)
+
+
 # --- factories ------------------------------------------------------------------------------------
 
 
@@ -255,7 +302,8 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
             return _into(fn, out, shape, dt, device, requires_grad, generator, values)
         m = meta(shape, dt or dtypes.get_default_dtype(), dev)
         check_shape(shape, m.dtype.itemsize)
-        return fresh(put(values(m, chosen(fn, generator, dev)), dev), m, requires_grad)
+        gen = chosen(fn, generator, dev)
+        return draw(m, lambda m: values(m, gen), requires_grad)
 
     def alike(
         input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -264,9 +312,9 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
         m = like(
             fn + "_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format
         )
-        return fresh(
-            put(values(m, chosen(fn + "_like", generator, m.device)), m.device), m, requires_grad
-        )
+        gen = chosen(fn + "_like", generator, m.device)
+        out = draw(m, lambda m: values(m, gen), requires_grad)
+        return beside(input, out) if MODES.bits & LIFT else out
 
     sized.__name__, alike.__name__ = fn, fn + "_like"
     alike.__qualname__ = alike.__name__
@@ -291,6 +339,8 @@ def _into(
         raise wrong(fn, "out", "Tensor", out)
     m = out._m if out._m.shape == shape else meta(shape, out._m.dtype, out._m.device)
     gen = chosen(fn, generator, m.device)
+    if MODES.bits & LIFT:
+        raise RuntimeError(errors.BATCHED_OUT)
     return into(fn, out, shape, dt, device, requires_grad, lambda d, v: put(values(m, gen), v))
 
 
@@ -337,7 +387,8 @@ def randint(
         return _into("randint", out, shape, dt, device, requires_grad, generator, values)
     m = meta(shape, dt or dtypes.int64, dev)
     check_shape(shape, m.dtype.itemsize)
-    return fresh(put(values(m, chosen("randint", generator, dev)), dev), m, requires_grad)
+    gen = chosen("randint", generator, dev)
+    return draw(m, lambda m: values(m, gen), requires_grad)
 
 
 def _randint_arguments(
@@ -379,8 +430,8 @@ def randint_like(
             "Tensor input, int low, int high, *, ...",
         )
     m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
-    values = integers(m, chosen("randint_like", generator, m.device), *ends)  # type: ignore[arg-type]
-    return fresh(put(values, m.device), m, requires_grad)
+    gen = chosen("randint_like", generator, m.device)
+    return draw(m, lambda m: integers(m, gen, *ends), requires_grad)  # type: ignore[arg-type]
 
 
 @factory
@@ -395,12 +446,14 @@ def randperm(
 
     def values(m: Meta, gen: Any) -> np.ndarray:
         _check_permutation(count, m.dtype)
-        return laid(m, rng.randperm(count, m.dtype.np, generator=gen))
+        rows = [rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))]
+        return laid(m, rows[0] if m.ndim == 1 else np.concatenate(rows or [np.zeros(0, m.dtype.np)]))
 
     if out is not None:
         return _into("randperm", out, (count,), dt, device, requires_grad, generator, values)
     m = meta((count,), dt or dtypes.int64, dev)
-    return fresh(put(values(m, chosen("randperm", generator, dev)), dev), m, requires_grad)
+    gen = chosen("randperm", generator, dev)
+    return draw(m, lambda m: values(m, gen), requires_grad)
 
 
 def _check_permutation(n: int, dt: dtypes.dtype) -> None:

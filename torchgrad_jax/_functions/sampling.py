@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, rng, shapes
+from .._core import dtypes, errors, rng, shapes
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import composite
 from .._engine.history import check_inplace, requires_grad_of
-from .._engine.record import apply, apply_inplace, concrete
+from .._engine.record import apply, apply_inplace, concrete, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
@@ -21,7 +21,18 @@ from .._ops.registry import Grad
 from . import fills
 from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, wrong
 from .fresh import fresh, from_host, into
-from .random import _FLOATS, chosen, laid, memory_order, normals, refuse, warn_resized
+from . import batched_sampling as batched
+from .random import (
+    _FLOATS,
+    chosen,
+    draw,
+    draw_elsewhere,
+    laid,
+    memory_order,
+    normals,
+    refuse,
+    warn_resized,
+)
 
 
 def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
@@ -31,11 +42,13 @@ def _tensor(fn: str, name: str, value: Any, position: int = 1) -> Tensor:
 
 
 def _result(
-    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray, out: Any, grad: Grad = Grad.YES,
+    fn: str, node: str, inputs: tuple[Tensor, ...], host: np.ndarray | Tensor, out: Any, grad: Grad = Grad.YES,
     first_edge: int = 0,
 ) -> Tensor:  # fmt: skip
     """Drawn numbers as the result of an op of `inputs`, or written into ``out``."""
     dev = inputs[0]._m.device
+    if isinstance(host, Tensor):
+        return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, host))
     if out is not None:
         warn_resized(_tensor(fn, "out", out, 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
@@ -70,6 +83,14 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     t = _tensor("bernoulli", "input", input)
     gen = chosen("bernoulli", generator, t._m.device)
     m = t._m
+    if MODES.bits & LIFT:
+        _not_into(out)
+        found = draw_elsewhere((t,), lambda t: bernoulli(t, p, generator=generator))
+        if found is not None:
+            return found
+        if p is None:
+            refuse("bernoulli_tensor_cpu_p_", m.dtype, _FLOATS)
+            return _result("bernoulli", "BernoulliBackward0", (t,), batched.bernoulli(t, gen), out)
     if p is None:
         drawn = rng.bernoulli(_check_chances(t), m.shape, m.dtype.np, generator=gen)
         return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
@@ -81,6 +102,9 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
             "Tensor input, float p, *, torch.Generator generator = None",
         )  # fmt: skip
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
+    if MODES.bits & LIFT:
+        rows = draw(m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen)))
+        return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
     drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
     return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
 
@@ -112,6 +136,8 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     if MODES.bits & GRAD:
         check_inplace(self, requires_grad_of(self) or requires_grad_of(p))
     check_writable(self)
+    if MODES.bits & LIFT:
+        return _bernoulli_inside(self, p, gen)
     chances = _check_chances(p)
     try:
         chances = np.broadcast_to(chances, m.shape)
@@ -124,6 +150,37 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     return apply_inplace(
         fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1)), (self, p, new)
     )
+
+
+def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
+    """The same inside of `vmap`."""
+    lift = MODES.lifts[-1]
+    refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
+    if not lift.inside(self):
+        if lift.inside(p):
+            raise RuntimeError(
+                errors.BATCHED_SAME if lift.randomness == "same" else errors.WRITE_OUTSIDE
+            )
+        if lift.randomness == "different":
+            raise RuntimeError(errors.BATCHED_FILL)
+    p = p.expand(self._m.shape)
+    if lift.inside(p) or lift.randomness == "different":
+        if lift.randomness == "same":
+            raise RuntimeError(errors.BATCHED_SAME)
+        new = batched.bernoulli(p, gen)
+    else:
+        with lift.outside():
+            new = bernoulli(p, generator=gen)
+    with no_grad():
+        new = new.to(self._m.dtype)
+    call = fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1))
+    return apply_inplace(call, (self, p, new))
+
+
+def _not_into(out: Any) -> None:
+    """Inside of `vmap` nothing is drawn into ``out=``."""
+    if out is not None:
+        raise RuntimeError(errors.BATCHED_OUT)
 
 
 def _not_expandable(shape: tuple[int, ...], target: tuple[int, ...]) -> str:
@@ -176,6 +233,16 @@ def normal(
     m = tensors[0]._m
     refuse("normal_kernel_cpu", m.dtype, _FLOATS)
     gen = chosen("normal", generator, m.device)
+    node = (
+        "NormalBackward3"
+        if len(tensors) == 2
+        else "NormalBackward1"
+        if isinstance(mean, Tensor)
+        else "NormalBackward2"
+    )
+    if MODES.bits & LIFT:
+        _not_into(out)
+        return _normal_inside(tensors, mean, std, gen, node)
     mu = concrete(mean) if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
     sigma = (
         concrete(std)
@@ -188,14 +255,33 @@ def normal(
         raise RuntimeError(f"normal expects std >= 0.0, but found std {sigma:g}")
     shapes.broadcast_shapes(*[t._m.shape for t in tensors])
     drawn = rng.normal_around(mu, sigma, m.dtype.np, generator=gen)
-    node = (
-        "NormalBackward3"
-        if len(tensors) == 2
-        else "NormalBackward1"
-        if isinstance(mean, Tensor)
-        else "NormalBackward2"
-    )
     return _result("normal", node, tensors, np.asarray(drawn), out)
+
+
+def _normal_inside(tensors: tuple[Tensor, ...], mean: Any, std: Any, gen: Any, node: str) -> Tensor:
+    """`normal` around tensors, inside of `vmap`."""
+
+    def again(*given: Tensor) -> Tensor:
+        it = iter(given)
+        args = [next(it) if isinstance(v, Tensor) else v for v in (mean, std)]
+        return normal(*args, generator=gen)
+
+    found = draw_elsewhere(tensors, again)
+    if found is not None:
+        return found
+    if std is None:
+        std = 1.0
+    elif not isinstance(std, Tensor):
+        std = real("normal", "std", std, 2)
+        if not std >= 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    mu = mean if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
+    m = tensors[0]._m
+    shape = shapes.broadcast_shapes(*[t._m.shape for t in tensors])
+    plain = draw(meta(shape, m.dtype, m.device), lambda m: normals(m, gen))
+    with no_grad():
+        drawn = plain * std + mu
+    return _result("normal", node, tensors, drawn, None)
 
 
 def _normals_of(
@@ -206,6 +292,8 @@ def _normals_of(
     dt, dev = options("normal", *opts)
     device, requires_grad = opts[2], opts[4]
     if out is not None:
+        if MODES.bits & LIFT:
+            _not_into(out)
         gen = chosen("normal", generator, _tensor("normal", "out", out, 0)._m.device)
         target = meta(shape, out._m.dtype, out._m.device)
         return into(
@@ -219,9 +307,8 @@ def _normals_of(
         )
     m = meta(shape, dt or dtypes.get_default_dtype(), dev)
     check_shape(shape, m.dtype.itemsize)
-    return fresh(
-        put(normals(m, chosen("normal", generator, dev), mu, sigma), dev), m, requires_grad
-    )
+    gen = chosen("normal", generator, dev)
+    return draw(m, lambda m: normals(m, gen, mu, sigma), requires_grad)
 
 
 # --- multinomial, poisson, binomial ---------------------------------------------------------------
@@ -252,6 +339,13 @@ def multinomial(
     if t._m.ndim and t._m.shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     gen = chosen("multinomial", generator, t._m.device)
+    if MODES.bits & LIFT:
+        _not_into(out)
+        found = draw_elsewhere(
+            (t,),
+            lambda t: _rowwise(t, n, replacement, gen)
+        )
+        return batched.multinomial(t, n, replacement, gen) if found is None else found
     by_column = t._m.ndim == 2 and memory_order(t._m) == (1, 0)
     drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)
     if out is not None:
@@ -260,11 +354,25 @@ def multinomial(
     return from_host(drawn, t._m.device)
 
 
+def _rowwise(t: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
+    """`multinomial` of any number of rows."""
+    shape = t._m.shape
+    rows = t.reshape(-1, shape[-1]) if len(shape) > 2 else t.contiguous()
+    drawn = multinomial(rows, n, replacement, generator=gen)
+    return drawn.reshape(*shape[:-1], n)
+
+
 @composite(method=False)
 def poisson(input: Any, generator: Any = None) -> Tensor:
     """Poisson counts of the given rates."""
     t = _tensor("poisson", "input", input)
     refuse("poisson_cpu", t._m.dtype, _FLOATS)
+    if MODES.bits & LIFT:
+        gen = chosen("poisson", generator, t._m.device)
+        found = draw_elsewhere((t,), lambda t: poisson(t, gen))
+        if found is None:
+            found = _result("poisson", "PoissonBackward0", (t,), batched.poisson(t, gen), None)
+        return found
     drawn = rng.poisson(concrete(t), generator=chosen("poisson", generator, t._m.device))
     return _result("poisson", "PoissonBackward0", (t,), drawn, None)
 
@@ -283,5 +391,15 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
         raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
     shapes.broadcast_shapes(n._m.shape, p._m.shape)
     gen = chosen("binomial", generator, n._m.device)
+    if MODES.bits & LIFT:
+        shape = shapes.broadcast_shapes(n._m.shape, p._m.shape)
+        both = (n.expand(shape), p.expand(shape))
+        found = draw_elsewhere(both, lambda n, p: binomial(n, p, gen))
+        if found is None:
+            found = batched.binomial(*both, gen)
+            return _result(
+                "binomial", "NotImplemented", both, found, None, Grad.MISSING, first_edge=1
+            )
+        return found
     drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
     return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING, first_edge=1)

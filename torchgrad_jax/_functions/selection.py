@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,12 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     n = m.shape[0]
     grid = np.indices((n,) * r)
     kept = np.ones((n,) * r, bool)
-    for a, b in zip(grid, grid[1:]):
+    for a, b in pairwise(grid):
         kept &= a <= b if with_replacement else a < b
     mask = from_host(kept, m.device)
-    return ops.stack([ops.masked_select_at(g, _positions(mask), (n,) * r) for g in _grids(input, r)], 1)
+    return ops.stack(
+        [ops.masked_select_at(g, _positions(mask), (n,) * r) for g in _grids(input, r)], 1
+    )
 
 
 def _grids(input: Tensor, r: int) -> Sequence[Tensor]:
@@ -155,7 +158,8 @@ def _segment_bounds(
         raise RuntimeError("lengths contains negative value!")
     elif (values.sum(-1) != shape[axis]).any():
         raise RuntimeError(
-            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+            "!unsafe."
         )
     return np.concatenate([np.zeros((*values.shape[:-1], 1), np.int64), values.cumsum(-1)], -1)
 
@@ -219,7 +223,9 @@ def gradient(
     steps, dims = _spacings(m.ndim, spacing, dim)
     for d in dims:
         if m.shape[d] < edge_order + 1:
-            raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
     for h in steps:
         if isinstance(h, Tensor) and h._m.ndim != 1:
             raise RuntimeError(
@@ -227,7 +233,9 @@ def gradient(
                 f"{h._m.ndim} dimensions!"
             )
     return tuple(
-        _uneven(input, h, d, edge_order) if isinstance(h, Tensor) else _even(input, h, d, edge_order)
+        _uneven(input, h, d, edge_order)
+        if isinstance(h, Tensor)
+        else _even(input, h, d, edge_order)
         for h, d in zip(steps, dims)
     )
 
@@ -252,7 +260,8 @@ def _spacings(ndim: int, spacing: Any, dim: Any) -> tuple[list[Any], tuple[int, 
             )
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
-            f"same length, but got a spacing argument of length {len(spacing)} and a dim argument of length {len(dims)}."
+            f"same length, but got a spacing argument of length {len(spacing)} and a dim argument of length "
+            f"{len(dims)}."
         )
     return list(spacing), dims
 

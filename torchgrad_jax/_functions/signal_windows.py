@@ -69,7 +69,9 @@ def general_cosine(
         raise ValueError("Coefficients cannot be empty")
     step = 2 * math.pi / (M - 1 if sym else M)
     k = _span(0, (M - 1) * step, M, dt, options)
-    signed = from_host(np.asarray([(-1) ** i * w for i, w in enumerate(weights)], dt.np), k._m.device)
+    signed = from_host(
+        np.asarray([(-1) ** i * w for i, w in enumerate(weights)], dt.np), k._m.device
+    )
     order = from_host(np.arange(len(weights), dtype=dt.np), k._m.device)
     waves = ops.cos(ops.mul(ops.unsqueeze(order, -1), k))
     return torch["sum"](ops.mul(ops.unsqueeze(signed, -1), waves), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,11 @@ _fft = NAMESPACES["fft"]
 
 def _said(x: Tensor) -> str:
     name = tensor_type_name(x._m.dtype, x._m.device)
-    return "CPU" + name.removeprefix("torch.").replace("Tensor", "Type") if x._m.dtype.is_complex else name
+    return (
+        "CPU" + name.removeprefix("torch.").replace("Tensor", "Type")
+        if x._m.dtype.is_complex
+        else name
+    )
 
 
 def _flag(value: bool | None) -> str:
@@ -91,7 +94,11 @@ def stft(
     out = ops.transpose_(out, 1, 2)
     if single:
         out = ops.squeeze_dim_(out, 0)
-    return out if return_complex or (return_complex is None and is_complex) else torch["view_as_real"](out)
+    return (
+        out
+        if return_complex or (return_complex is None and is_complex)
+        else torch["view_as_real"](out)
+    )
 
 
 def _warn_no_window() -> None:
@@ -175,7 +182,9 @@ def istft(
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else whole - n_fft // 2 if center else whole
     stop = min(end, whole)
-    signal = ops.slice(ops.overlap_add(ops.mul(y, frame), whole, hop), 1, start, max(stop - start, 0))
+    signal = ops.slice(
+        ops.overlap_add(ops.mul(y, frame), whole, hop), 1, start, max(stop - start, 0)
+    )
     weight = ops.slice(ops.overlap_add(square, whole, hop), 1, start, max(stop - start, 0))
     least = np.abs(concrete(weight)).min(initial=np.inf)
     if not least > 1e-11:
@@ -215,7 +224,9 @@ def _check_istft(
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [-{n}, {n - 1}], but got -3)"
             )
-        raise RuntimeError(f"{call}: expected a tensor with 3 or 4 dimensions, but got {x._m.ndim + 1}")
+        raise RuntimeError(
+            f"{call}: expected a tensor with 3 or 4 dimensions, but got {x._m.ndim + 1}"
+        )
     is_complex = window is not None and window._m.dtype.is_complex
     if return_complex and onesided is not False:
         raise RuntimeError("Cannot have onesided output if window or input is complex")

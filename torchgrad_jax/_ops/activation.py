@@ -475,14 +475,18 @@ def _backward_data(g: Array, y: Array, dim: int, fn: Callable[..., Array]) -> Ar
     if g.shape != y.shape:
         raise RuntimeError("Assertion error: grad_output and output have different shapes")
     if g.dtype != y.dtype:
-        raise RuntimeError(
-            f"expected scalar type {scalar_name(g)} but found {scalar_name(y)}"
-        )
+        raise RuntimeError(f"expected scalar type {scalar_name(g)} but found {scalar_name(y)}")
     axis = shapes.wrap_dim(dim, g.ndim)
     return fn(widen(g), widen(y), axis if g.ndim else ()).astype(y.dtype)
 
 
-@op(name="_softmax_backward_data_row", node="SoftmaxBackwardDataBackward0", function=False, method=False, out=False)
+@op(
+    name="_softmax_backward_data_row",
+    node="SoftmaxBackwardDataBackward0",
+    function=False,
+    method=False,
+    out=False,
+)
 def _softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
     return _backward_data(input, output, dim, lambda g, y, d: g * y - y * _sum(g * y, d))
 

@@ -32,7 +32,16 @@ def _copied(of: str, function: bool = True) -> None:
     )  # fmt: skip
 
 
-for _view in ("alias", "permute", "split_with_sizes", "t", "transpose", "unbind", "unfold", "unsqueeze"):
+for _view in (
+    "alias",
+    "permute",
+    "split_with_sizes",
+    "t",
+    "transpose",
+    "unbind",
+    "unfold",
+    "unsqueeze",
+):
     _copied(_view)
 for _view in ("expand", "split_size", "squeeze_all", "squeeze_dim", "squeeze_dims"):
     _copied(_view, function=False)

@@ -254,7 +254,11 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     return jnp.where(hit, value, input)
 
 
-@op(inplace=True, check=check_dim(IndexError, "index out of range in self"), tags=frozenset({"reads_apart"}))
+@op(
+    inplace=True,
+    check=check_dim(IndexError, "index out of range in self"),
+    tags=frozenset({"reads_apart"}),
+)
 def index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
 ) -> Array:

@@ -131,6 +131,7 @@ def _trunc(x: Array) -> Array:
 
 _SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 
+
 def _no_complex_abs(dtype: Any, result: Any) -> None:
     if dtype.is_complex:
         raise RuntimeError("In-place abs is not supported for complex tensors.")
@@ -594,7 +595,13 @@ def frexp(input: Array) -> Any:
 
 # --- complex numbers ----------------------------------------------------------------------------
 
-unary("conj_physical", lambda x: lax.conj(x) if category(x) == COMPLEX else x, function=False, method=False, out=False)
+unary(
+    "conj_physical",
+    lambda x: lax.conj(x) if category(x) == COMPLEX else x,
+    function=False,
+    method=False,
+    out=False,
+)
 
 
 def _angle(x: Array) -> Array:

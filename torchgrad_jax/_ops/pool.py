@@ -324,7 +324,11 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
     flat = jnp.zeros((planes, size), input.dtype)
     at = indices.reshape(planes, -1)
     row = lax.broadcasted_iota(at.dtype, at.shape, 0)
-    return flat.at[row, at].add(input.reshape(planes, -1), mode="promise_in_bounds").reshape(source.shape)
+    return (
+        flat.at[row, at]
+        .add(input.reshape(planes, -1), mode="promise_in_bounds")
+        .reshape(source.shape)
+    )
 
 
 @op(

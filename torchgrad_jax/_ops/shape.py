@@ -58,6 +58,12 @@ def alias(input: Array) -> Array:
     return input
 
 
+@op(name="_make_dual", node="ViewBackward0", geometry=lambda m: View(m.shape, m.strides), function=False,
+    method=False, out=False)  # fmt: skip
+def make_dual(input: Array) -> Array:
+    return input
+
+
 @op(name="_fw_primal", node="Identity", geometry=lambda m: View(m.shape, m.strides), function=False,
     method=False, out=False)  # fmt: skip
 def fw_primal(input: Array) -> Array:

@@ -16,11 +16,11 @@ from .._core import dtypes, errors
 from .._core.meta import Meta, meta
 from .._core.state import MODES
 from .._engine.backward import run
-from .._engine.custom import fitted
+from .._engine.fit import fitted, leaf_grad_meta
 from .._engine.history import edge_of, requires_grad_of
-from .._engine.node import Node, accumulator
+from .._engine.node import AccumulateGrad, Node, accumulator
 from .._engine.strided import read
-from .._engine.tensor import UNSET, Tensor, make
+from .._engine.tensor import Tensor, make
 from .._engine.tensor_hooks import retain_grad
 
 
@@ -50,7 +50,7 @@ def run_backward(
     keep, create, allow_unreachable = map(_flag, (keep, create, allow_unreachable))
     roots, given = [], []
     for i, (t, g) in enumerate(zip(tensors, grads)):
-        root, m = _root(i, t)
+        root, m = _root(i, t, g._m.dtype if isinstance(g, Tensor) else None)
         if g is None:
             raise RuntimeError(
                 f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad"
@@ -58,7 +58,7 @@ def run_backward(
         if not isinstance(g, Tensor):
             raise RuntimeError(f"element {i} of gradients tuple is not a Tensor or None")
         roots.append(root)
-        given.append(g if g._m is m or m is None else fitted("", i, g, m))
+        given.append(g if g._m is m else fitted("", i, g, m))
     targets = [_target(t, accumulate) for t in inputs] or None
     if accumulate and create:
         _warn_of_cycle()
@@ -82,7 +82,7 @@ def _flag(value: Any) -> bool:
         ) from None
 
 
-def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta | None]:
+def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
     if isinstance(t, GradientEdge):
         return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
     if not isinstance(t, Tensor):
@@ -90,11 +90,7 @@ def _root(i: int, t: Any) -> tuple[tuple[Node, int], Meta | None]:
     edge = edge_of(t)
     if edge is None:
         raise RuntimeError(errors.NO_GRAPH.format(index=i))
-    x = t._x
-    if x is None or x.grad_dtype is UNSET or t._fn is not None:
-        return edge, t._m
-    m, want = t._m, x.grad_dtype
-    return edge, None if want is None else meta(m.shape, want, m.device, m.strides)
+    return edge, leaf_grad_meta(t, given) if isinstance(edge[0], AccumulateGrad) else t._m
 
 
 def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
@@ -107,7 +103,9 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
     if accumulate:
         retain_grad(t)
     edge = edge_of(t)
-    if edge is None and requires_grad_of(t):  # through its base alone: nothing in a graph leads to it
+    if edge is None and requires_grad_of(
+        t
+    ):  # through its base alone: nothing in a graph leads to it
         return accumulator(t), 0
     if edge is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -234,6 +232,8 @@ def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
 
 
 def _check(i: int, m: Meta, g: Tensor, batched: bool) -> None:
+    if batched and (g._m.ndim == 0 or g._m.shape[0] == 0):  # torch looks at the first row
+        raise IndexError(errors.NO_INDEX if g._m.ndim == 0 else errors.EMPTY_INDEX)
     if (g._m.shape[1:] if batched else g._m.shape) != m.shape:
         if batched:
             # torch drops the batch dimension twice in this message.

@@ -28,6 +28,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _threads: dict[int, int] = {}
 _thread_numbers = itertools.count(1)
 _ids = itertools.count(1)
+_KNOWN = TABLE.keys() | {"as_strided", "copy", "detach", "item", "sum_to_size", "to"}
 _EVALUATE = "autograd::engine::evaluate_function: "
 
 
@@ -145,8 +146,8 @@ class Recorder(events.Observer):
         if kind == "composite":
             known = composite_name(name)
             return None if known is None else f"aten::{known}"
-        if name.endswith("_backward") and name not in TABLE:
-            return name  # a gradient as an operation of its own, for which torch has no name
+        if not {name, name.removesuffix("_")} & _KNOWN:
+            return name  # a gradient or a transform as an operation of its own: torch has no name for it
         return f"aten::{op_name(name)}"
 
     # -- spans

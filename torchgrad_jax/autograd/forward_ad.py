@@ -124,7 +124,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:
-        dual = ops.view(tensor, tensor._m.shape)
+        dual = ops._make_dual(tensor)
         same = tangent._m is tensor._m or tangent._m.strides == tensor._m.strides
         carried = tangent if same else _laid_out_like(tangent, tensor)
     finally:

@@ -110,11 +110,12 @@ class BackwardCFunction(PyNode, FunctionCtx, _HookMixin):
         """Run the user's backward on gradients."""
         return self.apply_boxed(list(args))
 
-    def apply_boxed(self, args: list[Any]) -> Any:
+    def apply_boxed(self, *args: Any) -> Any:
         """Run the user's backward on gradients handed over in one list."""
+        (grads,) = args
         if self._forward_cls.boxed_grads_call:  # the list itself, which the user may empty
-            return self._get_user_fn()(self, args)
-        return self._get_user_fn()(self, *args)
+            return self._get_user_fn()(self, grads)
+        return self._get_user_fn()(self, *grads)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:  # type: ignore[override]

@@ -350,9 +350,7 @@ def hvp(
         _check_depends(slopes, "jacobian", strict)
         dummies = _variables([zeros_for(t._m) for t in inputs], False)
         at = [i for i, g in enumerate(slopes) if g is not None]
-        pulled = _gradients(
-            [slopes[i] for i in at], inputs, [dummies[i] for i in at], create=True
-        )
+        pulled = _gradients([slopes[i] for i in at], inputs, [dummies[i] for i in at], create=True)
         _check_depends(pulled, "hessian", strict)
     with _recording(create_graph):
         at = [i for i, g in enumerate(pulled) if g is not None]
@@ -442,9 +440,7 @@ def jacobian(
                 )
             rows = _all_rows(outputs, inputs, create_graph)
         else:
-            rows = [
-                _rows(t, i, inputs, strict, create_graph) for i, t in enumerate(outputs)
-            ]
+            rows = [_rows(t, i, inputs, strict, create_graph) for i, t in enumerate(outputs)]
     found = _finished(rows, create_graph)
     return _as_given([_as_given(row, was) for row in found], out_was)
 
@@ -499,9 +495,7 @@ def _all_rows(
             shape = (sum(sizes), *x._m.shape)
             g = zeros_for(meta(shape, x._m.dtype, x._m.device))
         parts = split(g, sizes)
-        columns.append(
-            [ops.view(p, (*t._m.shape, *x._m.shape)) for p, t in zip(parts, outputs)]
-        )
+        columns.append([ops.view(p, (*t._m.shape, *x._m.shape)) for p, t in zip(parts, outputs)])
     return list(zip(*columns))
 
 
@@ -529,9 +523,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
             )
             told[:] = [out_was]
             parts = [forward_ad.unpack_dual(t) for t in outputs]
-            return tuple(
-                zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts
-            )
+            return tuple(zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts)
 
     slopes = vmap(column)(*_basis(inputs))
     sizes = [x._m.numel for x in inputs]
@@ -567,14 +559,10 @@ def hessian(
     """
     was, inputs = _tupled(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode".'
-        )
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def scalar(*inp: Tensor) -> Tensor:
-        out_was, outputs = _tupled(
-            func(*inp), "outputs of the user-provided function", "hessian"
-        )
+        out_was, outputs = _tupled(func(*inp), "outputs of the user-provided function", "hessian")
         _check_depends(outputs, "outputs", strict)
         if out_was:
             raise RuntimeError("The function given to hessian should return a single Tensor")

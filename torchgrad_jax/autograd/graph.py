@@ -19,6 +19,7 @@ from .._engine.node import AccumulateGrad, Node as _EngineNode
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from ._passes import Engine, GradientEdge as GradientEdge
+from .variable import Variable as Variable
 
 GradientEdge.__module__ = "torch.autograd.graph"
 
@@ -303,9 +304,11 @@ def _will_engine_execute_node(node: Any) -> bool:
         raise RuntimeError(
             "_get_should_execute_nodes should only be called during the backward pass"
         )
+    if node not in task.nodes or node is task.root:  # torch does not count a single root
+        return False
     if task.needed is None:
-        return node in task.nodes
-    if isinstance(node, AccumulateGrad) and not task.accumulates:
+        return True
+    if isinstance(node, AccumulateGrad) and not task.accumulates and node in task.needed:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."

@@ -15,6 +15,7 @@ import uuid
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -30,6 +31,18 @@ from .profiler_util import (
 )
 
 _DEVICES = ("cuda", "xpu", "mtia", "hpu")
+
+
+@dataclass(frozen=True)
+class ProfilerConfig:
+    """What a profile records, and its id."""
+
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+    trace_id: str = ""
 
 
 class profile:
@@ -118,10 +131,31 @@ class profile:
         self._start_trace()
         return self
 
+    def default_trace_id(self) -> str:
+        """A random id."""
+        return f"{uuid.uuid4().int:032X}"
+
+    def create_trace_id(self) -> str:
+        """The id for a trace that begins: the callback's, or a random one."""
+        make = self.custom_trace_id_callback or self.default_trace_id
+        return make()
+
+    def config(self, create_trace_id: bool = False) -> ProfilerConfig:
+        """What is recorded.
+
+        Args:
+            create_trace_id: whether to make a new id first.
+        """
+        if create_trace_id:
+            self.trace_id = self.create_trace_id()
+        return ProfilerConfig(
+            self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, self.with_modules,
+            self.trace_id,
+        )  # fmt: skip
+
     def _prepare_trace(self) -> None:
         self.entered = True
-        make = self.custom_trace_id_callback or (lambda: f"{uuid.uuid4().int:032X}")
-        self.trace_id = make()
+        self.config(create_trace_id=True)
 
     def _start_trace(self) -> None:
         self.entered = True

@@ -62,41 +62,41 @@ class Interval:
 class EventMetadata(NamedTuple):
     """What a device tracer tells about a kernel or a transfer; None where it does not."""
 
-    registers_per_thread: int | None = None
-    shared_memory: int | None = None
-    grid: list[int] | None = None
-    block: list[int] | None = None
-    priority: int | None = None
-    blocks_per_sm: float | None = None
-    warps_per_sm: float | None = None
-    occupancy: dict[str, Any] | None = None
-    est_occupancy_pct: float | None = None
-    queued: int | None = None
-    graph_id: int | None = None
-    graph_node_id: int | None = None
-    stream: int | None = None
-    context: int | None = None
-    channel: int | None = None
-    channel_type: int | None = None
-    bytes: int | None = None
-    bandwidth_gb_s: float | None = None
-    collective_name: str | None = None
-    dtype: str | None = None
-    in_msg_nelems: int | None = None
-    out_msg_nelems: int | None = None
-    in_split_size: str | None = None
-    out_split_size: str | None = None
-    global_rank_start: int | None = None
-    global_rank_stride: int | None = None
-    group_size: int | None = None
-    process_group_name: str | None = None
-    process_group_desc: str | None = None
-    group_ranks: str | None = None
-    rank: int | None = None
-    src_rank: int | None = None
-    dst_rank: int | None = None
-    seq: int | None = None
-    is_async: bool | None = None
+    registers_per_thread: int | None
+    shared_memory: int | None
+    grid: list[int] | None
+    block: list[int] | None
+    priority: int | None
+    blocks_per_sm: float | None
+    warps_per_sm: float | None
+    occupancy: dict[str, Any] | None
+    est_occupancy_pct: float | None
+    queued: int | None
+    graph_id: int | None
+    graph_node_id: int | None
+    stream: int | None
+    context: int | None
+    channel: int | None
+    channel_type: int | None
+    bytes: int | None
+    bandwidth_gb_s: float | None
+    collective_name: str | None
+    dtype: str | None
+    in_msg_nelems: int | None
+    out_msg_nelems: int | None
+    in_split_size: str | None
+    out_split_size: str | None
+    global_rank_start: int | None
+    global_rank_stride: int | None
+    group_size: int | None
+    process_group_name: str | None
+    process_group_desc: str | None
+    group_ranks: str | None
+    rank: int | None
+    src_rank: int | None
+    dst_rank: int | None
+    seq: int | None
+    is_async: bool | None
 
 
 def _as_text(name: str) -> property:

@@ -23,6 +23,28 @@ from .rprop import Rprop as Rprop
 from .sgd import SGD as SGD
 from .sparse_adam import SparseAdam as SparseAdam
 
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+    "swa_utils",
+    "swap_in_optimizer_params_and_state",
+]
+
 
 def __getattr__(name: str) -> Any:
     raise AttributeError(f"torchgrad_jax does not implement torch.optim.{name}")

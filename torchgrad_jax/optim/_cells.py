@@ -69,6 +69,10 @@ class Cell:
         return Cell(_round(value, self.dtype), self.dtype)
 
     def _put(self, value: Any) -> Cell:
+        if value.shape != self.value.shape:
+            raise RuntimeError(
+                f"output with shape {list(self.value.shape)} doesn't match the broadcast shape {list(value.shape)}"
+            )
         self.value = _round(value, self.dtype)
         self.writes += 1
         if self.parent is not None:
@@ -219,4 +223,4 @@ class Cell:
 
     def item(self) -> Any:
         """A number, although not a Python one."""
-        return self.value.astype(np.float64)
+        return self.value.astype(jnp.result_type(float))

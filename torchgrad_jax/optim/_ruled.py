@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core.state import GRAD, MODES
+from .._core import devices
+from .._core.dtypes import float64
+from .._core.meta import meta
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import NAMESPACES
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
 from ._scalars import number, scalar_tensor
 from .optimizer import Optimizer, _use_grad_for_differentiable
@@ -102,6 +105,16 @@ def is_on(coefficient: Any) -> bool:
     return bool(value != 0) if isinstance(value, float | int) else True
 
 
+def live(group: dict[str, Any]) -> dict[str, Any]:
+    """A group whose learning rate is read anew each time, where the step is being compiled."""
+    lift = MODES.lifts[-1] if MODES.bits & LIFT else None
+    lr = group["lr"]
+    if lift is None or not lift.stateful or not isinstance(lr, float | int):
+        return group
+    m = meta((), float64, devices.resolve(devices.device("cpu")))
+    return {**group, "lr": make(lift.number(group, "lr"), m)}
+
+
 class Ruled(Optimizer):
     """An optimizer that updates its groups one after the other.
 
@@ -169,5 +182,5 @@ class Ruled(Optimizer):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._update(group)
+            self._update(live(group))
         return loss

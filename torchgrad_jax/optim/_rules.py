@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.state import GRAD, MODES
+from .._core.dtypes import FLOATING
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
@@ -171,11 +172,13 @@ def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str
 
 def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     """Indices of parameters that can share a kernel; None where only one at a time will do."""
-    if MODES.bits:
+    if MODES.bits & ~LIFT:
         return None
     if not PLAIN.issuperset(map(type, params)) and overridden(params):
         return None
     metas = [p._m for p in params]
+    if any(d.category < FLOATING for d in {m.dtype for m in metas}):
+        return None
     given = [[s for s in column if s is not None] for column in states.values()]
     for column in (grads, *states.values()):
         for t, m in zip(column, metas):
@@ -183,6 +186,8 @@ def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
                 continue
             if t._m.dtype is not m.dtype or t._m.device is not m.device:
                 return None
+    if any(g._m.shape != m.shape for g, m in zip(grads, metas)):
+        return None
     if any(x.inference for x in [p._x for p in params] if x is not None):
         return None
     written = [id(p._st) for p in params]
@@ -247,11 +252,13 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
         ps, gs, *columns = take(part, *[ps, gs, *columns])
     olds = [_arrays(column) for column in columns]
     missing = tuple([tuple([x is None for x in xs]) for xs in olds])
-    key = (rule, tuple([p._m for p in ps]), *traced, tuple(loose), tuple(fixed.items()), names, missing)  # fmt: skip
+    metas = tuple([p._m for p in ps])
+    key = (rule, metas, tuple(traced), tuple(loose), tuple(fixed.items()), names, missing)
     kernel = _KERNELS.get(key)
     if kernel is None:
         kernel = _KERNELS[key] = _Kernel(rule, fixed, tuple(traced), names)
     packed = np.array(numbers)
+    lifting = MODES.bits & LIFT
     outs = kernel.step(packed, loose, _arrays(ps), _arrays(gs), olds)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
@@ -259,7 +266,7 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
                 if array is not None and name is not None:
                     states[name][part[j]] = make(array, _fresh_meta(gs[j]))
             elif n:
-                if t._al is None:
+                if t._al is None and not lifting:
                     st = t._st
                     st.array = array
                     st.stamp += 1
@@ -275,4 +282,6 @@ def _fresh_meta(g: Tensor) -> Any:
 
 
 def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
+    if MODES.bits & LIFT:
+        return [None if t is None else read(t) for t in tensors]
     return [None if t is None else t._st.array if t._al is None else read(t) for t in tensors]

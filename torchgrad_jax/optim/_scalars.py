@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import Meta, meta
-from .._core.state import SETTINGS
+from .._core.state import LIFT, MODES, SETTINGS
 from .._engine.strided import read, write
 from .._engine.tensor import Tensor, make
 
@@ -59,12 +59,12 @@ def number(t: Any) -> Any:
     """The number in a one-element tensor; an array while it is being traced; anything else as it is."""
     if not isinstance(t, Tensor):
         return t
-    array = t._st.array if t._al is None else read(t)
+    array = t._st.array if t._al is None and not MODES.bits & LIFT else read(t)
     known = _NUMBERS.get(id(array))
     if known is not None and known[0] is array:
         return known[1]
     if isinstance(array, jax.core.Tracer):
-        return jnp.reshape(array, ()).astype(np.float64)
+        return jnp.reshape(array, ()).astype(jnp.result_type(float))
     return np.asarray(array).reshape(()).item()
 
 
@@ -72,7 +72,7 @@ def store(t: Tensor, array: Any, writes: int) -> None:
     """Put a new array into a tensor, as the last of `writes` in-place operations."""
     if not writes:
         return
-    if t._al is None:
+    if t._al is None and not MODES.bits & LIFT:
         st = t._st
         st.array = array
         st.stamp += 1
@@ -86,7 +86,7 @@ def assign(t: Tensor, value: Any) -> Any:
     if isinstance(value, jax.Array):
         array = value.astype(t._m.dtype.np)
         store(t, array, 1)
-        return array.astype(np.float64)
+        return array.astype(jnp.result_type(float))
     array, rounded = _array_of(value, t._m)
     store(t, array, 1)
     return rounded

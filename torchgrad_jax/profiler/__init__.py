@@ -7,6 +7,7 @@ from ..autograd.profiler import (
     record_function as record_function,
 )
 from ..autograd.profiler_util import DeviceType as DeviceType
+from . import itt as itt
 from .profiler import (
     ExecutionTraceObserver as ExecutionTraceObserver,
     ProfilerAction as ProfilerAction,

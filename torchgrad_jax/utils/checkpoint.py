@@ -166,30 +166,29 @@ class _Surroundings:
     """What a recomputation must find as the forward found it: random states, the default device."""
 
     def __init__(self, preserve_rng: bool, args: Sequence[Any]) -> None:
-        self.preserve = preserve_rng
-        self.kind = _infer_device_type(*args)
+        _infer_device_type(*args)  # which may warn
         self.stack = MODES.device_stack
-        self.cpu: Any = None
-        self.ids: list[int] = []
-        self.states: list[Tensor] = []
+        self.states: list[tuple[Any, Any]] = []
         if preserve_rng:
-            self.cpu = _random.get_rng_state()
-            self.ids, self.states = get_device_states(*args)
+            found = {t._m.device for t in _tensors(args)}
+            used = [d for d in found if d.type not in ("cpu", "meta")]
+            generators = [_random.default_generator, *map(_random.default_for, used)]
+            self.states = [(g, g.snapshot()) for g in generators]
 
     @contextlib.contextmanager
     def again(self) -> Generator[None, None, None]:
         """Within it, everything is as it was; afterwards, as it is now."""
-        chosen = [_device(self.kind, i) for i in self.ids]
+        now = [(g, g.snapshot()) for g, _ in self.states]
         stack = MODES.device_stack
-        with _random.fork_rng(chosen, self.preserve, device_type=self.kind):
-            if self.preserve:
-                _random.set_rng_state(self.cpu)
-                set_device_states(self.ids, self.states, device_type=self.kind)
-            MODES.device_stack = self.stack
-            try:
-                yield
-            finally:
-                MODES.device_stack = stack
+        for generator, state in self.states:
+            generator.resume(state)
+        MODES.device_stack = self.stack
+        try:
+            yield
+        finally:
+            MODES.device_stack = stack
+            for generator, state in now:
+                generator.resume(state)
 
 
 # --- the reentrant variant ------------------------------------------------------------------------
@@ -242,7 +241,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Any, *args: Any) -> Any:
         """Run again, recording, and backpropagate through that."""
         if not _is_checkpoint_valid():
             raise RuntimeError(
@@ -258,7 +257,7 @@ class CheckpointFunction(Function):
             with enable_grad():
                 out = ctx.run_function(*detached)
         outs = (out,) if isinstance(out, Tensor) else out
-        pairs = [(o, g) for o, g in zip(outs, grads) if isinstance(o, Tensor) and o.requires_grad]
+        pairs = [(o, g) for o, g in zip(outs, args) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
             raise RuntimeError(
                 "none of output has requires_grad=True, this checkpoint() is not necessary"

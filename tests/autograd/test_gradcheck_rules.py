@@ -1,0 +1,389 @@
+"""gradcheck and gradgradcheck with all their arguments, compared with torch."""
+
+import re
+
+import pytest
+
+from tests.autograd.programs import attempt, leaf
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+def gradcheck_module(lib):
+    import importlib
+
+    return importlib.import_module(lib.__name__ + ".autograd.gradcheck")
+
+
+def doubles(m, *v, **k):
+    return m.tensor(list(v), dtype=m.float64, requires_grad=True, **k)
+
+
+@program
+def bad(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    return F.apply
+
+
+@program
+def specific(m):
+    f = gradcheck_module(m).get_numerical_jacobian_wrt_specific_input
+    x = doubles(m, 1.0, 2.0)
+    y = doubles(m, 3.0, 4.0)
+
+    def fn(a, b):
+        return (a * b, a.sum())
+
+    return (
+        [tuple(j.shape) for j in f(fn, 0, (x, y), fn(x, y), 1e-6)],
+        [str(j.dtype) for j in f(fn, 0, (x, y), fn(x, y), 1e-6)],
+        [[round(v, 4) for v in r] for r in f(fn, 1, (x, y), fn(x, y), 1e-6)[0].tolist()],
+        attempt(f, fn, 0, (x.detach(), y), fn(x, y), 1e-6),
+        len(f(fn, 0, (x, y), fn(x, y), eps=1e-6, input=x)),
+        len(f(lambda a: a * 2, 0, (x,), (x * 2,), 1e-6, is_forward_ad=True)),
+    )
+
+
+@program
+def specific_c(m):
+    f = gradcheck_module(m).get_numerical_jacobian_wrt_specific_input
+    z = m.tensor([1 + 1j, 2.0], dtype=m.complex128, requires_grad=True)
+
+    def fn(a):
+        return (a.real * 3, a.abs())
+
+    def r(js):
+        return [
+            [[(round(v.real, 4), round(v.imag, 4)) for v in q] for q in j.to(m.complex128).tolist()]
+            for j in js
+        ]
+
+    return (
+        r(f(fn, 0, (z,), fn(z), 1e-6)),
+        [str(j.dtype) for j in f(fn, 0, (z,), fn(z), 1e-6)],
+        r(f(fn, 0, (z,), fn(z), 1e-6, is_forward_ad=True)),
+    )
+
+
+@program
+def ok(m):
+    gc = m.autograd.gradcheck
+    x = doubles(m, 1.0, 2.0)
+    y = doubles(m, 3.0, 4.0)
+    return [
+        attempt(gc, lambda a, b: a * b, (x, y), **k)
+        for k in (
+            {},
+            {"fast_mode": True},
+            {"check_forward_ad": True},
+            {"check_batched_grad": True},
+            {"check_batched_forward_grad": True, "check_forward_ad": True},
+            {"check_undefined_grad": False},
+            {"masked": True},
+            {"masked": False},
+            {"check_backward_ad": False},
+            {"check_backward_ad": False, "check_forward_ad": True},
+            {"check_grad_dtypes": True},
+            {"nondet_tol": 1e-3},
+            {"raise_exception": False},
+            {"check_batched_forward_grad": True},
+            {"eps": 1e-4, "atol": 1e-3, "rtol": 1e-2},
+            {"check_sparse_nnz": True, "masked": False},
+            {"foo": 1},
+        )
+    ]
+
+
+def without_numbers(t):
+    return re.sub(r" +", " ", re.sub(r" *-?\d+\.\d+(e-?\d+)?", "#", t))
+
+
+@program
+def wrong(m):
+    gc = m.autograd.gradcheck
+    x = doubles(m, 1.0, 2.0)
+    out = []
+    for k in (
+        {},
+        {"raise_exception": False},
+        {"fast_mode": True},
+        {"fast_mode": True, "raise_exception": False},
+    ):
+        r = attempt(gc, bad(m), (x,), **k)
+        out.append((r[0][0], without_numbers(str(r[0][1])), r[1]))
+    return out
+
+
+@program
+def inputs(m):
+    gc = m.autograd.gradcheck
+    x = leaf(m, 1.0, 2.0)
+    r = [
+        attempt(gc, lambda a: a * 2, (x,)),
+        attempt(gc, lambda a: a * 2, (x.detach(),)),
+        attempt(gc, lambda a: a * 2, (doubles(m, 1.0, 2.0).expand(2, 2),)),
+        attempt(gc, lambda a: a * 2, ()),
+        attempt(gc, lambda a: a * 2, doubles(m, 1.0)),
+        attempt(gc, lambda a: a.detach(), (doubles(m, 1.0),)),
+        attempt(gc, lambda a: 3, (doubles(m, 1.0),)),
+        attempt(gc, lambda a: a > 0, (doubles(m, 1.0),)),
+        attempt(gc, lambda a: a.long(), (doubles(m, 1.0),)),
+        attempt(gc, lambda a: [a * 2, a * 3], [doubles(m, 1.0)]),
+        attempt(gc, lambda a, b: a * b, (doubles(m, 1.0), 3.0)),
+        attempt(gc, lambda a, b: a * b, (doubles(m, 1.0), m.ones(1, dtype=m.int64))),
+    ]
+    return [((a[0], without_numbers(str(a[1]))), b) for a, b in r]
+
+
+@program
+def nondet(m):
+    n = [0]
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            n[0] += 1
+            return g * 2 * (1 + 1e-9 * n[0])
+
+    x = doubles(m, 1.0, 2.0)
+    a = attempt(m.autograd.gradcheck, F.apply, (x,))
+    b = attempt(m.autograd.gradcheck, F.apply, (x,), nondet_tol=1e-3)
+    return a[0][0], str(a[0][1]).split(".")[0], b
+
+
+@program
+def noreent(m):
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x = doubles(m, 1.0, 2.0)
+    a = attempt(m.autograd.gradcheck, F.apply, (x,))
+    return a[0][0], without_numbers(str(a[0][1]))
+
+
+@program
+def undefined(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.set_materialize_grads(False)
+            return a * 2, b * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2, h * 3
+
+    x = doubles(m, 1.0, 2.0)
+    y = doubles(m, 3.0)
+    a = attempt(m.autograd.gradcheck, F.apply, (x, y))
+    return (
+        a[0][0],
+        without_numbers(str(a[0][1])),
+        attempt(m.autograd.gradcheck, F.apply, (x, y), check_undefined_grad=False)[0][0],
+    )
+
+
+@program
+def undefined2(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.set_materialize_grads(False)
+            return a * 2 + b
+
+        @staticmethod
+        def backward(ctx, g):
+            if g is None:
+                return m.ones(2, dtype=m.float64), m.ones(2, dtype=m.float64)
+            return g * 2, g
+
+    x = doubles(m, 1.0, 2.0)
+    y = doubles(m, 3.0, 4.0)
+    a = attempt(m.autograd.gradcheck, F.apply, (x, y))
+    return a[0][0], without_numbers(str(a[0][1]))
+
+
+@program
+def dtypes_(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return (g * 2).float()
+
+    x = doubles(m, 1.0, 2.0)
+    return attempt(m.autograd.gradcheck, F.apply, (x,))[0][0], attempt(
+        m.autograd.gradcheck, F.apply, (x,), check_grad_dtypes=True
+    )[0][0]
+
+
+@program
+def fwd(m):
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 5
+
+    class H(F):
+        @staticmethod
+        def jvp(ctx, t):
+            raise NotImplementedError("zz")
+
+    x = doubles(m, 1.0, 2.0)
+    out = []
+    for k in (
+        {"check_forward_ad": True},
+        {"check_forward_ad": True, "fast_mode": True},
+        {"check_forward_ad": True, "raise_exception": False},
+    ):
+        a = attempt(m.autograd.gradcheck, F.apply, (x,), **k)
+        out.append((a[0][0], without_numbers(str(a[0][1]))))
+    return out, attempt(m.autograd.gradcheck, H.apply, (x,), check_forward_ad=True)
+
+
+@program
+def cplx(m):
+    z = m.tensor([1 + 1j, 2.0 - 1j], dtype=m.complex128, requires_grad=True)
+    gc = m.autograd.gradcheck
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * (2 + 1j)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (2 + 1j)
+
+    a = attempt(gc, F.apply, (z,))
+    b = attempt(gc, F.apply, (z,), fast_mode=True)
+    return (
+        [
+            attempt(gc, f, (z,), check_forward_ad=True, fast_mode=k)
+            for f in (
+                lambda a: a * a,
+                lambda a: a.abs(),
+                lambda a: a.real,
+                lambda a: a.conj() * 2,
+                lambda a: a.exp(),
+            )
+            for k in (False, True)
+        ],
+        (a[0][0], without_numbers(str(a[0][1]))),
+        (b[0][0], without_numbers(str(b[0][1]))),
+    )
+
+
+@program
+def gradgrad(m):
+    gg = m.autograd.gradgradcheck
+    x = doubles(m, 1.0, 2.0)
+    y = doubles(m, 3.0, 4.0)
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            return a**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (a,) = ctx.saved_tensors
+            return g * 3 * a.detach() ** 2
+
+    a = attempt(gg, F.apply, (x,))
+    return [
+        attempt(gg, lambda a, b: a * a * b, (x, y), **k)
+        for k in (
+            {},
+            {"gen_non_contig_grad_outputs": True},
+            {"fast_mode": True},
+            {"check_fwd_over_rev": True},
+            {"check_rev_over_rev": False, "check_fwd_over_rev": True},
+            {"check_batched_grad": True},
+            {"raise_exception": False},
+            {"masked": True},
+            {"check_undefined_grad": False},
+            {"grad_outputs": m.ones(2, dtype=m.float64)},
+            {"grad_outputs": doubles(m, 1.0, 2.0)},
+            {"check_rev_over_rev": False},
+            {"nondet_tol": 1e-5, "atol": 1e-3},
+        )
+    ], (a[0][0], without_numbers(str(a[0][1])))
+
+
+@program
+def legacy(m):
+    g = gradcheck_module(m)
+    x = doubles(m, 1.0, 2.0)
+
+    def f(i):
+        return i[0] ** 2
+
+    a, w = attempt(g.get_numerical_jacobian, f, (x,), eps=1e-6)
+    b, w2 = attempt(g.get_analytical_jacobian, (x,), x**2)
+    return (
+        a[0],
+        w,
+        b[0],
+        w2,
+        b[1][0][0],
+        b[1][1:],
+        attempt(g.get_numerical_jacobian, f, (x,), grad_out=2.0),
+        attempt(g.get_analytical_jacobian, (x,), x**2, grad_out=2.0),
+        attempt(g.GradcheckError),
+        g.GradcheckError.__mro__[1].__name__,
+    )
+
+
+@program
+def float32warn(m):
+    x = leaf(m, 1.0, 2.0)
+    return attempt(m.autograd.gradcheck, lambda a: a * 2, (x,), eps=1e-2, atol=1e-2), attempt(
+        m.autograd.gradcheck,
+        lambda a, b: a * b.double(),
+        (doubles(m, 1.0, 2.0), x),
+        eps=1e-2,
+        atol=1e-2,
+        raise_exception=False,
+    )

@@ -1,0 +1,360 @@
+"""compile: a function over tensors with all it does to the outside, as one XLA program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core import tree
+from .._core.meta import Meta, meta
+from .._core.state import DUAL, FUNCTION_MODE, LIFT, MODES, OBSERVED, PACKING
+from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.node import Node, node_class
+from .._engine.record import apply
+from .._engine.strided import write
+from .._engine.tensor import Storage, Tensor, make
+from .._engine.trace import Call
+from .state import Program, Source, discover, of_args
+from .watch import Watch
+
+log = logging.getLogger("torchgrad_jax.compile")
+_OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+
+
+def _wants_logs() -> bool:
+    names = os.environ.get("TORCHGRAD_JAX_LOGS", "").split(",")
+    return "recompiles" in [n.strip().lstrip("+") for n in names]
+
+
+class Compiled:
+    """A function compiled for the kinds of arguments that it is called with."""
+
+    def __init__(self, fn: Callable[..., Any], limit: int = 64) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.limit = limit
+        self.entries: dict[Any, list[_Entry]] = {}
+        self.counts = {"traced": 0, "run": 0, "eager": 0}
+        """How often the function was traced, its program run, and the function itself run instead."""
+        self.reasons: list[str] = []
+        """Why it was traced again, in order."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = MODES.bits
+        if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
+        flat, spec = tree.flatten((args, kwargs))
+        tensors: list[Tensor] = []
+        key: list[Any] = [mode, _shape_of(spec)]
+        for x in flat:
+            if isinstance(x, Tensor):
+                key.append((x.__class__, x._m, x._rg or requires_grad_of(x), _first(tensors, x)))
+                tensors.append(x)
+            elif isinstance(x, _PLAIN):
+                key.append((x.__class__, x))
+            else:
+                key.append(id(x))
+        whole = tuple(key)
+        entries = self.entries.get(whole)
+        reason = "" if entries is None else None
+        if entries is not None:
+            for entry in entries:
+                reason = entry.stale(tensors)
+                if reason is None:
+                    self.counts["run"] += 1
+                    return entry.run(tensors)
+        return self._trace(whole, flat, spec, tensors, reason)
+
+    def _trace(self, key: Any, flat: list[Any], spec: Any, tensors: list[Tensor], reason: Any) -> Any:
+        known = sum(map(len, self.entries.values()))
+        if self.counts["traced"]:
+            told = reason or "arguments of other shapes, dtypes, flags or values"
+            self.reasons.append(told)
+            if _wants_logs():
+                print(
+                    f"[recompiles] {getattr(self.fn, '__qualname__', self.fn)}: traced again: {told}",
+                    file=sys.stderr,
+                )
+            log.info("%s: traced again: %s", getattr(self.fn, "__qualname__", self.fn), told)
+        entry = _Entry(self.fn, flat, spec, tensors)
+        self.counts["traced"] += 1
+        if not entry.program.fresh:
+            if known >= self.limit:
+                self.entries.clear()
+            self.entries.setdefault(key, []).append(entry)
+        self.counts["run"] += 1
+        return entry.run(tensors)
+
+
+def _shape_of(spec: tree.Spec) -> Any:
+    """A hashable form of a tree's structure."""
+    context = spec.context
+    try:
+        hash(context)
+    except TypeError:
+        context = repr(context)
+    return (spec.kind, context, *[_shape_of(c) for c in spec.children]) if spec.kind else None
+
+
+def _first(tensors: Sequence[Tensor], x: Tensor) -> int:
+    """Which earlier argument shares the storage of `x`, or -1."""
+    for i, t in enumerate(tensors):
+        if t._st is x._st:
+            return i if t is x else -2 - i
+    return -1
+
+
+class _Out:
+    """A tensor of the result."""
+
+    __slots__ = ("freed", "index", "meta", "node", "requires")
+
+    def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
+        self.index, self.meta, self.requires, self.node, self.freed = index, m, requires, node, freed
+
+
+class _Entry:
+    """One traced run: its program, what it takes for granted, and how its result is put together."""
+
+    def __init__(self, fn: Any, flat: list[Any], spec: Any, tensors: list[Tensor]) -> None:
+        self.watch = Watch()
+        self.watch.function(fn)
+        for x in flat:
+            self.watch.value(x)
+        unique = {id(t): t for t in tensors}
+        self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
+        program, told = discover(lambda: self._call(fn, flat, spec), list(unique.values()))
+        self.program: Program = program
+        self.spec, self.outs = told
+        written = [source for source, _, _ in program.writes]
+        self.donated = [
+            i for i in written if i >= 0 and program.sources[i].kind in ("tensor", "grad")
+        ]
+        self.kept = [i for i in range(len(program.sources)) if i not in set(self.donated)]
+        self.recorded = any(isinstance(o, _Out) and o.requires and not o.freed for o in self.outs)
+        self.call = self._recorded_call() if self.recorded else None
+        self.kernel = jax.jit(self._kernel, donate_argnums=(0,))
+
+    def _call(self, fn: Any, flat: list[Any], spec: Any) -> tuple[list[Tensor], Any]:
+        args, kwargs = tree.unflatten(flat, spec)
+        leaves, out_spec = tree.flatten(fn(*args, **kwargs))
+        tensors: list[Tensor] = []
+        outs: list[Any] = []
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                outs.append(x)
+                continue
+            fn_ = grad_fn_of(x)
+            requires = requires_grad_of(x)
+            m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
+            name = fn_.name() if fn_ is not None else "AliasBackward0"
+            outs.append(_Out(len(tensors), m, requires, name, requires and _freed(fn_)))
+            tensors.append(x)
+        return tensors, (out_spec, outs)
+
+    # -- is it still right?
+    def stale(self, tensors: Sequence[Tensor]) -> str | None:
+        """Why the program must not be used any more, or None."""
+        args = [tensors[i] for i in self.args]
+        for ref, st, m, al, rg in self.program.known:
+            t = ref()
+            if t is None:
+                continue
+            if t._m is not m or t._rg is not rg or t._al is not al or t._st is not st:
+                return "a tensor from outside has another shape, storage or requires_grad"
+        for leaf, m in self.program.guards:
+            g = of_args(leaf, args)._g
+            if (None if g is None else g._m) is not m:
+                return "the gradient of a leaf is there, or not there, as it was not before"
+        return self.watch.changed()
+
+    # -- running
+    def _kernel(self, donated: list[Any], kept: list[Any]) -> list[Any]:
+        values: list[Any] = [None] * len(self.program.sources)
+        for i, x in zip(self.donated, donated):
+            values[i] = x
+        for i, x in zip(self.kept, kept):
+            values[i] = x
+        return self.program.run(values)
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """Run the program on these arguments, and do to the outside what the function does."""
+        program = self.program
+        args = [tensors[i] for i in self.args]
+        sources = program.sources
+        if self.call is not None:
+            results = apply(self.call, [_leaf(s, args) for s in sources])
+            arrays = [t._st.array for t in results]
+        else:
+            results = None
+            kept = [sources[i].array(args) for i in self.kept]
+            donated = [_own(sources[i].storage(args)) for i in self.donated]
+            arrays = self.kernel(donated, kept)
+        for i, k, stamps in program.writes:
+            if i < 0:
+                write(args[~i], arrays[k], bump=False)
+                continue
+            st = sources[i].storage(args)
+            st.array = arrays[k]
+            st.stamp += stamps
+        for vc, n in program.counters:
+            if isinstance(vc, int):
+                vc = args[vc]._vc
+            vc.version += n
+        for leaf, k, m, version in program.grads:
+            leaf = of_args(leaf, args)
+            if m is None:
+                leaf._g = k
+            else:
+                leaf._g = g = make(arrays[k], m)
+                g._st.version = version
+        for st, k in program.fresh:
+            st.array = arrays[k]
+        return self._outputs(arrays, results)
+
+    def _outputs(self, arrays: Sequence[Any], results: Any) -> Any:
+        leaves: list[Any] = []
+        for o in self.outs:
+            if not isinstance(o, _Out):
+                leaves.append(o)
+            elif results is not None and o.requires and not o.freed:
+                t = results[o.index]
+                t._m = t._st.meta = o.meta
+                leaves.append(t)
+            else:
+                t = make(arrays[o.index], o.meta)
+                if o.requires:
+                    t._fn, t._rg = _spent(o.node), True
+                leaves.append(t)
+        return tree.unflatten(leaves, self.spec)
+
+    def _recorded_call(self) -> Call:
+        """The program as one operator, differentiable from outside."""
+        run, n = self.program.run, len(self.program.sources)
+        wanted = {o.index for o in self.outs if isinstance(o, _Out) and o.requires and not o.freed}
+        names = [o.node for o in self.outs if isinstance(o, _Out) and o.index in wanted]
+        extra = len(self.program.writes) + len(self.program.fresh)
+        extra += sum(m is not None for _, _, m, _ in self.program.grads)
+        total = sum(isinstance(o, _Out) for o in self.outs) + extra
+        return Call(
+            "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
+            nondiff=tuple(k for k in range(total) if k not in wanted),
+            edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
+        )  # fmt: skip
+
+
+def _leaf(source: Source, args: Sequence[Tensor]) -> Any:
+    """An input as a tensor in its place in the graph."""
+    if source.kind == "arg":
+        return args[source.what]
+    if source.kind == "tensor":
+        t = source.of
+        if t._al is None and t._st is source.what:
+            return t
+    array = source.array(args)
+    if source.kind == "number":
+        return array
+    assert source.meta is not None
+    return make(array, source.meta)
+
+
+_HOLDERS = 3
+"""References to an array that only its storage holds, as seen in `_own`."""
+
+
+def _own(storage: Storage) -> Any:
+    """A storage's array, to be overwritten: a copy if somebody else looks at the array too."""
+    array = storage.array
+    return jnp.array(array) if sys.getrefcount(array) > _HOLDERS else array
+
+
+def _freed(fn: Any) -> bool:
+    """Whether a backward pass has been through a graph already."""
+    seen, stack = set(), [fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.gp is not None and node.gp.saves_tensors and node.saved is None:
+            return True
+        stack += [e[0] for e in node.edges if e is not None]
+    return False
+
+
+def _spent(name: str) -> Node:
+    """A node like the one inside of the program, after its backward pass."""
+    node = object.__new__(node_class(name))
+    node.gp, node.edges, node.saved, node.vers, node.seq, node.extras = None, (), None, (), 0, None
+    return node
+
+
+def compile(
+    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
+    options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
+) -> Any:  # fmt: skip
+    """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
+
+    The first call with arguments of some kind runs the Python code once, on tracers, to find the steps that it
+    takes and the tensors from outside that it reads and writes; later calls run those steps as one XLA
+    program. A whole training step with `backward()` and `optimizer.step()` may be compiled.
+
+    Args:
+        model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
+        fullgraph: accepted; a function is always compiled whole.
+        dynamic: accepted; each combination of shapes is compiled for itself.
+        backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is.
+        mode: accepted.
+        options: accepted.
+        disable: return the function as it is.
+        name: accepted.
+
+    Returns:
+        The compiled function. Its `counts` tell how often it was traced and run.
+
+    Raises:
+        RuntimeError: when called, if the function needs values of tensors to go on.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> f = torch.compile(lambda x: (x.sin() ** 2).sum())
+        >>> f(torch.zeros(3))
+        tensor(0.)
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
+            disable=disable, name=name,
+        )  # fmt: skip
+    if not callable(model):
+        raise RuntimeError(f"torch.compile expects a function or a module, got {type(model)}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if mode not in (None, *_MODES):
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if disable or backend == "eager":
+        return model
+    if inspect.iscoroutinefunction(model) or inspect.isgeneratorfunction(model):
+        raise RuntimeError("torch.compile cannot compile a generator or a coroutine")
+    return Compiled(model)
+
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+__all__ = ["Compiled", "compile"]

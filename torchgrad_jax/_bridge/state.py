@@ -1,0 +1,333 @@
+"""Tensor code with its state: what it reads and writes of the outside, found while it runs.
+
+`StateLift` runs a function once with tracers in place of every array that it touches: those of its
+arguments, of tensors from outside, of random draws. What it has written when it is done (elements of
+storages, gradients of leaves) is told apart from what it returned, and everything outside is put back as it
+was. Steps, inputs, and what is to be written where make up a program that can be run again.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax import lax
+
+from .._core import devices, dtypes
+from .._core.meta import Meta, meta
+from .._core.state import LIFT, MODES
+from .._engine.history import requires_grad_of
+from .._engine.lift import Lift, evaluate, outside_value
+from .._engine.strided import read, stored
+from .._engine.tensor import Storage, Tensor
+
+
+class Source:
+    """Where an input of the program comes from, each time anew."""
+
+    __slots__ = ("kind", "meta", "of", "what")
+
+    def __init__(self, kind: str, what: Any, of: Any, m: Meta | None) -> None:
+        self.kind, self.what, self.of, self.meta = kind, what, of, m
+        """`arg` (its number), `tensor` (a storage, and the tensor it belongs to), `grad` (the leaf),
+        `draw` (a function), `number` (a dict and its key)."""
+
+    def array(self, args: Sequence[Tensor]) -> Any:
+        """The value now."""
+        kind = self.kind
+        if kind == "tensor":
+            return self.what.array
+        if kind == "arg":
+            return read(args[self.what])
+        if kind == "grad":
+            return of_args(self.what, args)._g._st.array
+        if kind == "draw":
+            return self.what()
+        return self.what[self.of]
+
+    def storage(self, args: Sequence[Tensor]) -> Storage:
+        """The storage now, of a tensor or a gradient."""
+        return self.what if self.kind == "tensor" else of_args(self.what, args)._g._st
+
+
+def of_args(leaf: Any, args: Sequence[Tensor]) -> Tensor:
+    """A tensor from outside, or the argument of that number."""
+    return args[leaf] if isinstance(leaf, int) else leaf
+
+
+class StateLift(Lift):
+    """One run of a function whose state is discovered."""
+
+    stateful = True
+
+    def __init__(self, args: Sequence[Tensor]) -> None:
+        super().__init__("host")
+        self.args = args
+        self.sources: list[Source] = []
+        self.storages: dict[int, tuple[Storage, Any, int, int]] = {}
+        """By identity: a storage from outside, its array and stamp before, its source."""
+        self.tracers: dict[int, Any] = {}
+        self.counters: dict[int, tuple[Any, int]] = {}
+        self.known: dict[int, tuple[Any, ...]] = {}
+        self.gradient_of: dict[int, Tensor] = {}
+        self.assigned: set[int] = set()
+        self.born: list[Any] = []
+        self.swapped: list[tuple[Any, ...]] = []
+
+    # -- arguments
+    def enter(self) -> None:
+        """Give every argument a storage of its own that holds a tracer."""
+        for i, t in enumerate(self.args):
+            self.know(t)
+            m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
+            st = Storage(self._input(Source("arg", i, None, m), m), m)
+            self.swapped.append((t, t._st, t._vc, t._m, t._al, st, st.array))
+            t._st, t._m, t._al = st, m, None
+
+    def leave(self) -> None:
+        """Put the arguments back."""
+        for t, st, vc, m, al, _, _ in self.swapped:
+            t._st, t._vc, t._m, t._al = st, vc, m, al
+
+    def _input(self, source: Source, m: Meta) -> Any:
+        self.sources.append(source)
+        return outside_value(len(self.sources) - 1, m)
+
+    def storage_born(self, storage: Any) -> None:
+        """A storage was made during this run."""
+        self.born.append(weakref.ref(storage))
+
+    # -- reading and writing
+    def touches(self, leaves: Sequence[Any]) -> bool:
+        """Everything is part of the program: the values outside are others the next time."""
+        return True
+
+    def know(self, t: Tensor) -> None:
+        """Remember how a tensor from outside was before the run."""
+        if id(t) in self.known or (self.ours(t._st.array) and id(t._st) not in self.storages):
+            return
+        self.known[id(t)] = (t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
+        self._count(t)
+        if t._g is not None:
+            self.gradient_of.setdefault(id(t._g._st), t)
+        if t._al is not None and t._al.base is not None:
+            self.know(t._al.base)
+
+    def named(self, t: Tensor) -> Any:
+        """A tensor, or its number if it is an argument."""
+        return next((i for i, a in enumerate(self.args) if a is t), t)
+
+    def _count(self, t: Tensor) -> None:
+        self.counters.setdefault(id(t._vc), (t._vc, t._vc.version))
+
+    def held(self, t: Tensor) -> Any:
+        """The elements of the storage of `t`, outside ones as an input."""
+        st = t._st
+        if self.ours(st.array):
+            return st.array
+        found = self.tracers.get(id(st))
+        if found is None or self.storages[id(st)][1] is not st.array:
+            self.know(t)
+            leaf = self.gradient_of.get(id(st))
+            if leaf is not None and leaf._g is not None and leaf._g._st is st and leaf._g._al is None:
+                source = Source("grad", self.named(leaf), None, st.meta)
+            else:
+                owner = t if t._al is None or t._al.base is None else t._al.base
+                source = Source("tensor", st, owner, st.meta)
+            found = self.tracers[id(st)] = self._input(source, st.meta)
+            self.storages[id(st)] = (st, st.array, st.stamp, len(self.sources) - 1)
+        return found
+
+    def read(self, t: Tensor) -> Any:
+        """What a tensor holds now, for the program."""
+        return stored(t, self.held(t))
+
+    def write(self, t: Tensor) -> Any:
+        """What its storage holds, which is about to change."""
+        held = self.held(t)
+        if id(t._st) in self.storages:
+            self._count(t)
+        return held
+
+    def array_of(self, t: Tensor) -> Any:
+        """A tensor's elements for a step of this run."""
+        array = self.read(t)
+        if t._m.dtype.category >= dtypes.FLOATING and not (t._rg or requires_grad_of(t)):
+            array = lax.stop_gradient(array)
+        return array
+
+    def leaf(self, t: Tensor) -> None:
+        """The gradient of a leaf is about to be looked at or replaced."""
+        self.know(t)
+
+    def look_at_grad(self, t: Tensor) -> None:
+        """The user looks at the gradient of a leaf."""
+        self.know(t)
+
+    def assign_grad(self, t: Tensor) -> None:
+        """The gradient of a leaf is replaced whatever it was."""
+        if id(t) not in self.known:
+            self.know(t)
+            self.assigned.add(id(t))
+
+    def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
+        """Random numbers, drawn for each run of the program."""
+        return self._input(Source("draw", values, None, m), m)
+
+    def number(self, holder: dict[Any, Any], key: Any) -> Any:
+        """A number that may be another one the next time, as a 0-dim array."""
+        self.sources.append(Source("number", holder, key, None))
+        m = meta((), dtypes.float64, devices.default_device())
+        return outside_value(len(self.sources) - 1, m)
+
+
+class Program:
+    """A run as it can be repeated."""
+
+    __slots__ = ("counters", "fresh", "grads", "guards", "known", "run", "sources", "writes")
+
+    run: Callable[[Sequence[Any]], list[Any]]
+    """From the values of the sources to those of the results and of everything written."""
+    sources: list[Source]
+    known: list[tuple[Any, ...]]
+    """Tensors from outside (weakly), and how they were."""
+    guards: list[tuple[Any, Meta | None]]
+    """Leaves, and what their gradients were like."""
+    writes: list[tuple[int, int, int]]
+    """(source, result, how often it was written): elements of storages; ~i for argument i."""
+    grads: list[tuple[Any, Any, Meta | None, int]]
+    """(leaf or argument's number, result or tensor, meta, version): gradients that were replaced."""
+    counters: list[tuple[Any, int]]
+    """(version counter or argument's number, how much it grows)."""
+    fresh: list[tuple[Any, int]]
+    """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
+
+
+def discover(run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor]) -> tuple[Program, Any]:
+    """Run a function once for its steps and its effects; nothing outside changes.
+
+    `run` returns the tensors of its result and anything that describes it.
+    """
+    from jax.extend.core import set_current_trace, take_current_trace
+
+    lift = StateLift(args)
+    told: list[Any] = []
+    program = Program()
+
+    def pure() -> list[Any]:
+        with take_current_trace() as current:
+            lift.traces.append(current)
+        with set_current_trace(current):
+            before = MODES.bits
+            MODES.lifts, MODES.bits = (*lift.outer_lifts, lift), before | LIFT
+            try:
+                lift.enter()
+                out = _results(run, lift, told)
+                out += _effects(program, lift, len(out))
+            finally:
+                lift.leave()
+                MODES.lifts, MODES.bits = lift.outer_lifts, MODES.bits & ~LIFT | before & LIFT
+                _restore(program, lift)
+            return out + _survivors(program, lift, len(out))
+
+    closed = jax.make_jaxpr(pure)()
+    jaxpr, consts = closed.jaxpr, closed.consts
+    program.run = lambda values: evaluate(jaxpr, (), values, consts)
+    program.sources = lift.sources
+    program.known = [
+        (weakref.ref(k[0]), *k[1:5])
+        for k in lift.known.values()
+        if not isinstance(lift.named(k[0]), int)
+    ]
+    program.guards = [
+        (lift.named(k[0]), None if k[7] is None else k[7]._m)
+        for k in lift.known.values()
+        if k[4] and k[5] is None and id(k[0]) not in lift.assigned
+    ]
+    return program, told[0]
+
+
+def _results(run: Any, lift: StateLift, told: list[Any]) -> list[Any]:
+    tensors, description = run()
+    told.append(description)
+    return [lift.array_of(t) for t in tensors]
+
+
+def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
+    """What the run wrote outside: further results, and where they go."""
+    extra: list[Any] = []
+
+    def result(array: Any) -> int:
+        extra.append(array)
+        return at + len(extra) - 1
+
+    program.writes = []
+    for st, array, stamp, source in lift.storages.values():
+        if st.array is not array:
+            program.writes.append((source, result(st.array), st.stamp - stamp))
+    swapped = set()
+    for i, (t, _, _, _, _, st, array) in enumerate(lift.swapped):
+        swapped.add(id(t))
+        if t._st is not st or t._al is not None:
+            raise RuntimeError(
+                "torch.compile: a compiled function may not change the shape or the storage of its arguments"
+            )
+        if st.array is not array:
+            program.writes.append((~i, result(st.array), st.stamp))
+    program.grads = []
+    for t, st, m, al, rg, fn, _, g in list(lift.known.values()):
+        if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
+            raise RuntimeError(
+                "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
+            )
+        if t._fn is not fn or t._rg is not rg:
+            raise RuntimeError(
+                "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
+                "write to it under no_grad, or return the result"
+            )
+        if t._g is not g:
+            new = t._g
+            if new is None or not lift.ours(new._st.array):
+                program.grads.append((lift.named(t), new, None, 0))
+            else:
+                position = result(lift.read(new))
+                program.grads.append((lift.named(t), position, new._m, new._vc.version))
+    return extra
+
+
+def _restore(program: Program, lift: StateLift) -> None:
+    program.counters = []
+    of_arg = {id(t._vc): i for i, t in enumerate(lift.args)}
+    for vc, version in lift.counters.values():
+        if vc.version != version:
+            program.counters.append((of_arg.get(id(vc), vc), vc.version - version))
+            vc.version = version
+    for st, array, stamp, _ in lift.storages.values():
+        st.array, st.stamp = array, stamp
+    for t, _, _, _, rg, fn, onr, g in lift.known.values():
+        t._g, t._rg, t._fn, t._onr = g, rg, fn, onr
+
+
+def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
+    """Storages made inside that somebody outside still holds: further results."""
+
+    def alive() -> list[Storage]:
+        found = [ref() for ref in lift.born]
+        return [
+            st for st in found if st is not None and id(st) not in own and lift.ours(st.array)
+        ]
+
+    own = {id(s[5]) for s in lift.swapped}
+    found = alive()
+    if found:
+        del found
+        gc.collect()
+        found = alive()
+    program.fresh = [(st, at + k) for k, st in enumerate(found)]
+    return [st.array for st in found]
+
+
+__all__ = ["Program", "Source", "StateLift", "discover"]

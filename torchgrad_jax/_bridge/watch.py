@@ -1,0 +1,170 @@
+"""What a compiled function depends on besides its arguments: the Python values it can reach.
+
+The steps of a run hold for as long as the Python code would take the same branches. What it can look at
+(closures, globals that it names, attributes of its `self`, modules, optimizers) is written down as a
+list of places with what was found there, to be compared before the steps are used again.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .._engine.tensor import Tensor
+
+_SIMPLE = (int, float, complex, bool, str, bytes, type(None))
+_MISSING = object()
+_MOST = 20_000
+
+
+class Watch:
+    """Places and what was found there."""
+
+    __slots__ = ("dicts", "lists", "objects", "places", "seen")
+
+    def __init__(self) -> None:
+        self.places: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.dicts: list[tuple[dict[Any, Any], int]] = []
+        self.lists: list[tuple[Any, list[Any]]] = []
+        self.seen: set[int] = set()
+        self.objects: list[Any] = []
+        """Kept alive, so that ids stay theirs."""
+
+    def changed(self) -> str | None:
+        """What is no longer as it was, in words; None if all is."""
+        for holder, key, before in self.places:
+            now = holder.get(key, _MISSING)
+            if now is not before and not (
+                now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before
+            ):
+                return f"{key!r} was {_shown(before)} and is {_shown(now)}"
+        for holder, n in self.dicts:
+            if len(holder) != n:
+                return f"a dict had {n} entries and has {len(holder)}"
+        for holder, before in self.lists:
+            if len(holder) != len(before) or any(
+                a is not b and not (isinstance(a, _SIMPLE) and a == b)
+                for a, b in zip(holder, before)
+            ):
+                return "the entries of a list changed"
+        return None
+
+    # -- collecting
+    def function(self, fn: Any) -> None:
+        """A function: its closure, the globals that it names, its `self`."""
+        if isinstance(fn, types.MethodType):
+            self.value(fn.__self__)
+            fn = fn.__func__
+        while hasattr(fn, "__wrapped__"):
+            fn = fn.__wrapped__
+        if not isinstance(fn, types.FunctionType) or id(fn) in self.seen:
+            if not isinstance(fn, type | types.BuiltinFunctionType | types.FunctionType):
+                self.value(fn)
+            return
+        self._mark(fn)
+        for cell in fn.__closure__ or ():
+            try:
+                self._cell(cell)
+            except ValueError:  # still empty
+                continue
+        for name in _names(fn.__code__):
+            if name in fn.__globals__:
+                self._place(fn.__globals__, name)
+        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            self.value(value)
+
+    def _cell(self, cell: Any) -> None:
+        content = cell.cell_contents
+        self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
+        self.value(content)
+
+    def _mark(self, x: Any) -> bool:
+        if id(x) in self.seen:
+            return False
+        self.seen.add(id(x))
+        self.objects.append(x)
+        return True
+
+    def _place(self, holder: dict[Any, Any], key: Any) -> None:
+        if len(self.places) < _MOST:
+            value = holder[key]
+            if isinstance(value, types.ModuleType):
+                return
+            self.places.append((holder, key, value))
+            self.value(value)
+
+    def value(self, x: Any) -> None:
+        """Something reachable."""
+        if isinstance(x, (*_SIMPLE, Tensor, type, types.ModuleType, types.BuiltinFunctionType)):
+            return
+        if isinstance(x, types.FunctionType | types.MethodType):
+            if not _ours(x):
+                self.function(x)
+            return
+        if not self._mark(x):
+            return
+        if isinstance(x, dict):
+            self._dict(x)
+        elif isinstance(x, list | tuple | set | frozenset):
+            if not isinstance(x, tuple | frozenset):
+                self.lists.append((x, list(x)))
+            for v in x:
+                self.value(v)
+        elif hasattr(x, "param_groups") and hasattr(x, "state"):  # an optimizer
+            for group in x.param_groups:
+                self._mark(group)
+                for key in group:
+                    if key not in ("params", *_LIVE):
+                        self._place(group, key)
+                self.lists.append((group["params"], list(group["params"])))
+            self.dicts.append((x.state, len(x.state)))
+        elif hasattr(x, "__dict__") and not _ours(type(x)) or hasattr(x, "_parameters"):
+            self._dict(vars(x))
+
+    def _dict(self, x: dict[Any, Any]) -> None:
+        self.dicts.append((x, len(x)))
+        for key in list(x):
+            self._place(x, key)
+
+
+_LIVE = ("lr",)
+"""Entries of an optimizer's groups that are read anew in each step."""
+
+
+class _Cell:
+    """A closure's cell, looked at like a dict."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: Any) -> None:
+        self.cell = cell
+
+    def get(self, _: str, default: Any) -> Any:
+        """What is in it."""
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return default
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Global names of a function and of those defined in it."""
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+def _ours(x: Any) -> bool:
+    """Whether something belongs to this package, whose state is known."""
+    module = getattr(x, "__module__", None) or ""
+    return module.partition(".")[0] in ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
+
+
+def _shown(x: Any) -> str:
+    text = repr(x) if isinstance(x, _SIMPLE) else f"a {type(x).__name__}"
+    return "missing" if x is _MISSING else text
+
+
+__all__ = ["Watch"]

@@ -1,0 +1,123 @@
+"""Draws whose parameters are different for each example of a batch, inside of `vmap`.
+
+The parameters are not known while the function is being traced. Random words for every example are drawn
+outside and enter as tensors; what becomes of them is computed inside. Where a distribution takes a
+fixed number of words, the numbers are those that torch would draw for the whole batch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core import dtypes, rng
+from .._core.meta import meta
+from .._engine.record import apply, no_grad
+from .._engine.tensor import Tensor
+from .._engine.trace import Call
+from .._ops.registry import Grad
+from .random import draw
+
+
+def bernoulli(p: Tensor, gen: Any) -> Tensor:
+    """Ones with the probability that each element says, else zeros."""
+    m = p._m
+    kind = dtypes.float64 if m.dtype is dtypes.float64 else dtypes.float32
+    words = gen.doubles if kind is dtypes.float64 else gen.floats
+    level = draw(
+        meta(m.shape, kind, m.device), lambda m: words(m.numel).reshape(m.shape).astype(kind.np)
+    )
+    with no_grad():
+        return (level < p.to(kind)).to(m.dtype)
+
+
+# --- multinomial ----------------------------------------------------------------------------------
+
+
+def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
+    """Category numbers with the weights of each row."""
+    m = weights._m
+    if m.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if n <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and n > m.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if replacement and n > 1:
+        words = draw(
+            meta((*m.shape[:-1], n), dtypes.float64, m.device),
+            lambda m: gen.doubles(m.numel).reshape(m.shape),
+        )
+        return apply(_searched, (weights, words))
+    waits = draw(m, lambda m: rng.exponential(m.shape, m.dtype.np, generator=gen))
+    return apply(_first(n), (weights, waits))
+
+
+def _search(leaves: Sequence[Any]) -> Any:
+    weights, words = leaves
+    kind = weights.dtype if weights.dtype == np.float64 else np.dtype(np.float32)
+    totals = jnp.cumsum(weights.astype(kind), -1)
+    totals = (totals / totals[..., -1:]).at[..., -1].set(1.0)
+    below = totals[..., None, :].astype(words.dtype) < words[..., :, None]
+    return jnp.sum(below, -1, dtype=jnp.int64)
+
+
+_searched = Call("multinomial", _search, node_name="NotImplemented", grad=Grad.NO)
+
+
+@functools.cache
+def _first(n: int) -> Call:
+    """The first events of processes that run at the rates that the weights say."""
+
+    def run(leaves: Sequence[Any]) -> Any:
+        weights, waits = leaves
+        order = jnp.argsort(-(weights / waits), axis=-1, stable=True)
+        return order[..., :n].astype(jnp.int64)
+
+    return Call("multinomial", run, node_name="NotImplemented", grad=Grad.NO)
+
+
+# --- distributions that reject --------------------------------------------------------------------
+
+
+def _key(like: Tensor, gen: Any) -> Tensor:
+    """Two words from which JAX's generator starts."""
+    low, high = -(2**31), 2**31
+    return draw(
+        meta((2,), dtypes.int64, like._m.device),
+        lambda m: rng.randint(low, high, m.shape, np.dtype(np.int64), generator=gen),
+    )
+
+
+def _by_key(name: str, sample: Any) -> Call:
+    def run(leaves: Sequence[Any]) -> Any:
+        words, *given = leaves
+        key = jax.random.wrap_key_data(words.astype(jnp.uint32), impl="threefry2x32")
+        dtype = given[0].dtype
+        return sample(key, *[x.astype(jnp.float64) for x in given]).astype(dtype)
+
+    return Call(name, run, node_name="NotImplemented", grad=Grad.NO)
+
+
+_poisson = _by_key("poisson", lambda key, rates: jax.random.poisson(key, rates, rates.shape))
+_binomial = _by_key("binomial", lambda key, n, p: jax.random.binomial(key, n, p, n.shape, jnp.float64))
+
+
+def poisson(rates: Tensor, gen: Any) -> Tensor:
+    """Poisson counts; the distribution is torch's, the numbers are not."""
+    with no_grad():
+        return apply(_poisson, (_key(rates, gen), rates))
+
+
+def binomial(count: Tensor, prob: Tensor, gen: Any) -> Tensor:
+    """Numbers of successes; the distribution is torch's, the numbers are not."""
+    with no_grad():
+        return apply(_binomial, (_key(prob, gen), count, prob))
+
+
+__all__ = ["bernoulli", "binomial", "multinomial", "poisson"]

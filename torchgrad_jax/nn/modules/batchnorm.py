@@ -1,0 +1,310 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core import dtypes
+from ..._engine.tensor import Tensor
+from ...autograd.grad_mode import no_grad
+from .. import functional as F, init
+from .._top import torch
+from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from .lazy import LazyModuleMixin
+from .module import Module
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]  # fmt: skip
+
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def _no_batches(device: Any = None) -> Tensor:
+    return torch.tensor(0, dtype=dtypes.int64, device=device)
+
+
+class _NormBase(Module):
+    """Parameters and running statistics of normalisation per channel."""
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    num_features: int
+    eps: float
+    momentum: float | None
+    affine: bool
+    track_running_stats: bool
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        kind = {"device": device, "dtype": dtype}
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            if wanted:
+                setattr(self, name, Parameter(torch.empty(num_features, **kind)))
+            else:
+                self.register_parameter(name, None)
+        if track_running_stats:
+            self.register_buffer("running_mean", torch.zeros(num_features, **kind))
+            self.register_buffer("running_var", torch.ones(num_features, **kind))
+            self.register_buffer("num_batches_tracked", _no_batches(device))
+        else:
+            for name in _STATISTICS:
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen of the data."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget the statistics, and make the affine map the identity."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Any) -> None:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """Its arguments."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:  # type: ignore[override]
+        version = local_metadata.get("version", None)
+        if (version is None or version < 2) and self.track_running_stats:
+            # States of the first version do not count batches.
+            counted = self.num_batches_tracked
+            state_dict.setdefault(
+                prefix + "num_batches_tracked", _no_batches() if counted is None else counted
+            )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class _BatchNorm(_NormBase):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _count(self) -> float:
+        """Count the batch, if it is one to learn from; the weight of the newest statistics."""
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                return 1.0 / float(self.num_batches_tracked)
+        return 0.0 if self.momentum is None else self.momentum
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise, by the statistics of the batch in training and by the running ones otherwise."""
+        self._check_input_dim(input)
+        newest = self._count()
+        mean, var = self.running_mean, self.running_var
+        by_batch = self.training or (mean is None and var is None)
+        if self.training and not self.track_running_stats:
+            mean = var = None
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, newest, self.eps)
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """Takes the number of channels from the first input."""
+
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        kind = {"device": device, "dtype": dtype}
+        # Without parameters and statistics, whose shapes would be wrong until the first call.
+        super().__init__(0, eps, momentum, False, False, **kind, bias=False)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**kind)
+            if bias:
+                self.bias = UninitializedParameter(**kind)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**kind)
+            self.running_var = UninitializedBuffer(**kind)
+            self.num_batches_tracked = _no_batches(device)
+
+    def reset_parameters(self) -> None:
+        """Put the initial values back, once the shapes are known."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Take the number of channels from the input."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        held = [self.weight, self.bias] if self.affine else []
+        held += [self.running_mean, self.running_var] if self.track_running_stats else []
+        for value in held:
+            if value is not None:
+                value.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+def _expect(input: Any, *ndims: int) -> None:
+    if input.dim() not in ndims:
+        wanted = " or ".join(f"{n}D" for n in ndims)
+        raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+
+_ARGS = """
+
+    Args:
+        num_features: number of channels.
+        eps: what is added to the variance.
+        momentum: weight of the newest batch in the running statistics; None averages all batches.
+        affine: whether a factor and an offset per channel are learned.
+        track_running_stats: whether statistics are kept for evaluation.
+        device: where parameters and statistics live.
+        dtype: their dtype.
+        bias: whether there is an offset.
+    """
+_LAZY = " that takes the number of channels from its first input; see there for the arguments."
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = "Batch normalisation of (batch, channels) or (batch, channels, length)." + _ARGS
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 2, 3)
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    __doc__ = "A `BatchNorm1d`" + _LAZY
+
+    cls_to_become = BatchNorm1d
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = "Batch normalisation of (batch, channels, height, width)." + _ARGS
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 4)
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    __doc__ = "A `BatchNorm2d`" + _LAZY
+
+    cls_to_become = BatchNorm2d
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = "Batch normalisation of (batch, channels, depth, height, width)." + _ARGS
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 5)
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    __doc__ = "A `BatchNorm3d`" + _LAZY
+
+    cls_to_become = BatchNorm3d
+
+    def _check_input_dim(self, input: Any) -> None:
+        _expect(input, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over several processes; as here there is only one, that of its own batch.
+
+    Like torch's it takes inputs on accelerators only.
+
+    Args:
+        num_features: number of channels.
+        eps: what is added to the variance.
+        momentum: weight of the newest batch in the running statistics; None averages all batches.
+        affine: whether a factor and an offset per channel are learned.
+        track_running_stats: whether statistics are kept for evaluation.
+        process_group: None.
+        device: where parameters and statistics live.
+        dtype: their dtype.
+        bias: whether there is an offset.
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def _check_non_zero_input_channels(self, input: Any) -> None:
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise."""
+        self._check_input_dim(input)
+        self._check_non_zero_input_channels(input)
+        if self.training and input.device.type == "cpu":
+            raise ValueError(
+                "SyncBatchNorm expected input tensor to be on GPU or XPU or privateuseone"
+            )
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace all batch normalisations in a module by this one.
+
+        Args:
+            module: where to look.
+            process_group: None.
+
+        Returns:
+            The module, or what replaces it.
+        """
+        out: Any = module
+        if isinstance(module, _BatchNorm):
+            out = SyncBatchNorm(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                process_group, bias=module.bias is not None,
+            )  # fmt: skip
+            if module.affine:
+                with no_grad():
+                    out.weight, out.bias = module.weight, module.bias
+            for name in _STATISTICS:
+                setattr(out, name, getattr(module, name))
+            out.training = module.training
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out

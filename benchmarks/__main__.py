@@ -46,6 +46,7 @@ def main() -> int:
             "name": case.name,
             "ratio": seconds["ours"] / seconds["torch"],
             "target": case.target,
+            "jit_target": case.jit_target,
         }
         if "jax.jit" in seconds:
             row["jit"] = seconds["ours"] / seconds["jax.jit"]
@@ -84,16 +85,28 @@ def main() -> int:
         )
         (ROOT / "docs" / "benchmarks.md").write_text(page)
         (ROOT / "docs" / "benchmarks.svg").write_text(picture.bars(rows))
-    return 0 if all(r["ratio"] <= r["target"] for r in rows) else 1
+    return 0 if all(_met(r) for r in rows) else 1
+
+
+def _met(row: dict[str, Any]) -> bool:
+    wanted = row.get("jit_target")
+    if wanted is not None and row["jit"] > wanted:
+        return False
+    return row["target"] is None or row["ratio"] <= row["target"]
 
 
 def render(rows: list[dict[str, Any]]) -> str:
     """The table as markdown."""
-    lines = ["| case | x torch | at most | x jax.jit |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| case | x torch | at most | x jax.jit | at most |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for r in rows:
-        mark = "" if r["ratio"] <= r["target"] else " (missed)"
+        mark = "" if _met(r) else " (missed)"
         jit = f"{r['jit']:.2f}" if "jit" in r else ""
-        lines.append(f"| {r['name']} | {r['ratio']:.2f}{mark} | {r['target']:.2f} | {jit} |")
+        bound = "" if r["target"] is None else f"{r['target']:.2f}"
+        limit = "" if r.get("jit_target") is None else f"{r['jit_target']:.2f}"
+        lines.append(f"| {r['name']}{mark} | {r['ratio']:.2f} | {bound} | {jit} | {limit} |")
     return "\n".join(lines)
 
 

@@ -156,8 +156,8 @@ class Name:
     state: str
     """`same`, `differs` or `missing`."""
     how: str
-    programs: int
-    """Differential test programs that use it."""
+    tests: int
+    """Tests that use it; where there are none, the state says what its signature says."""
 
 
 def compare(theirs: dict[str, Any], mine: dict[str, Any]) -> list[str]:
@@ -201,63 +201,67 @@ def names(lib: Lib, ledger: Ledger) -> list[Name]:
     ]
 
 
-def _state(path: str, fact: Any, mine: Any, programs: int, ledger: Ledger) -> Name:
+def _state(path: str, fact: Any, mine: Any, tests: int, ledger: Ledger) -> Name:
     entry = ledger.expected_failure(f"api {path}", "torch")
     if mine is None:
-        return Name(path, "missing", entry.reason if entry else "not there yet", programs)
+        return Name(path, "missing", entry.reason if entry else "not there yet", tests)
     found = compare(fact, mine)
     if entry:
-        return Name(path, "differs", entry.reason, programs)
-    return Name(path, "differs" if found else "same", "; ".join(found), programs)
+        return Name(path, "differs", entry.reason, tests)
+    return Name(path, "differs" if found else "same", "; ".join(found), tests)
 
 
 @functools.cache
 def uses() -> Counter[str]:
-    """For each name, how many differential programs (functions of the module `m`) of the tests use it."""
+    """For each name, how many tests, programs and tables of the tests use it."""
     found: Counter[str] = Counter()
     for file in sorted(TESTS.rglob("test_*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for fn in tree.body:
-            if isinstance(fn, ast.FunctionDef) and "m" in [a.arg for a in fn.args.args]:
-                found.update(_identifiers(fn))
+        for part in ast.parse(file.read_text(encoding="utf-8")).body:
+            if not isinstance(part, ast.Import | ast.ImportFrom):
+                found.update(_identifiers(part))
+    for file in sorted(TESTS.rglob("*.txt")):  # programs, one per line
+        for line in file.read_text(encoding="utf-8").splitlines():
+            found.update(set(re.findall(r"\w+", line)))
     return found
 
 
-def _identifiers(fn: ast.FunctionDef) -> set[str]:
+def _identifiers(part: ast.stmt) -> set[str]:
+    """Names, attributes and strings that are one word."""
     return {
         text
-        for node in ast.walk(fn)
+        for node in ast.walk(part)
         for text in (
             getattr(node, "attr", None),
+            getattr(node, "id", None),
             node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None,
         )
         if text
     }
 
 
+ABOUT = """## Names of torch.autograd
+
+Every public name of `torch.autograd`, its submodules, `torch.overrides`, `torch.utils.checkpoint` and
+`torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of parameters) and, for
+classes, public members. *Tests* counts the tests that use the name; most of them compare with torch
+what it does, returns, raises and warns of. What differs in behaviour is entered in the ledger.
+
+Same: {share}, of these {unused} that no test uses; differing: {differs}; missing: {missing}.
+"""
+
+
 def page(lib: Lib, ledger: Ledger) -> str:
     """The part of the coverage page about names."""
     rows = names(lib, ledger)
     counts = Counter(row.state for row in rows)
-    total = len(rows)
-    share = f"{counts['same']}/{total} = {100 * counts['same'] / total:.1f}%"
-    return "\n".join(
-        [
-            "## Names of torch.autograd\n",
-            "Every public name of `torch.autograd`, its submodules, `torch.overrides`, `torch.utils.checkpoint` and",
-            "`torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of parameters) and, for",
-            "classes, public members. *Programs* counts the differential tests that use the name.\n",
-            f"Same: {share}; differing: {counts['differs']}; missing: {counts['missing']}.\n",
-            table(
-                ["name", "state", "programs"],
-                [
-                    [
-                        f"`{r.path}`",
-                        r.state + (f": {r.how}" if r.how else ""),
-                        str(r.programs or ""),
-                    ]
-                    for r in rows
-                ],
-            ),
-        ]
+    text = ABOUT.format(
+        share=f"{counts['same']}/{len(rows)} = {100 * counts['same'] / len(rows):.1f}%",
+        unused=sum(1 for r in rows if r.state == "same" and not r.tests),
+        differs=counts["differs"],
+        missing=counts["missing"],
     )
+    return text + "\n" + table(["name", "state", "tests"], [_row(r) for r in rows])
+
+
+def _row(r: Name) -> list[str]:
+    return [f"`{r.path}`", r.state + (f": {r.how}" if r.how else ""), str(r.tests or "")]

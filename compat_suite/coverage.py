@@ -44,9 +44,7 @@ def page(jobs: list[Job], ledger: Ledger) -> str:
         rows.append([f"`{core}`", *cells])
     totals = [str(sum(counts[core][c] for core in COVERED)) for c in CHECKS]
     whole = [sum(1 for core in COVERED if counts[core][c]) for c in CHECKS]
-    clean = [
-        sum(1 for core in COVERED if counts[core][c] and c not in known[core]) for c in CHECKS
-    ]
+    clean = [sum(1 for core in COVERED if counts[core][c] and c not in known[core]) for c in CHECKS]
     shares = [f"{a}/{b} = {100 * a / b:.1f}%" for a, b in zip(clean, whole)]
     titles = [CHECK_TITLES[c] for c in CHECKS]
     return "\n".join(

@@ -36,7 +36,7 @@ def test_programs(first: int, torch_oracle: Oracle) -> None:
 
 @pytest.mark.oracle
 @settings(
-    max_examples=25,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # programs are made smaller line by line, in our own way

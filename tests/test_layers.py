@@ -30,7 +30,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "autograd",
                 "cuda",
                 "fft",
-                "interop",
                 "linalg",
                 "masked",
                 "nested",
@@ -47,7 +46,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         ),
     ),
     ("L4", frozenset({"nn", "optim"})),
-    ("L5", frozenset({"func", "overrides", "testing", "_C", "_codegen", ""})),
+    ("L5", frozenset({"func", "interop", "overrides", "testing", "_C", "_codegen", ""})),
 )
 
 # Where a folder is narrower than its layer: its files see these of their siblings and no other. The

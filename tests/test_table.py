@@ -25,7 +25,7 @@ DEFAULTS = {
     reg.Dims: (int, tuple), reg.Size: (int, tuple),
 }  # fmt: skip
 """What a default that is not None may be; tensors and dtypes have no other default."""
-CPP_NODES = {"CopySlices", "CopyBackwards", "NotImplemented"}
+CPP_NODES = {"CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 """Names of another form that torch has."""
 
 

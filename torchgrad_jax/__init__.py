@@ -15,10 +15,16 @@ if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
     _jax.config.update("jax_enable_x64", True)
 
 from . import _functions as _functions, autograd as autograd
+from ._bridge.compile import compile as compile
+from ._bridge.interop import from_jax as from_jax
+from ._bridge.vmap import vmap as vmap
 from ._core import dtypes as _dtypes, formats as _formats
 from ._core.devices import device as device
 from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
-from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
+from ._core.errors import (
+    UnsupportedLayoutError as UnsupportedLayoutError,
+    no_such_name as _no_such_name,
+)
 from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
 from ._engine import (
@@ -44,14 +50,39 @@ from .autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from ._bridge.vmap import vmap as vmap
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "_C", "cuda", "fft", "func", "interop", "linalg", "masked", "nested", "nn", "ops", "optim", "overrides",
-    "profiler", "quantization", "random", "return_types", "signal", "sparse", "special", "testing", "utils",
-    "version",
+    "_C", "_dynamo", "_settings", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "fft", "func", "functional", "hub", "interop", "jit", "linalg", "masked", "mps",
+    "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler", "quantization", "random",
+    "return_types", "serialization", "signal", "sparse", "special", "testing", "torch_version", "types", "utils",
+    "version", "xpu",
 )  # fmt: skip
+
+# Names whose modules are imported when they are first asked for.
+_LAZY = {
+    **dict.fromkeys(("save", "load"), "serialization"),
+    **dict.fromkeys(("autocast", "GradScaler"), "amp"),
+    **dict.fromkeys(
+        (
+            "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+            "is_autocast_cpu_enabled", "get_autocast_gpu_dtype", "get_autocast_cpu_dtype", "is_autocast_cache_enabled",
+            "set_autocast_cache_enabled", "clear_autocast_cache",
+        ),
+        "amp.autocast_mode",
+    ),
+    **dict.fromkeys(
+        (
+            "compiled_with_cxx11_abi", "get_deterministic_debug_mode", "get_float32_matmul_precision",
+            "get_num_interop_threads", "get_num_threads", "is_vulkan_available", "set_deterministic_debug_mode",
+            "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
+        ),
+        "_settings",
+    ),
+    "compile": "_bridge.compile",
+    "install_as_torch": "_alias",
+}  # fmt: skip
 
 
 def _install_methods() -> None:
@@ -73,9 +104,13 @@ def _install_methods() -> None:
     Tensor.backward = _backward  # type: ignore[attr-defined]
     for name, getter in {
         "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
-        "real": _shape.real, "imag": _shape.imag,
     }.items():  # fmt: skip
         setattr(Tensor, name, property(_overrides.own(getter)))
+    for name, getter, setter in (
+        ("real", _shape.real, _indexing.set_real),
+        ("imag", _shape.imag, _indexing.set_imag),
+    ):
+        setattr(Tensor, name, property(_overrides.own(getter), setter))
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -118,12 +153,25 @@ globals().update(_names())
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
 
 
+def to_jax(f: object) -> object:
+    """Tensor code, or a module, as a pure JAX function; see `torchgrad_jax.interop.to_jax`."""
+    from .interop import to_jax
+
+    return to_jax(f)  # type: ignore[arg-type]
+
+
 def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        found = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        globals()[name] = found
+        return found
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__name__}.{name}"):
         return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"torchgrad_jax does not implement torch.{name}")
+    raise AttributeError(_no_such_name(f"torch.{name}"))
 
 
 def __dir__() -> list[str]:
     found = [n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__name__}.{n}")]
-    return sorted({*__all__, *found, "__version__", "__doc__", "__file__", "__name__", "__path__"})
+    return sorted(
+        {*__all__, *found, *_LAZY, "__version__", "__doc__", "__file__", "__name__", "__path__"}
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._core.errors import LinAlgError as LinAlgError
+from ._core.errors import LinAlgError as LinAlgError, no_such_name as _no_such_name
 from ._engine.bind import NAMESPACES
 
 globals().update(NAMESPACES.get("linalg", {}))
@@ -12,4 +12,4 @@ __all__ = sorted([*NAMESPACES.get("linalg", {}), "LinAlgError"])
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.linalg.{name}")
+    raise AttributeError(_no_such_name(f"torch.linalg.{name}"))

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ._core.errors import no_such_name as _no_such_name
 from ._engine.bind import METHODS, NAMESPACES
 from ._engine.tensor import Tensor
 from ._ops import TABLE
@@ -80,6 +81,11 @@ class OpOverloadPacket:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return overload(self._namespace, self._opname)(*args, **kwargs)
 
+    @property
+    def _op(self) -> Callable[..., Any] | None:
+        """The function behind it."""
+        return _function(self._namespace, self._opname)
+
     def __getattr__(self, name: str) -> OpOverload:
         if name not in _OVERLOADS:
             raise AttributeError(
@@ -119,7 +125,7 @@ class _OpNamespace:
     def __getattr__(self, name: str) -> OpOverloadPacket:
         private = name.startswith("__")
         if private or not (_function(self._name, name) or name in _row_names()):
-            raise AttributeError(f"torchgrad_jax does not implement torch.ops.{self._name}.{name}")
+            raise AttributeError(_no_such_name(f"torch.ops.{self._name}.{name}"))
         packet = OpOverloadPacket(self._name, name)
         setattr(self, name, packet)
         return packet
@@ -129,4 +135,4 @@ aten = _OpNamespace("aten")
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.ops.{name}")
+    raise AttributeError(_no_such_name(f"torch.ops.{name}"))

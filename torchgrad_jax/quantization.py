@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._core.errors import no_such_name as _no_such_name
 from ._functions.unsupported import module_of
 
 globals().update(module_of("quantization"))
@@ -11,4 +12,4 @@ __all__ = sorted(module_of("quantization"))
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.quantization.{name}")
+    raise AttributeError(_no_such_name(f"torch.quantization.{name}"))

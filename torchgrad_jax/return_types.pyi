@@ -37,6 +37,11 @@ class _linalg_svd(NamedTuple):
     S: Tensor
     Vh: Tensor
 
+class _lu_with_info(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
 class aminmax(NamedTuple):
     min: Tensor
     max: Tensor
@@ -58,6 +63,10 @@ class geqrf(NamedTuple):
     tau: Tensor
 
 class histogram(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+class histogramdd(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 

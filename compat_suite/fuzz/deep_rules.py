@@ -20,7 +20,14 @@ def rarer_view(m: Maker) -> str | None:
                "transpose(0, -1)[0]", "squeeze(-1)", "flatten(0, -1)", "select(-1, 0)", "detach()[0]",
                "reshape(-1)[::2]", "T" if t.dim() == 2 else "ravel()", "contiguous().view(-1)"]  # fmt: skip
     if t.dim() == 2:
-        options += ["diagonal(-1)", "mT[0]", "t()[0]", "unfold(1, 2, 1)", "[:, None, 0]", "view(1, *{0}.shape)"]
+        options += [
+            "diagonal(-1)",
+            "mT[0]",
+            "t()[0]",
+            "unfold(1, 2, 1)",
+            "[:, None, 0]",
+            "view(1, *{0}.shape)",
+        ]
     if n > 1:
         options += [f"narrow(0, 1, {n - 1})", "[1:][0]", "[-1:]"]
     option = m.one(*options).format(x)
@@ -45,7 +52,9 @@ def pieces(m: Maker) -> str | None:
 @rule(0.8)
 def complex_part(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_complex() and t.dim())
-    return x and f"{m.new()} = {x}." + m.one("real[0]", "imag[0]", "mH", "conj()[0]", "real.t()", "conj().imag")
+    return x and f"{m.new()} = {x}." + m.one(
+        "real[0]", "imag[0]", "mH", "conj()[0]", "real.t()", "conj().imag"
+    )
 
 
 @rule(1)
@@ -60,7 +69,9 @@ def write_to_part(m: Maker) -> str | None:
 @rule(3)
 def rarer_write(m: Maker) -> str | None:
     allowed = m.chance(0.85)
-    x = m.pick(lambda t: writable(t) and t.dim() and not (allowed and t.is_leaf and t.requires_grad))
+    x = m.pick(
+        lambda t: writable(t) and t.dim() and not (allowed and t.is_leaf and t.requires_grad)
+    )
     if x is None:
         return None
     t = m.env[x]
@@ -68,13 +79,17 @@ def rarer_write(m: Maker) -> str | None:
     y = m.pick(lambda u: u.shape == t.shape and not races(t, u)) or f"{x}.clone()"
     v = m.pick(lambda u: u.dim() == 0 and not races(t, u)) or "2.0"
     options = ["masked_fill_({0} > 0, {v})", "masked_scatter_({0} > 0, {y} * 2)", "copy_({y})", "fill_({v})",
-               "copy_({y}.flip(0))", "where({0} > 0, {y})", "detach().copy_({y})", "mul_({y}.sum())", "view_as({0}).mul_(2)",
-               "[...].add_({y})", "clamp_(max={v})", "addcdiv_({y}, {y} * {y} + 1)", "pow_({y} * 0 + 2)", "hypot_({y})",
+               "copy_({y}.flip(0))", "where({0} > 0, {y})", "detach().copy_({y})", "mul_({y}.sum())",
+               "view_as({0}).mul_(2)",
+               "[...].add_({y})", "clamp_(max={v})", "addcdiv_({y}, {y} * {y} + 1)", "pow_({y} * 0 + 2)",
+               "hypot_({y})",
                "sub_({y}, alpha=2)", "div_({y}, rounding_mode='floor')", "logical_not_()", "gt_(0)", "remainder_(2)",
                "cumprod_(0)", "triu_()", "sgn_()", "erf_()", "unsqueeze(0)[0].mul_({v})", "atan2_({y})",
-               "expm1_()", "log1p_()", "floor_()", "frac_()", "trunc_()", "rsqrt_()", "ne_({y})", "swapaxes_(0, -1)"]  # fmt: skip
+               "expm1_()", "log1p_()", "floor_()", "frac_()", "trunc_()", "rsqrt_()", "ne_({y})",
+               "swapaxes_(0, -1)"]  # fmt: skip
     if n > 1:
-        options += ["index_put_((torch.tensor([0, 1]),), {y}[:2])", "index_put_((torch.tensor([0, 0]),), {y}[:2], True)",
+        options += ["index_put_((torch.tensor([0, 1]),), {y}[:2])",
+                    "index_put_((torch.tensor([0, 0]),), {y}[:2], True)",
                     "[1:].mul_({y}[1:])", "select(0, 1).copy_({y}[0])", "narrow(0, 0, 1).zero_()",
                     "scatter_(0, torch.zeros_like({0}, dtype=torch.int64), 1.0)", "[::2].exp_()",
                     "index_fill_(0, torch.tensor([1]), {v})", "index_add_(0, torch.tensor([1]), {y}[:1], alpha=2)",
@@ -89,11 +104,16 @@ def out(m: Maker) -> str | None:
     if x is None:
         return None
     t = m.env[x]
-    y = m.pick(lambda u: u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad)
+    y = m.pick(
+        lambda u: (
+            u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad
+        )
+    )
     if y is None or places(t) & places(m.env[y]):
         return None
     return m.one("torch.add({1}, {1}, out={0})", "torch.mul({1}, 2, out={0})", "torch.exp({1}, out={0})",
-                 "torch.sub({0}, {1}, out={0})", "torch.neg({1}, out={0})", "torch.where({1} == {1}, {1}, {1}, out={0})",
+                 "torch.sub({0}, {1}, out={0})", "torch.neg({1}, out={0})",
+                 "torch.where({1} == {1}, {1}, {1}, out={0})",
                  "torch.cumsum({1}.reshape(-1), 0, out={0})", "torch.stack([{1}], out={0})").format(x, y)  # fmt: skip
 
 
@@ -118,7 +138,8 @@ def dtype_mix(m: Maker) -> str | None:
     if x is None:
         return None
     text = m.one("{0}.to(torch.complex128)", "{0}.to(torch.int32)", "{0} + torch.tensor(1, dtype=torch.int64)",
-                 "{0} * torch.tensor(2.0, dtype=torch.float32)", "{0} + 1j", "{0}.type(torch.float64)", "{0}.half().double()",
+                 "{0} * torch.tensor(2.0, dtype=torch.float32)", "{0} + 1j", "{0}.type(torch.float64)",
+                 "{0}.half().double()",
                  "{0} > 0", "{0}.to({0}.dtype, copy=True)", "{0}.new_tensor([1, 2, 3])", "{0}.bool() & True",
                  "torch.complex({0}.double(), {0}.double())")  # fmt: skip
     return f"{m.new()} = " + text.format(x)
@@ -133,12 +154,14 @@ def under_modes(m: Maker) -> str | None:
     x = m.pick(inexact)
     if x is None:
         return None
-    modes = m.one("torch.no_grad(), torch.enable_grad()", "torch.set_grad_enabled(False)", "torch.set_grad_enabled(True)",
+    modes = m.one("torch.no_grad(), torch.enable_grad()", "torch.set_grad_enabled(False)",
+                  "torch.set_grad_enabled(True)",
                   "torch.enable_grad(), torch.no_grad()", "torch.inference_mode(), torch.enable_grad()",
                   "torch.inference_mode(False)", "torch.no_grad(), torch.inference_mode(False)",
                   "torch.no_grad(), torch.set_grad_enabled(True)")  # fmt: skip
     name = m.new()
-    body = m.one("{1} = {0} * 2", "{1} = {0}.view(-1)", "{1} = {0}.clone(); {1}.mul_(2)", "{0}.mul_(2)", "{1} = {0}.detach()",
+    body = m.one("{1} = {0} * 2", "{1} = {0}.view(-1)", "{1} = {0}.clone(); {1}.mul_(2)", "{0}.mul_(2)",
+                 "{1} = {0}.detach()",
                  "{1} = {0}.exp(); {1}.add_({0})", "{1} = {0}.unsqueeze(0); {1}.neg_()")  # fmt: skip
     if not writable(m.env[x]) and "_(" in body:
         return None
@@ -155,7 +178,14 @@ def under_saved_hooks(m: Maker) -> str | None:
                   "torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t / 2)",
                   "torch.autograd.graph.save_on_cpu()",
                   "torch.autograd.graph.disable_saved_tensors_hooks('no hooks')")  # fmt: skip
-    body = m.one("{0} * {0}", "{0}.sin()", "{0}.exp()", "({0} * 2).tanh()", "{0} / ({0} + 3)", "{0}.clone().mul_({0})")
+    body = m.one(
+        "{0} * {0}",
+        "{0}.sin()",
+        "{0}.exp()",
+        "({0} * 2).tanh()",
+        "{0} / ({0} + 3)",
+        "{0}.clone().mul_({0})",
+    )
     return f"with {hooks}: {m.new()} = " + body.format(x)
 
 
@@ -247,7 +277,19 @@ def rarer_function(m: Maker) -> str | None:
     if x is None:
         return None
     y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape) or x
-    kind = m.one("Scale", "Once", "Window", "Swap", "Half", "SaveOut", "Needs", "Both", "Fresh", "Write", "Nothing")
+    kind = m.one(
+        "Scale",
+        "Once",
+        "Window",
+        "Swap",
+        "Half",
+        "SaveOut",
+        "Needs",
+        "Both",
+        "Fresh",
+        "Write",
+        "Nothing",
+    )
     match kind:
         case "Scale":
             return f"{m.new()} = Scale.apply({x}, {m.scalar()})"
@@ -260,14 +302,16 @@ def rarer_function(m: Maker) -> str | None:
 
 
 FORWARD = ("d.sin() * d", "d.clone().mul_(d)", "d * {x}", "({x} * d).sum()", "d.exp().view(-1)", "d[0:1] * 2",
-           "set_part(d.clone(), d)", "d.detach() * d", "d.reshape(-1)[0]", "{x}.clone().mul_(d)", "Scale.apply(d, 2.0)",
+           "set_part(d.clone(), d)", "d.detach() * d", "d.reshape(-1)[0]", "{x}.clone().mul_(d)",
+           "Scale.apply(d, 2.0)",
            "d.abs().sqrt()", "torch.cat([d, {x}])", "d / (d * d + 1)", "copied({x}.clone(), d)", "d.clone().zero_()",
            "d.expand(2, *d.shape)", "(d * 2).detach()", "{x} * 2", "d.clone().fill_(1.0).add_(d)")  # fmt: skip
 
 
 @rule(1.5, "autograd.forward_ad.make_dual")
 def forward_mode(m: Maker) -> str | None:
-    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0)
+    # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents.
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference())
     if x is None:
         return None
     body = m.one(*FORWARD).format(x=x)
@@ -289,4 +333,3 @@ def copied(m: Maker) -> str | None:
 def touched(m: Maker) -> str | None:
     x = m.pick()
     return x and f"torch.autograd.graph.increment_version({x})"
-

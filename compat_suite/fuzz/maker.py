@@ -101,8 +101,7 @@ class Maker:
         loose = not self.chance(0.93)
         me = self.env[name]
         return (
-            self.pick(lambda t: (loose or fits(t)) and not (into and races(me, t)))
-            or self.scalar()
+            self.pick(lambda t: (loose or fits(t)) and not (into and races(me, t))) or self.scalar()
         )
 
     def literal(self, shape: tuple[int, ...], dtype: str) -> str:
@@ -183,7 +182,9 @@ def races(me: Any, other: Any) -> bool:
     """
     if not me.numel() or not other.numel():
         return False
-    if me.untyped_storage()._cdata != other.untyped_storage()._cdata or not places(me) & places(other):
+    if me.untyped_storage()._cdata != other.untyped_storage()._cdata or not places(me) & places(
+        other
+    ):
         return False
     same = (me.storage_offset(), me.stride(), me.shape, me.dtype)
     if same == (other.storage_offset(), other.stride(), other.shape, other.dtype):

@@ -152,7 +152,9 @@ def differences(got: Any, want: Any, path: str = "", single: bool = False) -> li
     elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
         if got.shape != want.shape or got.dtype != want.dtype:
             out.append((path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"))
-        elif found := difference(_plain_infinities(got), _plain_infinities(want), _tolerance(want, single)):
+        elif found := difference(
+            _plain_infinities(got), _plain_infinities(want), _tolerance(want, single)
+        ):
             out.append((path, found))
     elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
         for i, (g, w) in enumerate(zip(got, want)):

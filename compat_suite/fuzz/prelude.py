@@ -299,5 +299,9 @@ def used(text: str) -> str:
         for part in FUNCTIONS.strip().split("\n\n\n")
         if part.split("(")[0].removeprefix("class ") + ".apply(" in text
     ]
-    hooks = HOOKS if classes or any(name in text for name in ("hook(", "grads(", "forward(", "forget_grad")) else ""
+    hooks = (
+        HOOKS
+        if classes or any(name in text for name in ("hook(", "grads(", "forward(", "forget_grad"))
+        else ""
+    )
     return hooks + "".join(f"\n\n{part}\n" for part in classes)

@@ -16,10 +16,10 @@ from .maker import (
     dims,
     inexact,
     places,
+    races,
     real,
     rule,
     tracked,
-    races,
     writable,
 )
 
@@ -31,7 +31,9 @@ def create(m: Maker) -> str | None:
     if len(m.live()) > 7:
         return None
     dtype, shape = m.one(*DTYPES), m.one(*SHAPES)
-    if 0 in shape and "complex" in dtype:  # torch runs no kernel, and its checks come in another order
+    if (
+        0 in shape and "complex" in dtype
+    ):  # torch runs no kernel, and its checks come in another order
         return None
     line = f"{m.new()} = {m.literal(shape, dtype)}"
     if dtype[:5] in ("float", "compl") and m.chance(0.6):
@@ -206,7 +208,9 @@ def binary(m: Maker) -> str | None:
         return None
     text = m.one(*BINARY)
     y = m.partner(x)
-    if "atan2" in text and "torch.bool" in str((m.env[x].dtype, getattr(m.env.get(y), "dtype", ""))):
+    if "atan2" in text and "torch.bool" in str(
+        (m.env[x].dtype, getattr(m.env.get(y), "dtype", ""))
+    ):
         return None  # torch's gradient negates the bool, which it refuses
     if ("torch." in text and not y.startswith("v")) or not m.has(
         text.partition("torch.")[2].partition("(")[0] or "add"
@@ -300,6 +304,8 @@ def indexing(m: Maker) -> str | None:
         options += [f"{x}[:, {index}]", f"{x}[{index}, 0]", f"torch.gather({apart}, 1, torch.tensor([[0, 1], [1, 1]]))",
                     f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]", f"{x}[None, {index}]"]  # fmt: skip
     text = m.one(*options)
+    if m.env[x].is_inference() and "repeat" in text:
+        return None  # made of views, as roll is
     name = text.partition("torch.")[2].partition("(")[0]
     name = (
         name

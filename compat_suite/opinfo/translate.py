@@ -69,6 +69,8 @@ class Translator:
             return str(x)
         if isinstance(x, torch.memory_format | torch.layout):
             return getattr(self.target.module, str(x).rpartition(".")[2])
+        if isinstance(x, torch.nn.Module):
+            return self.module(x)
         if type(x).__name__ == "LinearCrossEntropyOptions":
             return self.target.resolve("nn.LinearCrossEntropyOptions")(**dataclasses.asdict(x))
         if isinstance(x, torch.Generator):
@@ -122,6 +124,13 @@ class Translator:
                 tuple(plain.shape), tuple(plain.stride()), plain.storage_offset()
             ).detach()
         return out
+
+    def module(self, x: Any) -> Any:
+        """The counterpart of the one module that samples hand over: a distance."""
+        if type(x).__name__ != "PairwiseDistance":
+            raise Untranslatable(f"module {type(x).__name__}")
+        distance = self.target.resolve("nn.functional.pairwise_distance")
+        return lambda a, b: distance(a, b, x.norm, x.eps, x.keepdim)
 
     # --- callables ----------------------------------------------------------------------------
 

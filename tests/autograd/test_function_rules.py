@@ -336,23 +336,18 @@ def materialize(m):
         )
         F.apply(x)[0].sum().backward()
 
-    def f(ctx, a):
-        ctx.set_materialize_grads(1)
-        return a * 2
+    def refused(value):
+        def f(ctx, a):
+            ctx.set_materialize_grads(value)
+            return a * 2
 
-    log.append(attempt(fn(m, f, lambda ctx, g: g).apply, x))
+        return attempt(fn(m, f, lambda ctx, g: g).apply, x)
 
-    def f(ctx, a):
-        ctx.set_materialize_grads("a")
-        return a * 2
-
-    log.append(attempt(fn(m, f, lambda ctx, g: g).apply, x))
-
-    def f(ctx, a):
+    def by_attribute(ctx, a):
         ctx.materialize_grads = 0
         return a * 2
 
-    log.append(attempt(fn(m, f, lambda ctx, g: g).apply, x))
+    log += [refused(1), refused("a"), attempt(fn(m, by_attribute, lambda ctx, g: g).apply, x)]
     return log
 
 

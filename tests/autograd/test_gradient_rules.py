@@ -75,7 +75,7 @@ def multi_out_hooks(m):
     a, b = x.split(2)
     log = []
     a.register_hook(lambda g: log.append(("a", g.tolist())))
-    b.register_hook(lambda g: (log.append(("b", None if g is None else g.tolist())), g * 3)[1])
+    b.register_hook(lambda g: (log.append(("b", g.tolist())), g * 3)[1])
     a.grad_fn.register_prehook(
         lambda gs: log.append(("pre", [None if g is None else g.tolist() for g in gs]))
     )

@@ -537,3 +537,16 @@ def hooks_disabled_fwd(m):
     with m.autograd.graph.disable_saved_tensors_hooks("zzz"):
         y = x * x
         return attempt(y.grad_fn._raw_saved_self.register_hooks, lambda t: t, lambda t: t)
+
+
+@program
+def sequence_numbers(m):
+    x, log = leaf(m, 1.0, 2.0), []
+    a, b = x * 2, x * 3
+    z = (a + b).sum()
+    a.grad_fn.register_prehook(lambda g: log.append("a"))
+    b.grad_fn.register_prehook(lambda g: log.append("b"))
+    z.backward(retain_graph=True)
+    a.grad_fn._set_sequence_nr(b.grad_fn._sequence_nr() + 1)
+    z.backward()
+    return log

@@ -250,11 +250,11 @@ def decor_fn(m):
     out += [m.is_grad_enabled(), h(), m.is_grad_enabled()]
 
     @m.set_grad_enabled(mode=True)
-    def h():
+    def k():
         return m.is_grad_enabled()
 
     with m.no_grad():
-        out += [h(), m.is_grad_enabled()]
+        out += [k(), m.is_grad_enabled()]
     return out
 
 
@@ -729,3 +729,17 @@ def module_of_modes(m):
     modes = m.autograd.grad_mode
     names = ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode")
     return [getattr(modes, name) is getattr(m, name) for name in names], sorted(modes.__all__)
+
+
+@program
+def inference_parameters(m):
+    with m.inference_mode():
+        i = m.ones(2)
+        inside = attempt(lambda: m.nn.Parameter(i).is_inference())
+    return (
+        inside,
+        attempt(m.nn.Parameter, i),
+        attempt(lambda: m.nn.Parameter(i, requires_grad=False).is_inference()),
+        attempt(m.Tensor._make_subclass, m.Tensor, i, True),
+        attempt(lambda: m.nn.Parameter(i.clone()).requires_grad),
+    )

@@ -14,7 +14,9 @@ INFERENCE = "with torch.inference_mode(): a = torch.tensor([[1.0, 2.0, 3.0], [4.
 LEAF = "x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)"
 COMPLEX = "x = torch.tensor([[1 + 2j, 3j], [1.0, 2 - 1j]], requires_grad=True); y = x * 1"
 EXPANDED = "b = torch.tensor([1.0, 2.0, 3.0]); a = b.expand(2, 3); i = torch.tensor([0])"
-DUAL = "import_level = torch.autograd.forward_ad; level = import_level.dual_level(); level.__enter__()"
+DUAL = (
+    "import_level = torch.autograd.forward_ad; level = import_level.dual_level(); level.__enter__()"
+)
 SIGN = """
 class Sign(torch.autograd.Function):
     @staticmethod
@@ -54,88 +56,323 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "inference_transposed": (INFERENCE, "a.t_()"),
     "inference_unsqueezed": (INFERENCE, "a.unsqueeze_(0)"),
     "inference_shape_error_first": (INFERENCE, "a.add_(torch.ones(2))"),
-    "inference_dtype_error_first": ("with torch.inference_mode(): a = torch.ones(3, dtype=torch.bool)", "a /= 2.0"),
-    "inference_detached_counts": (INFERENCE, "b = a.detach()", "c = b.detach()", "b.mul_(2)", "d = b[0:1]", "d.mul_(2)"),
+    "inference_dtype_error_first": (
+        "with torch.inference_mode(): a = torch.ones(3, dtype=torch.bool)",
+        "a /= 2.0",
+    ),
+    "inference_detached_counts": (
+        INFERENCE,
+        "b = a.detach()",
+        "c = b.detach()",
+        "b.mul_(2)",
+        "d = b[0:1]",
+        "d.mul_(2)",
+    ),
     "inference_data_counts": (INFERENCE, "b = a.data", "b.mul_(2)", "b.requires_grad_()"),
-    "inference_detached_inside": (INFERENCE, "with torch.inference_mode(): b = a.detach(); c = a.data", "b.mul_(2)"),
-    "inference_into_data": (INFERENCE, "b = torch.ones(2, 3)", "b.data = a", "b.mul_(2)", LEAF, "y = x * b"),
+    "inference_detached_inside": (
+        INFERENCE,
+        "with torch.inference_mode(): b = a.detach(); c = a.data",
+        "b.mul_(2)",
+    ),
+    "inference_into_data": (
+        INFERENCE,
+        "b = torch.ones(2, 3)",
+        "b.data = a",
+        "b.mul_(2)",
+        LEAF,
+        "y = x * b",
+    ),
     "inference_data_replaced": (INFERENCE, "b = torch.ones(2, 3)", "a.data = b", "a.mul_(2)"),
     "inference_returned_by_function": (TWICE, INFERENCE, "b = Same.apply(a)"),
-    "inference_dual": (INFERENCE, DUAL, "d = import_level.make_dual(a, a)", "e = import_level.unpack_dual(d)[1]",
-                       "level.__exit__(None, None, None)"),
-    "dual_in_inference": (LEAF, "with torch.inference_mode(), torch.autograd.forward_ad.dual_level(): "
-                          "t = torch.autograd.forward_ad.unpack_dual(torch.autograd.forward_ad.make_dual(x, x) * 2)[1]"),
+    "inference_dual": (
+        INFERENCE,
+        DUAL,
+        "d = import_level.make_dual(a, a)",
+        "e = import_level.unpack_dual(d)[1]",
+        "level.__exit__(None, None, None)",
+    ),
+    "dual_in_inference": (
+        LEAF,
+        "with torch.inference_mode(), torch.autograd.forward_ad.dual_level(): "
+        "t = torch.autograd.forward_ad.unpack_dual(torch.autograd.forward_ad.make_dual(x, x) * 2)[1]",
+    ),
     # Which writes may overlap themselves, and which must keep away from what they read.
     "expanded_fill": (EXPANDED, "a.fill_(4.0)"),
     "expanded_zero": (EXPANDED, "a.zero_()"),
     "expanded_fill_tensor": (EXPANDED, "a.fill_(torch.tensor(2.0))"),
     "expanded_mul": (EXPANDED, "a.mul_(2)"),
-    "expanded_masked_fill": (EXPANDED, "a.masked_fill_(torch.tensor([[True, False, False], [False, False, True]]), 5.0)"),
+    "expanded_masked_fill": (
+        EXPANDED,
+        "a.masked_fill_(torch.tensor([[True, False, False], [False, False, True]]), 5.0)",
+    ),
     "expanded_index_fill": (EXPANDED, "a.index_fill_(0, i, 4.0)"),
     "expanded_index_put": (EXPANDED, "a.index_put_((i,), torch.tensor([7.0, 8.0, 9.0]))"),
-    "expanded_index_put_twice": (EXPANDED, "a.index_put_((torch.tensor([0, 1, 1]),), torch.tensor(1.0), accumulate=True)"),
+    "expanded_index_put_twice": (
+        EXPANDED,
+        "a.index_put_((torch.tensor([0, 1, 1]),), torch.tensor(1.0), accumulate=True)",
+    ),
     "expanded_assigned": (EXPANDED, "a[a > 1] = 0.0"),
     "expanded_triangle": (EXPANDED, "a.tril_()"),
-    "expanded_fill_gradient": (LEAF, "y = x * 1", "z = y[0].expand(2, 3)", "z.fill_(4.0)", "y.sum().backward()"),
+    "expanded_fill_gradient": (
+        LEAF,
+        "y = x * 1",
+        "z = y[0].expand(2, 3)",
+        "z.fill_(4.0)",
+        "y.sum().backward()",
+    ),
     "overlap_index_add": ("a = torch.arange(3.0)", "a.index_add_(0, torch.tensor([0]), a[:1])"),
-    "overlap_index_copy_of_one": ("a = torch.ones(1, 1)", "a.index_copy_(0, torch.tensor([0]), a[-1:])"),
+    "overlap_index_copy_of_one": (
+        "a = torch.ones(1, 1)",
+        "a.index_copy_(0, torch.tensor([0]), a[-1:])",
+    ),
     "overlap_scatter": ("a = torch.ones(2, 2)", "a.scatter_(0, torch.tensor([[0, 1]]), a)"),
     "overlap_index_put": ("a = torch.ones(2, 2)", "a.index_put_((torch.tensor([0]),), a[1])"),
-    "overlap_diagonal_assigned": ("a = torch.ones(3, 3).diagonal(1)", "a[torch.tensor([0, 1])] = a"),
+    "overlap_diagonal_assigned": (
+        "a = torch.ones(3, 3).diagonal(1)",
+        "a[torch.tensor([0, 1])] = a",
+    ),
     "overlap_mask_assigned": ("a = torch.arange(3)", "b = a[1:2]", "a[a > 0] = b"),
     # In-place forms whose result has a wider type.
     "in_place_cumsum_bool": ("a = torch.tensor([True, False])", "a.cumsum_(0)", "a.cumprod_(0)"),
     "in_place_cumsum_int": ("a = torch.tensor([1, 2], dtype=torch.int32)", "a.cumsum_(0)"),
+    "in_place_cast_before_kernel": (
+        "a = torch.tensor([True, False])",
+        "a.hypot_(torch.ones(2, dtype=torch.complex64))",
+        "a.gcd_(torch.ones(2))",
+    ),
     "in_place_abs_complex": ("a = torch.tensor([1j, 2.0])", "a.abs_()"),
     "in_place_clamp": ("a = torch.arange(3)", "a.clamp_(max=2.0)", "b = a > 0", "b.clip_(0, 1)"),
-    "addcdiv_of_integers": ("a = torch.ones(2)", "b = torch.addcdiv(a, a.long(), a.long())", "c = torch.addcdiv(a, a, a.long())"),
-    "nan_times_false": ("a = torch.tensor([float('nan'), 1.0])", "b = a * torch.tensor([False, True])"),
+    "addcdiv_of_integers": (
+        "a = torch.ones(2)",
+        "b = torch.addcdiv(a, a.long(), a.long())",
+        "c = torch.addcdiv(a, a, a.long())",
+    ),
+    "nan_times_false": (
+        "a = torch.tensor([float('nan'), 1.0])",
+        "b = a * torch.tensor([False, True])",
+    ),
     # Flags and history.
-    "flag_turned_off_after": (LEAF, "y = x.expand(2, 2, 3)", "x.requires_grad_(False)", "y.sum().backward()"),
-    "flag_of_stale_view": (LEAF, "v, w = x.unbind()", "with torch.no_grad(): x.mul_(2)", "v.requires_grad_()", "w.requires_grad = False"),
+    "flag_turned_off_after": (
+        LEAF,
+        "y = x.expand(2, 2, 3)",
+        "x.requires_grad_(False)",
+        "y.sum().backward()",
+    ),
+    "flag_of_stale_view": (
+        LEAF,
+        "v, w = x.unbind()",
+        "with torch.no_grad(): x.mul_(2)",
+        "v.requires_grad_()",
+        "w.requires_grad = False",
+    ),
     "view_of_detached": (LEAF, "v = x.view(3, 2)", "x.detach_()", "w = x.view(-1)", "w.squeeze_()"),
-    "view_written_unlooked": (LEAF, "b = torch.ones(2, 3)", "v = b[::2]", "b[0:1].mul_(x[0])", "v.mul_(2)"),
-    "view_written_after_look": (LEAF, "b = torch.ones(2, 3)", "v = b[::2]", "b[0:1].mul_(x[0])", "fn = v.grad_fn", "v.mul_(2)"),
-    "view_in_place_unrecorded": (LEAF, "v, w = x.unbind()", "with torch.no_grad(): v.unsqueeze_(0)"),
-    "shape_in_place_unrecorded": (LEAF, "y = x * 2", "with torch.no_grad(): y.unsqueeze_(0)", "y.sum().backward()"),
-    "shape_in_place_misfit": ("x = torch.ones(1, 3, requires_grad=True)", "y = x * 2", "with torch.no_grad(): y.squeeze_()",
-                              "(y * y).sum().backward()"),
+    "view_written_unlooked": (
+        LEAF,
+        "b = torch.ones(2, 3)",
+        "v = b[::2]",
+        "b[0:1].mul_(x[0])",
+        "v.mul_(2)",
+    ),
+    "view_written_after_look": (
+        LEAF,
+        "b = torch.ones(2, 3)",
+        "v = b[::2]",
+        "b[0:1].mul_(x[0])",
+        "fn = v.grad_fn",
+        "v.mul_(2)",
+    ),
+    "view_in_place_unrecorded": (
+        LEAF,
+        "v, w = x.unbind()",
+        "with torch.no_grad(): v.unsqueeze_(0)",
+    ),
+    "shape_in_place_unrecorded": (
+        LEAF,
+        "y = x * 2",
+        "with torch.no_grad(): y.unsqueeze_(0)",
+        "y.sum().backward()",
+    ),
+    "shape_in_place_misfit": (
+        "x = torch.ones(1, 3, requires_grad=True)",
+        "y = x * 2",
+        "with torch.no_grad(): y.squeeze_()",
+        "(y * y).sum().backward()",
+    ),
     "leaf_before_dims": ("x = torch.ones(2, 1, 3, requires_grad=True)", "x.t_()"),
-    "data_of_view": ("x = torch.ones(2)", "v = x[0:1]", "v.data = torch.zeros(1)", "v.mul_(2)", "x.mul_(2)"),
-    "data_with_shared_counter": ("x = torch.ones(2)", "d = x.detach()", "x.data = torch.zeros(2)", "x.mul_(2)"),
-    "data_of_inference_view": (LEAF, "y = x * 1", "with torch.inference_mode(): v = y[0]", "v.data = torch.zeros(3)", "y.neg_()"),
-    "function_writes_view_leaf": (TWICE, "v = torch.zeros(3).view(-1).requires_grad_()", "y = Twice.apply(v)"),
-    "function_result_written": (SIGN, "x = torch.tensor([[1.0, 2.0]], requires_grad=True)", "y, s = Sign.apply(x)", "v = s[::2]",
-                                "w = v[0:1]", "w *= x.sum()", "v[0:1] = w"),
+    "data_of_view": (
+        "x = torch.ones(2)",
+        "v = x[0:1]",
+        "v.data = torch.zeros(1)",
+        "v.mul_(2)",
+        "x.mul_(2)",
+    ),
+    "data_with_shared_counter": (
+        "x = torch.ones(2)",
+        "d = x.detach()",
+        "x.data = torch.zeros(2)",
+        "x.mul_(2)",
+    ),
+    "data_of_inference_view": (
+        LEAF,
+        "y = x * 1",
+        "with torch.inference_mode(): v = y[0]",
+        "v.data = torch.zeros(3)",
+        "y.neg_()",
+    ),
+    "function_writes_view_leaf": (
+        TWICE,
+        "v = torch.zeros(3).view(-1).requires_grad_()",
+        "y = Twice.apply(v)",
+    ),
+    "function_result_written": (
+        SIGN,
+        "x = torch.tensor([[1.0, 2.0]], requires_grad=True)",
+        "y, s = Sign.apply(x)",
+        "v = s[::2]",
+        "w = v[0:1]",
+        "w *= x.sum()",
+        "v[0:1] = w",
+    ),
     "function_returns_odd_strides": (TWICE, "a = torch.zeros(3, 3)[None, 0]", "b = Same.apply(a)"),
-    "unimplemented_first": (LEAF, "z = torch.ones(2, 3, requires_grad=True)", "(x // 2 - z).sum().backward()"),
-    "unimplemented_last": (LEAF, "z = torch.ones(2, 3, requires_grad=True)", "(z - x // 2).sum().backward()"),
-    "message_names_variant": (LEAF, "y = x.prod(0)", "with torch.no_grad(): y.mul_(2)", "y.sum().backward()"),
-    "materialized_requires_grad": (LEAF, "z = torch.ones(1, requires_grad=True)",
-                                   "g, h = torch.autograd.grad((x * x).sum(), [z, x], create_graph=True, materialize_grads=True)"),
+    "unimplemented_first": (
+        LEAF,
+        "z = torch.ones(2, 3, requires_grad=True)",
+        "(x // 2 - z).sum().backward()",
+    ),
+    "unimplemented_last": (
+        LEAF,
+        "z = torch.ones(2, 3, requires_grad=True)",
+        "(z - x // 2).sum().backward()",
+    ),
+    "message_names_variant": (
+        LEAF,
+        "y = x.prod(0)",
+        "with torch.no_grad(): y.mul_(2)",
+        "y.sum().backward()",
+    ),
+    "materialized_requires_grad": (
+        LEAF,
+        "z = torch.ones(1, requires_grad=True)",
+        "g, h = torch.autograd.grad((x * x).sum(), [z, x], create_graph=True, materialize_grads=True)",
+    ),
     # Views and their nodes.
-    "reshape_of_gaps": (LEAF, "y = x[:, 0].reshape(-1)", "z = x.t().reshape(3, 1, 2)", "w = x.reshape(-1)"),
+    "reshape_of_gaps": (
+        LEAF,
+        "y = x[:, 0].reshape(-1)",
+        "z = x.t().reshape(3, 1, 2)",
+        "w = x.reshape(-1)",
+    ),
     "dtype_view_of_same": (LEAF, "y = x.view(torch.float32)"),
-    "odd_strides": ("a = torch.ones(2, 3).t().t()[:1]", "b = torch.ones(3, 2).t()[:1]", "c = b * b", "d = c + 1", "e = c.exp()"),
+    "odd_strides": (
+        "a = torch.ones(2, 3).t().t()[:1]",
+        "b = torch.ones(3, 2).t()[:1]",
+        "c = b * b",
+        "d = c + 1",
+        "e = c.exp()",
+    ),
     "replayed_real": (COMPLEX, "v = y.real", "w = y.imag[0]", "y.mul_(2)"),
     "replayed_conj": (COMPLEX, "v = y.conj()", "w = y.H", "u = y.t().conj()[0]", "y.mul_(2)"),
-    "replayed_plain_base": ("y = torch.ones(2, dtype=torch.complex64)", "v = torch.view_as_real(y)", "w = v[0]",
-                            "x = torch.ones(2, dtype=torch.complex64, requires_grad=True)", "y.mul_(x)"),
+    "replayed_plain_base": (
+        "y = torch.ones(2, dtype=torch.complex64)",
+        "v = torch.view_as_real(y)",
+        "w = v[0]",
+        "x = torch.ones(2, dtype=torch.complex64, requires_grad=True)",
+        "y.mul_(x)",
+    ),
+    "logical_in_place": (
+        LEAF,
+        "y = x * 1",
+        "v = x[0]",
+        "v.logical_not_()",
+        "x.logical_and_(torch.ones(2, 3))",
+        "x.eq_(1)",
+    ),
+    "as_strided_in_place": (
+        LEAF,
+        "y = x * 1",
+        "y.as_strided_((2, 2), (1, 1))",
+        "(y * y).sum().backward()",
+        "x.as_strided_((2,), (1,))",
+    ),
+    "as_strided_in_place_of_view": (
+        LEAF,
+        "y = x * 1",
+        "v = y[0]",
+        "v.as_strided_((3, 2), (1, 3))",
+        "(v * v).sum().backward()",
+    ),
+    "as_strided_in_place_unrecorded": (
+        LEAF,
+        "y = x * 1",
+        "with torch.no_grad(): y.as_strided_((2,), (1,))",
+        "y.sum().backward()",
+    ),
+    "parts_assigned": (
+        COMPLEX,
+        "y.real = 1.0",
+        "y.imag = torch.tensor([3.0, 4.0])",
+        "y.imag = 1j",
+        "y.real = 'a'",
+        "x.real = 1.0",
+    ),
+    "fill_from_itself": (
+        "a = torch.arange(3.0)",
+        "b = a[0]",
+        "a.index_fill_(0, torch.tensor([1]), b)",
+        "a.masked_fill_(a > 1, a[2])",
+    ),
     # Errors of indexing.
-    "index_place": ("a = torch.ones(3, 0)", "a[0, 0]", "b = torch.ones(2, 3)", "b[..., 0, 5]", "b[0, -4]", "b[None, 5]"),
-    "index_entry_by_entry": ("a = torch.ones(1, 1)", "a[torch.tensor([0, 1]), torch.tensor([1, 0])]"),
-    "index_select_empty": ("a = torch.ones(0, 3)", "a.index_select(0, torch.tensor([1]))", "a.index_select(1, torch.tensor([1]))"),
+    "index_place": (
+        "a = torch.ones(3, 0)",
+        "a[0, 0]",
+        "b = torch.ones(2, 3)",
+        "b[..., 0, 5]",
+        "b[0, -4]",
+        "b[None, 5]",
+    ),
+    "index_entry_by_entry": (
+        "a = torch.ones(1, 1)",
+        "a[torch.tensor([0, 1]), torch.tensor([1, 0])]",
+    ),
+    "index_select_empty": (
+        "a = torch.ones(0, 3)",
+        "a.index_select(0, torch.tensor([1]))",
+        "a.index_select(1, torch.tensor([1]))",
+    ),
     # Forward mode: what a tangent depends on.
-    "tangent_of_linear": (LEAF, DUAL, "d = import_level.make_dual(x, torch.ones(2, 3))", "t = import_level.unpack_dual(d.neg())[1]",
-                          "u = torch.tensor(import_level.unpack_dual(d * 2)[1].requires_grad)", "p = import_level.unpack_dual(d.clone())[0]",
-                          "level.__exit__(None, None, None)"),
-    "dual_strides": ("x = torch.ones(3, 3)[None, 0]", DUAL, "d = import_level.make_dual(x, x * 2)", "level.__exit__(None, None, None)"),
+    "tangent_of_linear": (
+        LEAF,
+        DUAL,
+        "d = import_level.make_dual(x, torch.ones(2, 3))",
+        "t = import_level.unpack_dual(d.neg())[1]",
+        "u = torch.tensor(import_level.unpack_dual(d * 2)[1].requires_grad)",
+        "p = import_level.unpack_dual(d.clone())[0]",
+        "level.__exit__(None, None, None)",
+    ),
+    "dual_strides": (
+        "x = torch.ones(3, 3)[None, 0]",
+        DUAL,
+        "d = import_level.make_dual(x, x * 2)",
+        "level.__exit__(None, None, None)",
+    ),
     # Hooks on several tensors.
-    "hooks_of_single_root": (LEAF, "y = x.exp()", "log = []", "h = torch.autograd.graph.register_multi_grad_hook([x, y], log.append)",
-                             "y.backward(torch.ones(2, 3))", "seen = torch.tensor(len(log))"),
-    "hooks_beside_grad": (LEAF, "y = x.exp()", "log = []", "h = torch.autograd.graph.register_multi_grad_hook([x, y], log.append)",
-                          "g = torch.autograd.grad(y.sum(), [y])", "seen = torch.tensor(len(log))"),
-}  # fmt: skip
+    "hooks_of_single_root": (
+        LEAF,
+        "y = x.exp()",
+        "log = []",
+        "h = torch.autograd.graph.register_multi_grad_hook([x, y], log.append)",
+        "y.backward(torch.ones(2, 3))",
+        "seen = torch.tensor(len(log))",
+    ),
+    "hooks_beside_grad": (
+        LEAF,
+        "y = x.exp()",
+        "log = []",
+        "h = torch.autograd.graph.register_multi_grad_hook([x, y], log.append)",
+        "g = torch.autograd.grad(y.sum(), [y])",
+        "seen = torch.tensor(len(log))",
+    ),
+}
 
 
 def _told(read: Callable[[], Any]) -> Any:
@@ -168,7 +405,9 @@ def _seen(t: Any) -> Any:
 def _play(m: Any, lines: tuple[str, ...]) -> Any:
     env: dict[str, Any] = {"torch": m}
     errors = [
-        [i, *error] for i, line in enumerate(lines) if (error := _told(lambda: exec(line, env)))  # noqa: B023
+        [i, *error]
+        for i, line in enumerate(lines)
+        if (error := _told(lambda: exec(line, env)))  # noqa: B023
     ]
     tensors = {k: v for k, v in env.items() if isinstance(v, m.Tensor)}
     return errors, {k: _seen(v) for k, v in sorted(tensors.items())}

@@ -7,6 +7,7 @@ import enum
 from typing import Any
 
 from .._core import devices, dtypes, formats
+from .._core.errors import no_such_name as _no_such_name
 from .._core.shapes import Size as Size
 from .._core.state import MODES
 from .._engine import overrides as _engine
@@ -170,4 +171,4 @@ def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) 
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch._C.{name}")
+    raise AttributeError(_no_such_name(f"torch._C.{name}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._core.errors import no_such_name as _no_such_name
 from .._core.state import MODES
 from .._engine.saved import SavedTensor as SavedTensor
 from .._engine.tensor import Tensor
@@ -69,4 +70,4 @@ def _get_current_graph_task_keep_graph() -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch._C._autograd.{name}")
+    raise AttributeError(_no_such_name(f"torch._C._autograd.{name}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors import no_such_name as _no_such_name
 from .._engine.attributes import share
 from .._engine.bind import ops
 from .._engine.custom import PyNode
@@ -113,4 +114,4 @@ class UndefinedGrad:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch._C._functions.{name}")
+    raise AttributeError(_no_such_name(f"torch._C._functions.{name}"))

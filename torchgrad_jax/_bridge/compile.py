@@ -17,7 +17,7 @@ from .._core import tree
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, FUNCTION_MODE, LIFT, MODES, OBSERVED, PACKING
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.node import Node, node_class
+from .._engine.node import spent
 from .._engine.record import apply
 from .._engine.strided import write
 from .._engine.tensor import Storage, Tensor, make
@@ -237,7 +237,7 @@ class _Entry:
             else:
                 t = make(arrays[o.index], o.meta)
                 if o.requires:
-                    t._fn, t._rg = _spent(o.node), True
+                    t._fn, t._rg = spent(o.node, o.meta), True
                 leaves.append(t)
         return tree.unflatten(leaves, self.spec)
 
@@ -293,13 +293,6 @@ def _freed(fn: Any) -> bool:
             return True
         stack += [e[0] for e in node.edges if e is not None]
     return False
-
-
-def _spent(name: str) -> Node:
-    """A node like the one inside of the program, after its backward pass."""
-    node = object.__new__(node_class(name))
-    node.gp, node.edges, node.saved, node.vers, node.seq, node.extras = None, (), None, (), 0, None
-    return node
 
 
 def compile(

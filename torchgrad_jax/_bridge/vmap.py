@@ -188,31 +188,54 @@ def _run(
 
     avals = [aval(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
-    lifted = lift.trace(run, avals, randomness=randomness, size=size)
-    captured = list(lifted.captured)
-    axes = (0,) * len(avals) + tuple(0 if m else None for m in lifted.mapped)
-    nondiff = tuple(k for k, r in enumerate(told.requires) if not r)
-    key = (lifted.key, axes, nondiff, told.node)
-    call = _CALLS.get(key)
-    if call is None:
-        if len(_CALLS) >= _KEPT:
-            _CALLS.pop(next(iter(_CALLS)))
-        call = _CALLS[key] = _call(lifted.function(), axes, nondiff, told.node)
-    leaves = (*fronts, *given, *captured)
-    results: Sequence[Any] = ()
-    if told.metas:
-        bits = MODES.bits
-        MODES.bits = bits & ~DUAL  # tangents have gone through on their own
-        try:
-            results = apply(call, leaves)
-        finally:
-            MODES.bits |= bits & DUAL
-    results = [_laid_out(t, m) for t, m in zip(results, told.metas)]
+    inputs = (*fronts, *given)
+    lifted = lift.trace(run, avals, randomness=randomness, size=size, inputs=inputs)
+    results = _over(lifted, inputs, told.metas, told.requires, told.node)
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
     for i, k in told.written.items():
         ops.copy_(flat[i], _moved(results[k], 0, dims[i]))
     return _outputs(func, told, results, out_dims, size)
+
+
+def _over(
+    lifted: lift.Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool],
+    node: str,
+) -> list[Tensor]:  # fmt: skip
+    """A traced function of one example applied to all of them, as one recorded operator."""
+    if not metas:
+        return []
+    axes = (0,) * len(inputs) + tuple(0 if m else None for m in lifted.mapped)
+    nondiff = tuple(k for k, r in enumerate(requires) if not r)
+    key = (lifted.key, axes, nondiff, node)
+    call = _CALLS.get(key)
+    if call is None:
+        if len(_CALLS) >= _KEPT:
+            _CALLS.pop(next(iter(_CALLS)))
+        call = _CALLS[key] = _call(lifted.function(), axes, nondiff, node)
+    bits = MODES.bits
+    MODES.bits = bits & ~DUAL  # tangents go through on their own
+    try:
+        results = apply(call, (*inputs, *lifted.captured))
+    finally:
+        MODES.bits |= bits & DUAL
+    return [_laid_out(t, m) for t, m in zip(results, metas)]
+
+
+def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors of a run that has not ended, for all examples, as tensors of where it was started."""
+    tangents = [_tangent(t) for t in tensors]
+    flat = [*tensors, *[t for t in tangents if t is not None]]
+    lifted = run.so_far([run.array_of(t) for t in flat])
+    metas, requires = [t._m for t in flat], [requires_grad_of(t) for t in flat]
+    with run.outside():
+        results = _over(lifted, run.inputs, metas, requires, "VmapBackward0")
+        out = results[: len(tensors)]
+        slopes = iter(results[len(tensors) :])
+        for t, tangent in zip(out, tangents):
+            if tangent is not None:
+                MODES.tangents.set_tangent(t, next(slopes))
+    return out
 
 
 def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:

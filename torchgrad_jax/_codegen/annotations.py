@@ -45,6 +45,7 @@ _NAMES = {
     "list": "list",
     "dict": "dict",
     "object": "object",
+    "NoReturn": "NoReturn",
     "_Ints": INTS,
     "dtypes.dtype": "_dtype",
     "devices.device": "_device",

@@ -185,7 +185,8 @@ BATCHED_RANDOM = (
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
 BATCHED_SAME = (
-    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+    "Vmap does not currently support same randomness with a batched tensor input. "
+    "Please file an issue with functorch"
 )
 BATCHED_FILL = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
@@ -220,4 +221,12 @@ def untraceable() -> str:
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
         f"of the function, or leave this part uncompiled.{where}"
+    )
+
+
+def no_such_name(name: str) -> str:
+    """The message about a name of torch, written in full, that is not there."""
+    return (
+        f"torchgrad_jax does not implement {name}: see docs/coverage.md for what there is, and "
+        "`python -m torchgrad_jax check FILE` for all the names that a program would miss"
     )

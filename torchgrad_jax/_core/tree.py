@@ -9,6 +9,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .shapes import Size
+
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[list[Any], Any], Any]
 
@@ -21,6 +23,7 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
 
 
 register(tuple, lambda x: (list(x), None), lambda xs, _: tuple(xs))
+register(Size, lambda x: (list(x), None), lambda xs, _: tuple(xs))
 register(list, lambda x: (list(x), None), lambda xs, _: xs)
 register(dict, lambda x: (list(x.values()), list(x)), lambda xs, keys: dict(zip(keys, xs)))
 register(

@@ -306,10 +306,10 @@ def set_data(self: Tensor, new: Tensor) -> None:
     if new._al is not None or base is not None:
         al = new._al
         alias = Alias(0 if al is None else al.offset, base, 0, self._vc.version)
-        if base is not None:  # still the view of it that it was
-            alias.creation, alias.replay = self._al.creation, self._al.replay
-            alias.chain = self._al.chain
-            alias.seen = self._al.seen
+        own = self._al
+        if own is not None and base is not None:  # still the view of it that it was
+            alias.creation, alias.replay = own.creation, own.replay
+            alias.chain, alias.seen = own.chain, own.seen
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
     vc = self._vc

@@ -585,13 +585,6 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         new._st.version = 1
 
 
-def zeros_for(m: Meta) -> Tensor:
-    """Zeros shaped like an output."""
-    return make(
-        jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device)
-    )
-
-
 def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
     """Run one node by hand on gradients of its outputs; hooks on it stay silent."""
     if kwargs:

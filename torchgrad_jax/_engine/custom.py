@@ -222,7 +222,7 @@ class PyNode(Node):
         m = self.outs[k]
         if t is not None or m is None or not self.materialize_grads:
             return t
-        from .backward import zeros_for
+        from .record import zeros_for
 
         return zeros_for(m)
 
@@ -413,7 +413,7 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
     if recording:
         ctx.save(_tuple_of(ctx, "to_save"))
-    if any(g is not None for g in given):
+    if jvp is not None and any(g is not None for g in given):
         _push_tangents(ctx, args, before, outputs, wrapped, jvp)
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
     if recording and mode & OBSERVED and MODES.anomaly is not None:
@@ -575,7 +575,7 @@ def _push_tangents(
     jvp: Any,
 ) -> None:
     """Give the outputs the tangents that the user's jvp says."""
-    from .backward import zeros_for
+    from .record import zeros_for
 
     tangents = []
     for a in args:

@@ -107,9 +107,7 @@ def _relative(base: Tensor, t: Tensor) -> int:
     return storage_offset(t) - storage_offset(base) * theirs // mine
 
 
-def _window(
-    edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str
-) -> Node:
+def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
     call = as_strided_call(src, m, conj, neg, name)
     keys = (src, int)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax import lax
@@ -39,17 +39,21 @@ def outside_value(index: int, m: Meta) -> Any:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "keep", "mapped", "outer_lifts", "outer_trace", "places", "randomness",
-                 "size", "traces")  # fmt: skip
+    __slots__ = ("captured", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
+                 "places", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
-    def __init__(self, randomness: str = "error", size: int | None = None) -> None:
+    def __init__(
+        self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = ()
+    ) -> None:
         from jax.extend.core import take_current_trace
 
         with take_current_trace() as trace:
             self.outer_trace = trace
-        self.outer_lifts = MODES.lifts
+        self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
+        self.inputs = inputs
+        """The outside tensors that the run is over, where it is one of `vmap`."""
         self.captured: list[Tensor] = []
         self.mapped: list[bool] = []
         """Whether a captured tensor has a row per example (random draws that differ)."""
@@ -81,15 +85,29 @@ class Lift:
         """Run what is inside where this run was started."""
         from jax.extend.core import set_current_trace
 
-        before, lifts = MODES.bits, MODES.lifts
-        MODES.lifts = self.outer_lifts
+        before, lifts, transforms = MODES.bits, MODES.lifts, MODES.transforms
+        MODES.lifts, MODES.transforms = self.outer_lifts, self.outer_transforms
         MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
         try:
             with set_current_trace(self.outer_trace):
                 yield
         finally:
-            MODES.lifts = lifts
+            MODES.lifts, MODES.transforms = lifts, transforms
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
+
+    def so_far(self, arrays: Sequence[Any]) -> Lifted:
+        """The steps taken up to now, with these arrays as the results."""
+        current = self.traces[0]
+        frame = current.frame
+        consts = dict(frame.constvar_to_val)
+        outvars = [current.to_jaxpr_tracer(a, None).val for a in arrays]
+        wanted, eqns = set(_variables(outvars)), []
+        for eqn in reversed(frame.get_eqns()):
+            if not wanted.isdisjoint(eqn.outvars):
+                eqns.append(eqn)
+                wanted.update(_variables(eqn.invars))
+        kept = {v: c for v, c in consts.items() if v in wanted}
+        return Lifted(_Steps(frame.invars, list(kept), eqns[::-1], outvars), list(kept.values()), self)
 
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""
@@ -163,16 +181,30 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
     return tuple(keys), xs, mask
 
 
+class _Steps(NamedTuple):
+    """As much of a jaxpr as is needed to take its steps."""
+
+    invars: Sequence[Any]
+    constvars: Sequence[Any]
+    eqns: Sequence[Any]
+    outvars: Sequence[Any]
+
+
+def _variables(atoms: Sequence[Any]) -> list[Any]:
+    """Those that are no literals."""
+    return [v for v in atoms if not hasattr(v, "val")]
+
+
 class Lifted:
     """What a run came to: steps over inputs and captured tensors."""
 
     __slots__ = ("captured", "jaxpr", "key", "mapped", "n_in")
 
-    def __init__(self, closed: Any, lift: Lift, n_in: int) -> None:
-        self.jaxpr = closed.jaxpr
-        self.n_in = n_in
-        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in closed.consts]]
-        self.mapped = [*lift.mapped, *[False] * len(closed.consts)]
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Lift) -> None:
+        self.jaxpr = jaxpr
+        self.n_in = len(jaxpr.invars)
+        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
+        self.mapped = [*lift.mapped, *[False] * len(consts)]
         self.key = _signature(self.jaxpr)
 
     def function(self) -> Callable[..., list[Any]]:
@@ -228,7 +260,7 @@ def trace(
                 MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
     closed = jax.make_jaxpr(pure)(*avals)
-    return Lifted(closed, lift, len(avals))
+    return Lifted(closed.jaxpr, closed.consts, lift)
 
 
 def recording() -> bool:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Any
 
+from .._core.errors import SECOND_BACKWARD
 from .._core.state import MODES, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
@@ -80,6 +81,10 @@ class Node:
 
     def _sequence_nr(self) -> int:
         return self.seq
+
+    def _set_sequence_nr(self, nr: int) -> None:
+        """Nodes with higher numbers run first."""
+        self.seq = nr
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
@@ -177,6 +182,34 @@ class GraphRoot(Node):
 def node_class(name: str) -> type[Node]:
     """The class of nodes of this name, so that ``type(node).__name__`` is torch's."""
     return type(name, (Node,), {"__slots__": (), "__module__": "torchgrad_jax"})
+
+
+class SpentNode(Node):
+    """A node whose graph was used up inside of a compiled program: a name, and an error."""
+
+    __slots__ = ("out",)
+    n_outputs = 1
+
+    def out_meta(self, nr: int) -> Any:
+        """Meta of the output."""
+        return self.out
+
+    def backward_tensors(self, tensors: Any) -> Any:
+        """Complain as a freed node does."""
+        raise RuntimeError(SECOND_BACKWARD)
+
+
+@functools.cache
+def _spent_class(name: str) -> type[SpentNode]:
+    return type(name, (SpentNode,), {"__slots__": (), "__module__": "torchgrad_jax"})
+
+
+def spent(name: str, out: Any) -> Node:
+    """A node like the one that made a result, after its backward pass."""
+    node = object.__new__(_spent_class(name))
+    node.gp = node.saved = node.extras = None
+    node.edges, node.vers, node.seq, node.out = (), (), next_sequence_nr(), out
+    return node
 
 
 def accumulator(tensor: Any) -> AccumulateGrad:

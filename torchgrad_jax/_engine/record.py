@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._core import dtypes, errors, events
+from .._core.meta import Meta, meta
 from .._core.state import (
     DUAL,
     GRAD,
@@ -24,12 +26,13 @@ from .._core.state import (
     PACKING,
     next_sequence_nr,
 )
+from .._ops.registry import Grad
 from . import lift, saved as saving
 from .history import check_inplace, edge_of, grad_fn_of, rebase_history, requires_grad_of
 from .node import Node
 from .strided import check_disjoint, check_writable, read, warn_of_overlap, write
 from .tensor import Tensor, alias_of, extras, make, mark_inference, uncounted
-from .trace import Apart, Call, Overlap, GradPlan, Plan
+from .trace import Apart, Call, GradPlan, Overlap, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
@@ -274,7 +277,13 @@ class InplacePlan(Plan):
     __slots__ = ()
 
     def __init__(self, call: InplaceCall, keys: tuple[Any, ...]) -> None:
-        super().__init__(call, keys)
+        try:
+            super().__init__(call, keys)
+        except NotImplementedError:  # that no kernel fits comes after that no result does
+            wide = compute_dtype(call, keys)
+            if wide is not None and not dtypes.can_cast(wide, keys[0].dtype):
+                raise _not_castable(wide, keys[0].dtype) from None
+            raise
         me, out = keys[0], self.outs[0]
         if call.inner.inplace_check is not None:
             call.inner.inplace_check(me.dtype, out.dtype)
@@ -283,10 +292,7 @@ class InplacePlan(Plan):
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
             )
         if not dtypes.can_cast(out.dtype, me.dtype):
-            names = [dtypes.scalar_type_name(d) for d in (out.dtype, me.dtype)]
-            raise RuntimeError(
-                f"result type {names[0]} can't be cast to the desired output type {names[1]}"
-            )
+            raise _not_castable(out.dtype, me.dtype)
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
 
@@ -298,6 +304,13 @@ class InplacePlan(Plan):
             self.fwd = jax.jit(fn)
         self.outs, self.single, self.out = (me,), True, me
         self._set_diff()
+
+
+def _not_castable(result: dtypes.dtype, wanted: dtypes.dtype) -> RuntimeError:
+    names = [dtypes.scalar_type_name(d) for d in (result, wanted)]
+    return RuntimeError(
+        f"result type {names[0]} can't be cast to the desired output type {names[1]}"
+    )
 
 
 def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:
@@ -343,7 +356,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
         mask = 0
-    if mode & GRAD and (mask or me._al is not None):
+    if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     if call.overlaps is Overlap.REFUSED:
         check_writable(me)
@@ -387,3 +400,10 @@ def _cast_call(dtype: dtypes.dtype) -> Call:
 def cast(t: Tensor, dtype: dtypes.dtype) -> Tensor:
     """A tensor in another dtype, recorded where recording is on."""
     return apply(_cast_call(dtype), (t,))
+
+
+def zeros_for(m: Meta) -> Tensor:
+    """Zeros shaped like an output."""
+    return make(
+        jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device)
+    )

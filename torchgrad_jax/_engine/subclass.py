@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import dtypes
-from .attributes import share
+from .attributes import set_requires_grad, share
 from .overrides import activate, overrides
 from .tensor import Tensor, alias_of
 
@@ -92,7 +92,8 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **policy:
     if require_grad and data._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     out = share(data, data._vc, cls)
-    out._rg = require_grad
+    if require_grad:
+        set_requires_grad(out, True)
     return out
 
 

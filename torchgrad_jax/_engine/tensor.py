@@ -56,7 +56,18 @@ class Alias:
     more than `as_strided` can.
     """
 
-    __slots__ = ("array", "base", "chain", "conj", "creation", "neg", "offset", "replay", "seen", "stamp")
+    __slots__ = (
+        "array",
+        "base",
+        "chain",
+        "conj",
+        "creation",
+        "neg",
+        "offset",
+        "replay",
+        "seen",
+        "stamp",
+    )
 
     def __init__(self, offset: int, base: Any, creation: int, seen: int) -> None:
         self.offset = offset

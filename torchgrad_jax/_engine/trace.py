@@ -21,7 +21,7 @@ import numpy as np
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
-from .._ops.double_names import last_step, summed
+from .._ops.double_names import RESHAPED, last_step, reshaped, summed
 from .._ops.registry import Grad, Layout, Promote
 from . import wide
 from .node import node_class
@@ -661,8 +661,7 @@ class GradPlan:
             found = self.calls[key] = (call, ins, outs, used)
         return found
 
-
-    def _last_step(self, which: int) -> str:
+    def _last_step(self, which: int) -> Any:
         """The name of a recorded gradient: that of the last step in torch's formula."""
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
@@ -673,7 +672,11 @@ class GradPlan:
             if total is not None:
                 return total
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
-        return last_step(self.name, edge)
+        name = last_step(self.name, edge)
+        if name != RESHAPED:
+            return name
+        assert isinstance(key, Meta)
+        return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
 
 
 class MissingGradPlan(GradPlan):

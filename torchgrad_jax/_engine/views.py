@@ -14,7 +14,7 @@ from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_
 from . import strided
 from .history import as_strided_call, check_inplace, grad_fn_of, move_retained, requires_grad_of
 from .node import accumulator
-from .record import begin_node, check_counted, end_node, record
+from .record import begin_node, check_counted, end_node, no_grad, record
 from .strided import storage_offset
 from .tensor import (
     CREATED_DEFAULT,
@@ -142,10 +142,16 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
         node = begin_node(plan.grad_plan(1), leaves, mode)
+    return _seen_as(me, m, storage_offset(me) + found.offset, node, tangent)
+
+
+def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
+    """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
+    mode = MODES.bits
     al = me._al
     old, nr = me._fn, me._onr
     me._vc.version += 1
-    alias = Alias(storage_offset(me) + found.offset, None, CREATED_DEFAULT, me._vc.version)
+    alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)
     if al is not None:
         alias.base, alias.creation, alias.conj, alias.neg, alias.replay = (
             al.base,
@@ -245,7 +251,7 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
 
 
 @functools.cache
-def _outreaching_call(src: Meta, view: Meta, relative: int) -> Call:
+def _outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
     """`as_strided` to elements that the source does not have; they get and give no gradient."""
     low = min(relative, 0)
     ends = (
@@ -258,9 +264,7 @@ def _outreaching_call(src: Meta, view: Meta, relative: int) -> Call:
         flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
         return strided.gather(flat, view.shape, view.strides, relative - low)
 
-    call = Call(
-        "as_strided", run, node_name="AsStridedBackward0", argnames=("self", "storage_offset")
-    )
+    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
     call.grad_facts = (False, 1)
     return call
 
@@ -297,15 +301,7 @@ def as_strided_view(
     out = make_view(src, m, at, creation=view_creation(mode, False), tracked=not inference)
     if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
         relative = at - storage_offset(src)
-        span = shapes.storage_extent(src._m.shape, src._m.strides)
-        if relative < 0 or relative + shapes.storage_extent(size, stride) > span:
-            call = _outreaching_call(src._m, m, relative)
-        else:
-            call = as_strided_call(src._m, m, False, False, "AsStridedBackward0")
-        keys = (src._m, int)
-        plan = call.plans.get(keys)
-        if plan is None:
-            plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+        plan = _window_plan(src._m, m, relative, "AsStridedBackward0")
         record(plan.grad_plan(1), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
         mark_inference(out)
@@ -327,3 +323,36 @@ def as_strided_view(
             finally:
                 MODES.bits = mode
     return out
+
+
+def _window_plan(src: Meta, m: Meta, relative: int, name: str) -> Any:
+    """The plan of a window `m`, `relative` elements from the start of `src`."""
+    span = shapes.storage_extent(src.shape, src.strides)
+    if relative < 0 or relative + shapes.storage_extent(m.shape, m.strides) > span:
+        call = _outreaching_call(src, m, relative, name)
+    else:
+        call = as_strided_call(src, m, False, False, name)
+    keys = (src, int)
+    plan = call.plans.get(keys)
+    if plan is None:
+        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+    return plan
+
+
+def as_strided_inplace(
+    me: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
+) -> Tensor:
+    """`as_strided_`: the tensor itself becomes any window of its storage."""
+    mode = MODES.bits
+    requires = mode & GRAD and requires_grad_of(me)
+    if requires:
+        check_inplace(me)
+    with no_grad():
+        window = as_strided_view(me, size, stride, offset)
+    tangent = MODES.tangents.tangent_of(window) if mode & DUAL else None
+    at, node = storage_offset(window), None
+    if requires:
+        relative = at - storage_offset(me)
+        plan = _window_plan(me._m, window._m, relative, "AsStridedBackward1")
+        node = begin_node(plan.grad_plan(1), (me, relative), mode)
+    return _seen_as(me, window._m, at, node, tangent)

@@ -47,7 +47,9 @@ def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
     if n <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and n > m.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
     if replacement and n > 1:
         words = draw(
             meta((*m.shape[:-1], n), dtypes.float64, m.device),
@@ -105,7 +107,9 @@ def _by_key(name: str, sample: Any) -> Call:
 
 
 _poisson = _by_key("poisson", lambda key, rates: jax.random.poisson(key, rates, rates.shape))
-_binomial = _by_key("binomial", lambda key, n, p: jax.random.binomial(key, n, p, n.shape, jnp.float64))
+_binomial = _by_key(
+    "binomial", lambda key, n, p: jax.random.binomial(key, n, p, n.shape, jnp.float64)
+)
 
 
 def poisson(rates: Tensor, gen: Any) -> Tensor:

@@ -25,7 +25,7 @@ from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
 from .._engine.record import apply
 from .._engine.strided import read
-from .._engine.tensor import Tensor, mark_inference, make
+from .._engine.tensor import Tensor, make, mark_inference
 from .._engine.trace import Call
 from .._ops import helpers
 from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong

@@ -101,7 +101,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tu
 @_top
 def detach_copy(input: Tensor) -> Tensor:
     """A copy through which no gradient can flow: differentiating it raises."""
-    return ops.detach_copy_row(input)
+    return ops.detach_copy(input)
 
 
 # --- as_strided -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from .._core.state import INFERENCE, LIFT, MODES
 from .._core.transfer import put
 from .._engine.resize import resize
 from .._engine.strided import check_writable, write
-from .._engine.tensor import Alias, Tensor, alias_of, mark_inference, make
+from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference
 from .._engine.views import requires_grad_of
 from .arguments import NO_GRAD_DTYPE, check_shape, format_of, options, wrong
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .._core import dtypes, errors, shapes
+from .._core.kernels import cpp_name
 from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
@@ -16,7 +17,7 @@ from .._engine.record import concrete
 from .._engine.strided import places_in, warn_of_overlap
 from .._engine.tensor import Tensor
 from .._engine.views import as_strided_view
-from .shape import slice_along
+from .shape import imag, real, slice_along
 
 
 def _as_int(value: Any) -> int | None:
@@ -260,6 +261,31 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if value._m.dtype is not out._m.dtype and value._m.ndim == 0:
         value = ops._to_copy(value, out._m.dtype)
     index_put_(out, indices, _trim(value))
+
+
+def set_real(self: Tensor, value: Any) -> None:
+    """`tensor.real = value`."""
+    _set_part(self, real(self), value)
+
+
+def set_imag(self: Tensor, value: Any) -> None:
+    """`tensor.imag = value`."""
+    _set_part(self, imag(self), value)
+
+
+def _set_part(self: Tensor, part: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        ops.copy_(part, value)
+        return
+    from .create import tensor
+
+    dtype = part._m.dtype
+    if not isinstance(value, int | float | complex | bool | np.generic):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype.type_name}")
+    if isinstance(value, complex) and not dtype.is_complex:
+        name = {dtypes.int64: "int64_t"}.get(dtype) or cpp_name(np.zeros(0, dtype.np))
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    ops.copy_(part, tensor(value, dtype=dtype, device=self._m.device))
 
 
 def _fills(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .._core.formats import memory_format, strides_in
 from .._core.shapes import contiguous_strides
 from .._engine import attributes
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
+from .loss import divergence
 
 torch = NAMESPACES[""]
 _top = functools.partial(composite, method=False)
@@ -27,7 +28,7 @@ _REMOVED = {
 
 
 def _removed(name: str, instead: str) -> None:
-    def gone(*args: Any, **kwargs: Any) -> Any:
+    def gone(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(
             "This function was deprecated since version 1.9 and is now removed. "
             f"`torch.{name}` is replaced by {instead}."
@@ -45,7 +46,7 @@ for _name, _instead in _REMOVED.items():
 
 
 @_method
-def reinforce(self: Tensor, reward: Any) -> Any:
+def reinforce(self: Tensor, reward: Any) -> NoReturn:
     """Removed from torch; its distributions have `log_prob`."""
     raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead.")
 
@@ -190,7 +191,7 @@ def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
     """`nn.functional.kl_div` with a number for the reduction."""
-    return _loss("kl_div")(input, target, reduction=_reduction(reduction), log_target=log_target)
+    return divergence(input, target, _reduction(reduction), log_target)
 
 
 @_top

@@ -179,14 +179,19 @@ def kl_div(
             stacklevel=3,
         )
     how = _reduction("sum" if reduction == "batchmean" else reduction, size_average, reduce)
+    loss = divergence(input, target, how, log_target)
+    if reduction == "batchmean" and input._m.ndim:
+        loss = ops.true_divide(loss, input._m.shape[0])
+    return loss
+
+
+def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
+    """`kl_div` without its advice about means."""
     if log_target:
         loss = ops.mul(ops.exp(target), ops.sub(target, input))
     else:
         loss = ops.sub(ops.xlogy(target, target), ops.mul(target, input))
-    loss = _reduce(loss, how)
-    if reduction == "batchmean" and input._m.ndim:
-        loss = ops.true_divide(loss, input._m.shape[0])
-    return loss
+    return _reduce(loss, reduction)
 
 
 @_functional
@@ -404,7 +409,8 @@ def multi_margin_loss(
     if target._m.ndim > 1 or target._m.numel != batch:
         raise RuntimeError(
             "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
-            f"size). Expected target size [{batch}], but got {list(target._m.shape)}. Input has shape {list(input._m.shape)}."
+            f"size). Expected target size [{batch}], but got {list(target._m.shape)}. Input has shape "
+            f"{list(input._m.shape)}."
         )
     if weight is None or weight._m.shape == (input._m.shape[-1:] or (1,)):
         _check_labels(target)

@@ -40,7 +40,7 @@ def _kept(input: Tensor, mask: Tensor | None, instead: Any) -> Tensor:
     """The input with a value in place of what the mask leaves out."""
     if mask is None:
         return input
-    value = np.asarray(instead).astype(input._m.dtype.np)
+    value = np.asarray(instead() if callable(instead) else instead).astype(input._m.dtype.np)
     return ops.where(_mask(input, mask), input, from_host(value, input._m.device))
 
 
@@ -130,7 +130,7 @@ def amax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The largest of the elements that the mask keeps."""
-    kept = _kept(input, mask, _extreme("amax", input, -1))
+    kept = _kept(input, mask, lambda: _extreme("amax", input, -1))
     return _cast(torch["amax"](kept, _dims(dim, input._m.ndim), keepdim), dtype)
 
 
@@ -139,7 +139,7 @@ def amin(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The smallest of the elements that the mask keeps."""
-    kept = _kept(input, mask, _extreme("amin", input, 1))
+    kept = _kept(input, mask, lambda: _extreme("amin", input, 1))
     return _cast(torch["amin"](kept, _dims(dim, input._m.ndim), keepdim), dtype)
 
 
@@ -148,7 +148,7 @@ def argmax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """Where the largest of the kept elements is, in the dtype of the input."""
-    kept = _kept(input, mask, _extreme("argmax", input, -1))
+    kept = _kept(input, mask, lambda: _extreme("argmax", input, -1))
     return _cast(torch["argmax"](kept, dim, bool(keepdim)), dtype or input._m.dtype)
 
 
@@ -157,7 +157,7 @@ def argmin(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """Where the smallest of the kept elements is, in the dtype of the input."""
-    kept = _kept(input, mask, _extreme("argmin", input, 1))
+    kept = _kept(input, mask, lambda: _extreme("argmin", input, 1))
     return _cast(torch["argmin"](kept, dim, bool(keepdim)), dtype or input._m.dtype)
 
 
@@ -264,7 +264,7 @@ def logsumexp(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The logarithm of the sum of the exponentials of what the mask keeps."""
-    kept = _kept(input, mask, _extreme("logsumexp", input, -1))
+    kept = _kept(input, mask, lambda: _extreme("logsumexp", input, -1))
     out = torch["logsumexp"](kept, _dims(dim, input._m.ndim), bool(keepdim))
     return _cast(out, dtype or input._m.dtype)
 
@@ -285,7 +285,7 @@ def logaddexp(
 @_masked
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax over the elements that the mask keeps; the others get 0."""
-    kept = _kept(input, mask, _extreme("softmax", input, -1))
+    kept = _kept(input, mask, lambda: _extreme("softmax", input, -1))
     return torch["softmax"](kept, dim, dtype=dtype or input._m.dtype)
 
 
@@ -294,14 +294,14 @@ def log_softmax(
     input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """The logarithm of softmax over the elements that the mask keeps."""
-    kept = _kept(input, mask, _extreme("log_softmax", input, -1))
+    kept = _kept(input, mask, lambda: _extreme("log_softmax", input, -1))
     return torch["log_softmax"](kept, dim, dtype=dtype or input._m.dtype)
 
 
 @_masked
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmin over the elements that the mask keeps; the others get 0."""
-    kept = _kept(input, mask, _extreme("softmin", input, 1))
+    kept = _kept(input, mask, lambda: _extreme("softmin", input, 1))
     return NAMESPACES["nn.functional"]["softmin"](kept, dim, dtype=dtype or input._m.dtype)
 
 

@@ -446,8 +446,12 @@ def randperm(
 
     def values(m: Meta, gen: Any) -> np.ndarray:
         _check_permutation(count, m.dtype)
-        rows = [rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))]
-        return laid(m, rows[0] if m.ndim == 1 else np.concatenate(rows or [np.zeros(0, m.dtype.np)]))
+        rows = [
+            rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))
+        ]
+        return laid(
+            m, rows[0] if m.ndim == 1 else np.concatenate(rows or [np.zeros(0, m.dtype.np)])
+        )
 
     if out is not None:
         return _into("randperm", out, (count,), dt, device, requires_grad, generator, values)

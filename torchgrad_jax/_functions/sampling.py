@@ -103,7 +103,9 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         )  # fmt: skip
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     if MODES.bits & LIFT:
-        rows = draw(m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen)))
+        rows = draw(
+            m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen))
+        )
         return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
     drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
     return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
@@ -341,10 +343,7 @@ def multinomial(
     gen = chosen("multinomial", generator, t._m.device)
     if MODES.bits & LIFT:
         _not_into(out)
-        found = draw_elsewhere(
-            (t,),
-            lambda t: _rowwise(t, n, replacement, gen)
-        )
+        found = draw_elsewhere((t,), lambda t: _rowwise(t, n, replacement, gen))
         return batched.multinomial(t, n, replacement, gen) if found is None else found
     by_column = t._m.ndim == 2 and memory_order(t._m) == (1, 0)
     drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)

@@ -14,11 +14,10 @@ from .._core import dtypes, shapes
 from .._core.formats import is_contiguous_in, preserve_format
 from .._core.meta import Meta, View
 from .._engine.bind import as_int, as_ints, composite, ops
-from .._engine.history import requires_grad_of
 from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
-from .._engine.views import apply_view, apply_view_inplace
+from .._engine.views import apply_view
 from .convert import clone_in
 
 
@@ -851,20 +850,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     )
 
 
-_RESTRIDE = Call(
-    "as_strided_", lambda leaves: leaves[0], node_name="AsStridedBackward1",
-    geometry=lambda m, leaves: View(leaves[1], leaves[2], leaves[3]),
-)  # fmt: skip
-
-
 @composite(name="as_strided_")
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """`as_strided` that changes how the tensor itself sees its storage."""
-    if requires_grad_of(input):
-        raise NotImplementedError(
-            "as_strided_ on a tensor that requires grad is not supported; use as_strided"
-        )
+    from .._engine.views import as_strided_inplace
+
     shape, strides = _sizes((size,), "as_strided_"), _sizes((stride,), "as_strided_")
-    window = as_strided(input.detach(), shape, strides, storage_offset)
-    relative = window.storage_offset() - input.storage_offset()
-    return apply_view_inplace(_RESTRIDE, (input, shape, strides, relative))
+    return as_strided_inplace(input, shape, strides, storage_offset)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -15,6 +15,12 @@ from .create import from_host
 
 torch = NAMESPACES[""]
 _fft = NAMESPACES["fft"]
+
+
+_NO_WINDOW = (
+    "A window was not provided. A rectangular window will be applied{1}{0}To suppress this warning and use a "
+    "rectangular window, explicitly set `window=torch.ones(n_fft, device=<device>)`."
+)
 
 
 def _said(x: Tensor) -> str:
@@ -73,8 +79,14 @@ def stft(
     is_complex = x._m.dtype.is_complex or (window is not None and window._m.dtype.is_complex)
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
-    if window is None and not center:
-        _warn_no_window()
+    if window is None:
+        warn.once(
+            _NO_WINDOW.format(
+                "which is known to cause spectral leakage. Other windows such as "
+                "torch.hann_window or torch.hamming_window are recommended to reduce spectral leakage.",
+                ",",
+            )
+        )
     single = x._m.ndim == 1
     if single:
         x = ops.unsqueeze(x, 0)
@@ -98,16 +110,6 @@ def stft(
         out
         if return_complex or (return_complex is None and is_complex)
         else torch["view_as_real"](out)
-    )
-
-
-def _warn_no_window() -> None:
-    warnings.warn(
-        "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. "
-        "Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce spectral "
-        "leakage.To suppress this warning and use a rectangular window, explicitly set `window=torch.ones(n_fft, "
-        "device=<device>)`.",
-        stacklevel=4,
     )
 
 
@@ -151,6 +153,9 @@ def istft(
     length: int | None = None, return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
     """The signal whose short-time transform this is, by overlapping and adding."""
+    if window is None:
+        advice = "Please provide the same window used by stft to make the inversion lossless."
+        warn.once(_NO_WINDOW.format(advice, "."))
     if not input._m.dtype.is_complex:
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from .._core.errors import UnsupportedLayoutError
 from .._engine.bind import METHODS, NAMESPACES
@@ -89,7 +89,7 @@ NAMESPACE_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
 def refusal(name: str, reason: str) -> Any:
     """A function that raises, whatever it is called with."""
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise UnsupportedLayoutError(f"{name}() is not supported: {reason} (see docs/non_goals.md)")
 
     short = name.rpartition(".")[2]

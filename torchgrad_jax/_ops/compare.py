@@ -311,7 +311,11 @@ def _check_clamp_inplace(dtype: Any, result: Any) -> None:
 
 
 @_elementwise(
-    promote=COMMON, inplace=True, aliases=("clip",), node=_clamp_node, tags=frozenset({"masks"}),
+    promote=COMMON,
+    inplace=True,
+    aliases=("clip",),
+    node=_clamp_node,
+    tags=frozenset({"masks"}),
     inplace_check=_check_clamp_inplace,
 )
 def clamp(
@@ -357,7 +361,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, layout=Layout.PRESERVE, tags=frozenset({"reads_partly_apart", "warns_of_overlap"}),
+@op(inplace=True, out=False, layout=Layout.PRESERVE, tags=frozenset({"warns_of_overlap"}),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""

@@ -65,4 +65,4 @@ _unchecked("slice", "narrow_copy_row", "NarrowCopyBackward0")
 
 # torch's "unsafe" ones are copies to autograd, which lets their parts be written to.
 _unchecked("split_with_sizes", "unsafe_split_with_sizes_row", "UnsafeSplitWithSizesBackward0")
-_unchecked("alias", "detach_copy_row", "NotImplemented", Grad.MISSING)
+_unchecked("alias", "detach_copy", "NotImplemented", Grad.MISSING)

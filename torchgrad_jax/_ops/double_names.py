@@ -8,6 +8,11 @@ comes last instead; see `last_step`.
 
 from __future__ import annotations
 
+from .._core import shapes
+
+RESHAPED = "reshaped"
+"""Stands for the name of a reshape, which depends on how the gradient is laid out."""
+
 LAST_STEPS: dict[str, dict[int, str]] = {
     "AbsBackward0": {0: "MulBackward0"},
     "AcosBackward0": {0: "MulBackward0"},
@@ -168,12 +173,22 @@ LAST_STEPS: dict[str, dict[int, str]] = {
     "VarMeanBackward0": {0: "AddBackward0"},
     "ViewAsComplexBackward0": {0: "ViewAsRealBackward0"},
     "ViewAsRealBackward0": {0: "ViewAsComplexBackward0"},
-    "ViewBackward0": {0: "ReshapeAliasBackward0"},
+    "ReshapeAliasBackward0": {0: RESHAPED},
+    "UnsafeViewBackward0": {0: RESHAPED},
+    "ViewBackward0": {0: RESHAPED},
     "WhereBackward0": {0: "WhereBackward0", 1: "WhereBackward0"},
     "XlogyBackward0": {0: "MaskedFillBackward0", 1: "DivBackward0"},
     "XlogyBackward1": {0: "DivBackward0"},
     "XlogyBackward2": {0: "XlogyBackward2"},
 }
+
+
+def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> str:
+    """How torch reshapes: as a plain view, a view of a layout with gaps, or a copy."""
+    if shapes.is_contiguous(shape, strides):
+        return "ViewBackward0"
+    viewable = shapes.view_strides(shape, strides, new) is not None
+    return "ReshapeAliasBackward0" if viewable else "UnsafeViewBackward0"
 
 
 def summed(shape: tuple[int, ...], to: tuple[int, ...]) -> str | None:

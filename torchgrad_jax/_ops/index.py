@@ -108,7 +108,7 @@ _in_range = check_dim(IndexError, "index out of range in self")
 
 
 def _check_index_select(input: Any, dim: int, index: Any) -> None:
-    if input.ndim and index.size and not input.shape[shapes.wrap_dim(dim, input.ndim)]:
+    if input.ndim > 1 and index.size and not input.shape[shapes.wrap_dim(dim, input.ndim)]:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     _in_range(input, dim, index)
 
@@ -224,7 +224,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 @op(
     inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
-    tags=frozenset({"reads_apart", "warns_of_overlap"}),
+    tags=frozenset({"warns_of_overlap"}),
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )  # fmt: skip
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:

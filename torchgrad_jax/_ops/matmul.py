@@ -268,9 +268,9 @@ def baddbmm(
 @op(grad_version=2, out=False)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix."""
+    require_not("trace", input)
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    require_not("trace", input)
     return jnp.trace(input, dtype=jnp.int64 if is_integral(input) else input.dtype)
 
 

@@ -109,6 +109,8 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 @jax.custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
     y = lax.zeta(x, q)
+    # torch: a pole at every whole number up to 0; XLA has NaN there
+    y = jnp.where((q <= 0) & (q == jnp.floor(q)) & (x > 1), jnp.inf, y)
     return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._engine.backward import zeros_for
+from .._engine.record import zeros_for
 from .._engine.overrides import public as overridable
 from .._engine.tensor import Tensor
 from . import (

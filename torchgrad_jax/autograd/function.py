@@ -10,7 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .._core.state import GRAD, MODES
+from .._core import tree
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function
 from .._engine.history import requires_grad_of
 from .._engine.record import no_grad
@@ -254,7 +255,37 @@ class Function(_SingleLevelFunction):
             first = 1
         if kwargs:
             args = _positional(cls.forward, first, args, kwargs)
+        if MODES.transforms or MODES.bits & LIFT:
+            return cls._apply_transformed(args, forward)
         return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
+
+    @classmethod
+    def _apply_transformed(cls, args: tuple[Any, ...], forward: Any) -> Any:
+        """`apply` inside of the transforms of `func`."""
+        lift = MODES.lifts[-1] if MODES.bits & LIFT else None
+        batched = lift is not None and lift.size is not None
+        if (MODES.transforms or batched) and not _is_setup_context_defined(cls.setup_context):
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+                "override the setup_context staticmethod. For more details, please see "
+                "https://pytorch.org/docs/main/notes/extending.func.html"
+            )
+        if not batched:
+            return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
+        from ._batched_function import apply_batched, check_rule
+
+        own = cls.vmap is not Function.vmap
+        check_rule(cls, own)
+        if not any(isinstance(t, Tensor) and lift.touches((t,)) for t in tree.flatten(args)[0]):
+            with lift.outside():
+                return cls.apply(*args)
+        output = apply_batched(cls, lift, args, own)
+
+        def known(ctx: Any, *inputs: Any) -> Any:
+            cls.setup_context(ctx, inputs, output)
+            return output
+
+        return apply_function(cls._backward_cls(), args, known, None)
 
     @classmethod
     def _forward_then_setup(cls, ctx: Any, *args: Any) -> Any:

@@ -11,7 +11,7 @@ from .._bridge.vmap import vmap
 from .._core import dtypes
 from .._core.meta import meta
 from .._core.state import GRAD, MODES
-from .._engine.backward import zeros_for
+from .._engine.record import zeros_for
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, alias_of, make, plain_alias

@@ -18,6 +18,7 @@ from .._engine.hooks import RemovableHandle
 from .._engine.node import AccumulateGrad, Node as _EngineNode
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
+from ._lowering import to_jaxpr as to_jaxpr
 from ._passes import Engine, GradientEdge as GradientEdge
 from .variable import Variable as Variable
 

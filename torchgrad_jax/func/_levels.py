@@ -118,6 +118,18 @@ class recording:
         MODES.bits = MODES.bits & ~GRAD | self.bits & GRAD
 
 
+class transforming:
+    """Inside: the user's function runs as one that is being transformed."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        MODES.transforms += 1
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.transforms -= 1
+
+
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:
     """The arguments that `argnums` names: one, or a tuple of them."""
     if isinstance(argnums, int) and not isinstance(argnums, bool):

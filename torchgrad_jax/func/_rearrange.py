@@ -67,10 +67,10 @@ def rearrange(
         )
     sizes = _sizes(left, tensor._m.shape, axes_lengths, names)
     flat = [n for group in left for n in group]
-    split = ops.reshape(tensor, [sizes[n] for n in flat])
+    split = tensor.reshape([sizes[n] for n in flat])
     wanted = [n for group in right for n in group]
     moved = ops.permute(split, [flat.index(n) for n in wanted])
-    return ops.reshape(moved, [math.prod(sizes[n] for n in group) for group in right])
+    return moved.reshape([math.prod(sizes[n] for n in group) for group in right])
 
 
 def _spelled(group: list[str], dots: list[str]) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from .._core import tree
 from .._core.state import DUAL, MODES
-from .._engine.backward import zeros_for
+from .._engine.record import zeros_for
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from ..autograd import forward_ad, grad as autograd_grad
-from ._levels import Function, Level, check_argnums, only_tensors, pick, put, recording
+from ._levels import Function, Level, check_argnums, only_tensors, pick, put, recording, transforming
 
 _AUX = "output of function f should be a tuple: (output, aux) if has_aux is True"
 
@@ -65,7 +65,8 @@ def _grad_and_value(
     level = Level()
     with recording():
         inputs = level.variables(pick(args, argnums))
-        out = func(*put(args, argnums, inputs), **kwargs)
+        with transforming():
+            out = func(*put(args, argnums, inputs), **kwargs)
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
@@ -140,7 +141,8 @@ def pullback(
             check_argnums(primals, argnums)
             inputs = level.variables(pick(primals, argnums))
             given = put(primals, argnums, inputs)
-        out = func(*given, **(kwargs or {}))
+        with transforming():
+            out = func(*given, **(kwargs or {}))
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
@@ -230,7 +232,8 @@ def pushforward(
     def run(inputs: list[Any]) -> tuple[Any, Any]:
         given = tree.unflatten(inputs, spec)
         args = given if argnums is None else put(primals, argnums, given)
-        out = func(*args, **(kwargs or {}))
+        with transforming():
+            out = func(*args, **(kwargs or {}))
         if not has_aux:
             return out, None
         if not (isinstance(out, tuple) and len(out) == 2):
@@ -324,7 +327,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     with recording():
         flat, in_spec = tree.flatten(primals)
         inputs = [level.variable(p) for p in flat]
-        out = func(*tree.unflatten(inputs, in_spec))
+        with transforming():
+            out = func(*tree.unflatten(inputs, in_spec))
         outs, out_spec = only_tensors(
             out, "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
         )

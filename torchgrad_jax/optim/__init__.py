@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors import no_such_name as _no_such_name
 from . import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from ._adafactor import Adafactor as Adafactor
 from ._muon import Muon as Muon
@@ -47,4 +48,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.optim.{name}")
+    raise AttributeError(_no_such_name(f"torch.optim.{name}"))

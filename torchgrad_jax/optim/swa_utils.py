@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from .._core.errors import no_such_name as _no_such_name
 from ..autograd.grad_mode import no_grad
 from ._averages import (
     get_ema_avg_fn as get_ema_avg_fn,
@@ -100,7 +101,7 @@ AveragedModel: Any  # from `_averaged`, when asked for: modules are not needed b
 
 def __getattr__(name: str) -> Any:
     if name != "AveragedModel":
-        raise AttributeError(f"torchgrad_jax does not implement torch.optim.swa_utils.{name}")
+        raise AttributeError(_no_such_name(f"torch.optim.swa_utils.{name}"))
     from ._averaged import AveragedModel
 
     return AveragedModel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.errors import no_such_name as _no_such_name
 from .._engine.bind import NAMESPACES
 
 globals().update(NAMESPACES["signal.windows"])
@@ -11,4 +12,4 @@ __all__ = sorted(NAMESPACES["signal.windows"])
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchgrad_jax does not implement torch.signal.windows.{name}")
+    raise AttributeError(_no_such_name(f"torch.signal.windows.{name}"))

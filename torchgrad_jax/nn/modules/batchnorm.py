@@ -240,8 +240,6 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation over several processes; as here there is only one, that of its own batch.
 
-    Like torch's it takes inputs on accelerators only.
-
     Args:
         num_features: number of channels.
         eps: what is added to the variance.
@@ -276,10 +274,6 @@ class SyncBatchNorm(_BatchNorm):
         """Normalise."""
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
-        if self.training and input.device.type == "cpu":
-            raise ValueError(
-                "SyncBatchNorm expected input tensor to be on GPU or XPU or privateuseone"
-            )
         return super().forward(input)
 
     @classmethod

@@ -13,9 +13,10 @@ from typing import Any
 
 import jax
 
-from ._core import devices
-from ._engine.tensor import Tensor
-from ._functions import constructors as _constructors, random as _random
+from .._core import devices
+from .._core.errors import no_such_name as _no_such_name
+from .._engine.tensor import Tensor
+from .._functions import constructors as _constructors, random as _random
 
 _NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 
@@ -271,4 +272,4 @@ def __getattr__(name: str) -> Any:
         if found is not None:
             globals()[name] = found
             return found
-    raise AttributeError(f"torchgrad_jax does not implement torch.cuda.{name}")
+    raise AttributeError(_no_such_name(f"torch.cuda.{name}"))

@@ -1,0 +1,388 @@
+"""A compiled function does what the function does: results, writes, gradients, versions, draws."""
+
+import numpy as np
+import pytest
+
+import torchgrad_jax as torch
+
+
+def same(a, b):
+    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=2e-6, atol=1e-6)
+
+
+def compiled(fn, **kwargs):
+    return torch.compile(fn, **kwargs)
+
+
+def parameters(seed=0):
+    torch.manual_seed(seed)
+    return [
+        torch.randn(4, 8).requires_grad_(),
+        torch.zeros(8).requires_grad_(),
+        torch.randn(8, 1).requires_grad_(),
+    ]
+
+
+def loss_of(ps, x, y):
+    return ((x @ ps[0] + ps[1]).tanh() @ ps[2] - y).pow(2).mean()
+
+
+def data():
+    torch.manual_seed(1)
+    return torch.randn(16, 4), torch.randn(16, 1)
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_values_and_one_trace():
+    f = compiled(lambda x, y: (x.sin() * y).sum())
+    for k in range(3):
+        x = torch.arange(3.0) + k
+        same(f(x, x), (x.sin() * x).sum())
+    assert f.counts == {"traced": 1, "run": 3, "eager": 0}
+
+
+def test_other_kinds_of_arguments_are_traced_again():
+    f = compiled(lambda x, k=1: x * k)
+    f(torch.ones(2))
+    f(torch.ones(3))
+    f(torch.ones(2, dtype=torch.float64))
+    assert f(torch.ones(2), k=3).tolist() == [3.0, 3.0]
+    assert f(torch.ones(2), k=2).tolist() == [2.0, 2.0]
+    assert f.counts["traced"] == 5
+    assert len(f.reasons) == 4
+
+
+def test_containers_in_and_out():
+    f = compiled(lambda d, *rest: {"a": (d["x"] + rest[0], 7), "b": [d["y"]]})
+    x = torch.ones(2)
+    out = f({"x": x, "y": x * 2}, x)
+    assert out["a"][0].tolist() == [2.0, 2.0]
+    assert out["a"][1] == 7
+    assert out["b"][0].tolist() == [2.0, 2.0]
+
+
+def test_layout_of_results():
+    f = compiled(lambda x: (x * 2).t())
+    out = f(torch.ones(2, 3))
+    assert out.shape == (3, 2)
+    assert out.stride() == (1, 3)
+
+
+def test_gradients_flow_through():
+    w = torch.full((3,), 2.0).requires_grad_()
+    f = compiled(lambda x: (x * w).sin().sum())
+    x = torch.arange(3.0).requires_grad_()
+    f(x).backward()
+    got = w.grad, x.grad
+    w.grad = x.grad = None
+    (x * w).sin().sum().backward()
+    same(got[0], w.grad)
+    same(got[1], x.grad)
+
+
+def test_second_gradients_and_detach():
+    f = compiled(lambda x: (x**3 * x.detach()).sum())
+    x = torch.arange(1.0, 3.0).requires_grad_()
+    (g,) = torch.autograd.grad(f(x), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    same(g, torch.tensor([3.0, 24.0]))
+    same(h, torch.tensor([6.0, 24.0]))
+
+
+def test_no_grad_inside():
+    def f(x):
+        with torch.no_grad():
+            a = x * 2
+        return (a * x).sum()
+
+    x = torch.arange(3.0).requires_grad_()
+    (g,) = torch.autograd.grad(compiled(f)(x), x)
+    assert g.tolist() == [0.0, 2.0, 4.0]
+
+
+# --- writes ---------------------------------------------------------------------------------------
+
+
+def test_writes_to_arguments_and_outside():
+    buffer = torch.zeros(2)
+
+    def f(x):
+        x.mul_(2)
+        buffer.add_(x)
+        return x + 1
+
+    g = compiled(f)
+    x = torch.ones(2)
+    for _ in range(3):
+        out = g(x)
+    assert x.tolist() == [8.0, 8.0]
+    assert buffer.tolist() == [14.0, 14.0]
+    assert out.tolist() == [9.0, 9.0]
+    assert (x._version, buffer._version) == (3, 3)
+    assert g.counts["traced"] == 1
+
+
+def test_writes_through_views_are_seen_by_all():
+    base = torch.zeros(3, 2)
+    row = base[1]
+
+    def f(x):
+        row.copy_(x)
+        base[2, 0] = 5.0
+
+    compiled(f)(torch.ones(2))
+    assert base.tolist() == [[0.0, 0.0], [1.0, 1.0], [5.0, 0.0]]
+    assert row.tolist() == [1.0, 1.0]
+
+
+def test_views_as_arguments():
+    base = torch.arange(6.0).reshape(2, 3)
+    f = compiled(lambda x: x.add_(1))
+    for i in range(2):
+        f(base[i])
+    assert base.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert f.counts["traced"] == 1
+
+
+def test_a_shared_array_is_not_donated_away():
+    a = torch.ones(3)
+    b = a.clone()  # arrays are immutable, so a clone shares one until somebody writes
+    f = compiled(lambda: a.add_(1))
+    f()
+    f()
+    assert a.tolist() == [3.0] * 3
+    assert b.tolist() == [1.0] * 3
+
+
+# --- training steps -------------------------------------------------------------------------------
+
+
+def manual_step(ps):
+    def step(x, y):
+        for p in ps:
+            p.grad = None
+        loss = loss_of(ps, x, y)
+        loss.backward()
+        with torch.no_grad():
+            for p in ps:
+                p.sub_(0.1 * p.grad)
+        return loss
+
+    return step
+
+
+def optimizer_step(ps, make):
+    opt = make(ps)
+
+    def step(x, y):
+        opt.zero_grad()
+        loss = loss_of(ps, x, y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step, opt
+
+
+def test_a_step_by_hand():
+    a, b = parameters(), parameters()
+    eager, fast = manual_step(a), compiled(manual_step(b))
+    x, y = data()
+    for _ in range(4):
+        want, got = eager(x, y), fast(x, y)
+        same(want, got)
+    assert fast.counts == {"traced": 1, "run": 4, "eager": 0}
+    for p, q in zip(a, b):
+        same(p, q)
+        same(p.grad, q.grad)
+        assert p._version == q._version
+        assert p.grad._version == q.grad._version
+    assert got.requires_grad
+    assert got.grad_fn.name() == want.grad_fn.name()
+    with pytest.raises(RuntimeError, match="a second time"):
+        got.backward()
+
+
+MAKERS = {
+    "sgd": lambda ps: torch.optim.SGD(ps, lr=0.1),
+    "momentum": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda ps: torch.optim.Adam(ps, lr=0.01),
+    "adamw": lambda ps: torch.optim.AdamW(ps, lr=0.01, amsgrad=True),
+    "rmsprop": lambda ps: torch.optim.RMSprop(ps, lr=0.01, centered=True),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_step_with_an_optimizer(name):
+    a, b = parameters(), parameters()
+    eager, opt_a = optimizer_step(a, MAKERS[name])
+    step, opt_b = optimizer_step(b, MAKERS[name])
+    fast = compiled(step)
+    x, y = data()
+    for k in range(5):
+        for opt in (opt_a, opt_b):
+            opt.param_groups[0]["lr"] = 0.01 / (k + 1)  # a schedule compiles nothing anew
+        same(eager(x, y), fast(x, y))
+    assert fast.counts["traced"] == 2  # the first run makes the state
+    for p, q in zip(a, b):
+        same(p, q)
+        assert p._version == q._version
+        for key, value in opt_a.state[p].items():
+            if isinstance(value, torch.Tensor):
+                same(value, opt_b.state[q][key])
+
+
+def test_gradients_accumulate():
+    w = torch.ones(2).requires_grad_()
+    f = compiled(lambda x: (w * x).sum().backward())
+    for _ in range(3):
+        f(torch.arange(2.0))
+    assert w.grad.tolist() == [0.0, 3.0]
+    assert f.counts["traced"] == 2  # with and without a gradient there
+
+
+def test_hooks_are_part_of_the_program():
+    w = torch.ones(2).requires_grad_()
+    w.register_hook(lambda g: g * 10)
+
+    def f(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    g = compiled(f)
+    g(torch.ones(2))
+    g(torch.ones(2))
+    assert w.grad.tolist() == [10.0, 10.0]
+
+
+def test_autograd_grad_and_func_inside():
+    w = torch.full((2,), 3.0).requires_grad_()
+
+    def f(x):
+        (g,) = torch.autograd.grad((w**2 * x).sum(), w, create_graph=True)
+        h = torch.func.vmap(torch.func.grad(lambda v: (v**2).sum()))(x[:, None])
+        return g, h
+
+    g, h = compiled(f)(torch.arange(2.0))
+    same(g, torch.tensor([0.0, 6.0]))
+    same(h, torch.tensor([[0.0], [2.0]]))
+
+
+# --- random draws ---------------------------------------------------------------------------------
+
+
+def test_draws_are_those_of_eager_code():
+    f = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(6)  # noqa: E731
+    fast = compiled(f)
+    x = torch.ones(6)
+    torch.manual_seed(3)
+    want = [f(x).tolist() for _ in range(3)]
+    torch.manual_seed(3)
+    got = [fast(x).tolist() for _ in range(3)]
+    assert want == got
+    assert want[0] != want[1]
+    assert fast.counts["traced"] == 1
+
+
+# --- what it depends on ---------------------------------------------------------------------------
+
+
+SCALE = 2.0
+
+
+def test_values_that_code_can_reach_are_watched():
+    global SCALE
+    k = 1.0
+
+    class Holder:
+        factor = 1.0
+
+        def __init__(self):
+            self.factor = 3.0
+            self.table = {"w": torch.ones(2)}
+
+    holder = Holder()
+    f = compiled(lambda x: x * k * SCALE * holder.factor * holder.table["w"])
+    x = torch.ones(2)
+    assert f(x).tolist() == [6.0, 6.0]
+    k = 2.0
+    assert f(x).tolist() == [12.0, 12.0]
+    holder.factor = 1.0
+    assert f(x).tolist() == [4.0, 4.0]
+    SCALE = 3.0
+    assert f(x).tolist() == [6.0, 6.0]
+    holder.table["w"] = torch.zeros(2)
+    assert f(x).tolist() == [0.0, 0.0]
+    SCALE = 2.0
+
+
+def test_recompiles_are_logged(monkeypatch, capsys):
+    monkeypatch.setenv("TORCHGRAD_JAX_LOGS", "recompiles")
+    f = compiled(lambda x: x + 1)
+    f(torch.ones(1))
+    assert capsys.readouterr().err == ""
+    f(torch.ones(2))
+    assert "traced again" in capsys.readouterr().err
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_values_are_not_known_and_nothing_is_lost():
+    w = torch.ones(2).requires_grad_()
+
+    def f(x):
+        w.grad = None
+        with torch.no_grad():
+            w.add_(1)
+        if x.sum() > 0:
+            return x
+        return w
+
+    w.grad = torch.ones(2)
+    before = w.grad
+    with pytest.raises(RuntimeError, match=r"values of a tensor are needed(.|\n)*if x.sum\(\) > 0"):
+        compiled(f)(torch.ones(2))
+    assert w.tolist() == [1.0, 1.0]
+    assert w.grad is before
+    assert w._version == 0
+
+
+@pytest.mark.parametrize("use", [torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy])
+def test_no_values_for_python(use):
+    with pytest.raises(RuntimeError, match="torch.compile"):
+        compiled(use)(torch.ones(()))
+
+
+def test_arguments_of_compile():
+    f = lambda x: x  # noqa: E731
+    assert torch.compile(f, disable=True) is f
+    assert torch.compile(f, backend="eager") is f
+    assert torch.compile(fullgraph=True, dynamic=False)(f)(torch.ones(1)).tolist() == [1.0]
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        torch.compile(f, mode="fast")
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        torch.compile(f, mode="default", options={})
+
+
+def test_within_a_transform_it_is_part_of_it():
+    f = compiled(lambda x: (x**2).sum())
+    same(torch.func.vmap(f)(torch.ones(3, 2)), torch.full((3,), 2.0))
+    same(torch.func.grad(f)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_as_a_method():
+    class Model:
+        def __init__(self):
+            self.w = torch.ones(2)
+
+        @torch.compile
+        def run(self, x):
+            return x * self.w
+
+    model = Model()
+    assert model.run(torch.ones(2)).tolist() == [1.0, 1.0]
+    model.w = torch.zeros(2)
+    assert model.run(torch.ones(2)).tolist() == [0.0, 0.0]

@@ -1,0 +1,259 @@
+"""`import torch` and every `torch.x.y` resolve to the modules of this package, as the same objects."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from email.message import Message
+from types import ModuleType
+from typing import Any
+
+from .. import version
+from .._core.errors import no_such_name
+
+PACKAGE = "torchgrad_jax"
+_HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")
+"""Modules of this package that are no part of torch."""
+
+
+def inner_name(name: str) -> str:
+    """The module of this package that stands for a module of torch."""
+    return PACKAGE + name[len("torch") :]
+
+
+def _exists(inner: str) -> bool:
+    top = inner[len(PACKAGE) + 1 :].partition(".")[0]
+    if top in _HIDDEN:
+        return False
+    try:
+        return inner in sys.modules or importlib.util.find_spec(inner) is not None
+    except ModuleNotFoundError:  # a parent that is a file, or is missing itself
+        return False
+
+
+class _Loader:
+    """Hands out a module that was imported under its own name."""
+
+    def __init__(self, inner: str) -> None:
+        self.inner = inner
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.inner)
+        self.kept = (module.__spec__, module.__dict__.get("__loader__"))
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system put its own marks on what it takes for a new module.
+        module.__spec__, module.__loader__ = self.kept
+
+    def get_code(self, fullname: str) -> Any:
+        return _spec(self.inner).loader.get_code(self.inner)  # type: ignore[union-attr]
+
+    def get_source(self, fullname: str) -> str | None:
+        return _spec(self.inner).loader.get_source(self.inner)  # type: ignore[union-attr]
+
+    def get_filename(self, fullname: str) -> str:
+        return _spec(self.inner).origin or ""
+
+    def is_package(self, fullname: str) -> bool:
+        return _spec(self.inner).submodule_search_locations is not None
+
+
+def _spec(inner: str) -> Any:
+    return importlib.util.find_spec(inner)
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What `importlib.metadata.version("torch")` finds."""
+
+    @property
+    def metadata(self) -> Any:
+        said = Message()
+        said["Metadata-Version"], said["Name"], said["Version"] = "2.1", "torch", version.torch
+        said["Summary"] = "torchgrad_jax in the place of torch"
+        return said
+
+    def read_text(self, filename: str) -> str | None:
+        return str(self.metadata) if filename in ("METADATA", "PKG-INFO") else None
+
+    def locate_file(self, path: Any) -> Any:
+        raise FileNotFoundError(path)
+
+
+class TorchFinder:
+    """Stands first on `sys.meta_path` and answers for `torch` and everything below it."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        inner = inner_name(fullname)
+        if not _exists(inner):
+            raise ModuleNotFoundError(no_such_name(fullname), name=fullname)
+        is_package = _spec(inner).submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(fullname, _Loader(inner), is_package=is_package)  # type: ignore[arg-type]
+
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        name = getattr(context, "name", None)
+        return [_Distribution()] if name is None or name.lower() == "torch" else []
+
+
+class _ImportErrors:
+    """Stands last: `from torch.x import missing` ends up here, and says which name is missing where."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if not fullname.startswith(PACKAGE + "."):
+            return None
+        # The statement's own look-up is the only caller to explain something to: others ask politely.
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+            if frame.f_code.co_name == "_handle_fromlist":
+                name = "torch" + fullname[len(PACKAGE) :]
+                where = name.rpartition(".")[0]
+                raise ImportError(no_such_name(name), name=where)
+            frame = frame.f_back
+        return None
+
+
+class _ScopedFinder:
+    """Gives the modules of the named packages, and no others, a `torch` that is this package."""
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
+        self._busy = False
+
+    def covers(self, name: str) -> bool:
+        return any(name == p or name.startswith(p + ".") for p in self.packages)
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if self._busy or not self.covers(fullname):
+            return None
+        self._busy = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._busy = False
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _ScopedLoader(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class _ScopedLoader:
+    """A loader whose modules have an `__import__` of their own among their builtins."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _scoped_import}
+        self._loader.exec_module(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def _scoped_import(
+    name: str,
+    globals: Mapping[str, Any] | None = None,
+    locals: Any = None,
+    fromlist: Any = (),
+    level: int = 0,
+) -> Any:
+    if level == 0 and (name == "torch" or name.startswith("torch.")):
+        inner = inner_name(name)
+        if not _exists(inner):
+            raise ModuleNotFoundError(no_such_name(name), name=name)
+        name = inner
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+class Alias:
+    """An installed alias; `remove()`, or leaving a `with` block, takes it away again."""
+
+    def __init__(self, finders: list[tuple[int, Any]], packages: tuple[str, ...]) -> None:
+        self._finders = finders
+        self.packages = packages
+        """The packages that it is for; empty if it is for all."""
+
+    def remove(self) -> None:
+        """Take the alias away; modules that were imported through it keep what they have."""
+        for _, finder in self._finders:
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+        if not self.packages:
+            for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+                if sys.modules[name] is sys.modules.get(inner_name(name)):
+                    del sys.modules[name]
+        importlib.invalidate_caches()
+
+    def __enter__(self) -> Alias:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def installed() -> bool:
+    """Whether `import torch` means this package everywhere."""
+    return any(isinstance(f, TorchFinder) for f in sys.meta_path)
+
+
+def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
+    """Make `import torch` mean torchgrad_jax, in this process.
+
+    Args:
+        packages: names of packages to do it for; other modules go on seeing whatever torch is
+            installed. They must not be imported yet. Without it, everything sees torchgrad_jax.
+
+    Returns:
+        The alias, which can be removed.
+
+    Raises:
+        RuntimeError: torch, or one of the packages, is already imported.
+
+    Example:
+        >>> import torchgrad_jax
+        >>> with torchgrad_jax.install_as_torch():
+        ...     import torch
+        ...     torch.Tensor is torchgrad_jax.Tensor
+        True
+    """
+    if packages is not None:
+        names = (packages,) if isinstance(packages, str) else tuple(packages)
+        return _install_scoped(names)
+    own = importlib.import_module(PACKAGE)
+    there = sys.modules.get("torch")
+    if there is not None and there is not own:
+        where = getattr(there, "__file__", None) or "somewhere"
+        raise RuntimeError(
+            f"install_as_torch(): another torch is already imported, from {where}. "
+            "Install the alias before anything imports torch."
+        )
+    finders: list[tuple[int, Any]] = [(0, TorchFinder()), (len(sys.meta_path) + 1, _ImportErrors())]
+    if not installed():
+        for place, finder in finders:
+            sys.meta_path.insert(place, finder)
+    sys.modules["torch"] = own
+    _look_like_torch(own)
+    return Alias([(0, f) for f in sys.meta_path if isinstance(f, TorchFinder | _ImportErrors)], ())
+
+
+def _install_scoped(names: tuple[str, ...]) -> Alias:
+    loaded = [n for n in names if n in sys.modules]
+    if loaded:
+        raise RuntimeError(
+            f"install_as_torch(): already imported, with the torch they found: {', '.join(loaded)}"
+        )
+    finder = _ScopedFinder(names)
+    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    _look_like_torch(importlib.import_module(PACKAGE))
+    return Alias([(0, finder)], names)
+
+
+def _look_like_torch(own: Any) -> None:
+    """Programs and packages compare `torch.__version__` with versions of torch."""
+    own.__version__ = own.torch_version.TorchVersion(version.torch + "+torchgrad.jax")

@@ -1,0 +1,172 @@
+"""Run a script, a module or code as Python itself would, with `torch` meaning torchgrad_jax."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import io
+import os
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType, TracebackType
+from typing import Any
+
+from .finder import install_as_torch
+
+USAGE = """\
+usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
+       python -m torchgrad_jax check [--json] PATH ...
+
+Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax, or, with
+`check`, reads its source and lists the names of torch that it uses, without running it.
+"""
+_SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
+_OWN = os.path.dirname(os.path.abspath(__file__))
+
+
+def main(argv: Sequence[str] | None = None) -> Any:
+    """The command line of `python -m torchgrad_jax` and of `torchgrad-jax`."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        return 0 if args else 2
+    first = args[0]
+    if first == "check":
+        from .check import main as check
+
+        return check(args[1:])
+    if first == "--version":
+        from .. import version
+
+        sys.stdout.write(f"torchgrad_jax {version.__version__}, torch {version.torch}\n")
+        return 0
+    if first in ("-m", "-c") and len(args) == 1:
+        sys.stderr.write(f"Argument expected for the {first} option\n{USAGE}")
+        return 2
+    if first.startswith("-") and first[:2] not in ("-m", "-c") and first != "-":
+        sys.stderr.write(f"unknown option {first}\n{USAGE}")
+        return 2
+    try:
+        install_as_torch()
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    _tell_children()
+    if first[:2] == "-m":
+        name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
+        return _run(_module(name), rest)
+    if first[:2] == "-c":
+        code, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
+        return _run(_source(code, "<string>", "-c", ""), rest)
+    if first == "-":
+        return _run(_source(sys.stdin.read(), "<stdin>", "-", ""), args[1:])
+    return _run(_script(first), args[1:])
+
+
+Start = Callable[[list[str]], None]
+
+
+def _run(start: Start, rest: list[str]) -> int:
+    """Start a program; its exceptions are shown as if nothing stood around it."""
+    hook = sys.excepthook
+    try:
+        start(rest)
+    except SystemExit as e:
+        e.__traceback__ = _own_frames_off(e.__traceback__)
+        raise
+    except KeyboardInterrupt:
+        sys.excepthook = lambda kind, e, tb: hook(kind, e, _own_frames_off(tb))
+        raise
+    except BaseException as e:
+        tb = e.__traceback__ = _own_frames_off(e.__traceback__)
+        sys.last_type, sys.last_value, sys.last_traceback = type(e), e, tb
+        sys.excepthook(type(e), e, tb)
+        return 1
+    return 0
+
+
+def _own_frames_off(tb: TracebackType | None) -> TracebackType | None:
+    """A traceback without the runner's frames, and runpy's, at its beginning."""
+    while tb is not None:
+        file = tb.tb_frame.f_code.co_filename
+        if not (
+            file.startswith(_OWN) or file == runpy.__file__ or file.startswith("<frozen runpy")
+        ):
+            break
+        tb = tb.tb_next
+    return tb
+
+
+def _tell_children() -> None:
+    """Python processes started by the program find the alias where they would find torch."""
+    old = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = _SHIM + (os.pathsep + old if old else "")
+
+
+def _set_path(first: str | None) -> None:
+    """Put the program's folder where Python puts it, in place of the runner's.
+
+    The folder that stands for torch follows it, for processes that multiprocessing starts.
+    """
+    if not sys.flags.safe_path:
+        if sys.path:
+            del sys.path[0]
+        if first is not None:
+            sys.path.insert(0, first)
+    sys.path.insert(1, _SHIM)
+
+
+def _fresh_main(**names: Any) -> ModuleType:
+    module = ModuleType("__main__")
+    module.__dict__.update(
+        {"__builtins__": sys.modules["builtins"], "__annotations__": {}}, **names
+    )
+    sys.modules["__main__"] = module
+    return module
+
+
+def _script(path: str) -> Start:
+    def start(rest: list[str]) -> None:
+        sys.argv[:] = [path, *rest]
+        if os.path.isdir(path) or _is_archive(path):
+            _set_path(None)
+            runpy.run_path(path, run_name="__main__")
+            return
+        try:
+            with io.open_code(os.path.abspath(path)) as file:
+                text = file.read()
+        except OSError as e:
+            sys.stderr.write(f"{sys.executable}: can't open file {path!r}: {e}\n")
+            raise SystemExit(2) from None
+        _set_path(os.path.dirname(os.path.realpath(path)))
+        loader = importlib.machinery.SourceFileLoader("__main__", path)
+        module = _fresh_main(__file__=path, __cached__=None, __loader__=loader, __spec__=None)
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
+
+    return start
+
+
+def _is_archive(path: str) -> bool:
+    import zipfile
+
+    return os.path.isfile(path) and zipfile.is_zipfile(path)
+
+
+def _source(text: str, shown: str, name: str, folder: str) -> Start:
+    def start(rest: list[str]) -> None:
+        sys.argv[:] = [name, *rest]
+        _set_path(folder)
+        module = _fresh_main(__loader__=None, __spec__=None)
+        exec(compile(text, shown, "exec", dont_inherit=True), module.__dict__)
+
+    return start
+
+
+def _module(name: str) -> Start:
+    def start(rest: list[str]) -> None:
+        sys.argv[:] = ["-m", *rest]
+        _set_path(os.getcwd())
+        # runpy changes sys.argv[0] to the module's file, and takes __main__ for its own.
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return start

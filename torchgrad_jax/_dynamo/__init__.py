@@ -1,0 +1,41 @@
+"""The few names of torch._dynamo that scripts use around torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.errors import no_such_name as _no_such_name
+from ..compiler import (
+    allow_in_graph as allow_in_graph,
+    disable as disable,
+    is_compiling as is_compiling,
+    reset as reset,
+)
+
+
+class _Config:
+    """Settings of a compiler that is not there; `suppress_errors` alone has a meaning, False."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "suppress_errors":
+            return False
+        raise AttributeError(_no_such_name(f"torch._dynamo.config.{name}"))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "suppress_errors" and value is False:
+            return
+        raise AttributeError(_no_such_name(f"torch._dynamo.config.{name}"))
+
+
+config = _Config()
+
+
+def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
+    """Nothing: each shape is compiled for itself, and all are right."""
+
+
+maybe_mark_dynamic = mark_static = mark_dynamic
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch._dynamo.{name}"))

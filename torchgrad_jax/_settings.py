@@ -1,0 +1,113 @@
+"""Process-wide settings of torch that scripts touch at their start, and what they mean on XLA."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import jax
+
+from ._core.state import SETTINGS
+
+_PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
+_kept: dict[str, Any] = {"precision": "highest", "threads": None, "interop": None}
+
+
+def _count(n: Any, name: str) -> int:
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"{name} expects an int, but got {type(n).__name__}")
+    if n < 1:
+        raise RuntimeError(f"{name} expects a positive integer")
+    return n
+
+
+def get_num_threads() -> int:
+    """The number last set, or the cores of the machine."""
+    return _kept["threads"] or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # fmt: skip
+
+
+def set_num_threads(int: int) -> None:
+    """Remember a number for `get_num_threads`.
+
+    Differs from torch: XLA sizes its pool of threads when it starts, so that only the environment (CPU
+    affinity) decides how many threads work. Results do not depend on it.
+    """
+    _kept["threads"] = _count(int, "set_num_threads")
+
+
+def get_num_interop_threads() -> int:
+    """The number last set, or the cores of the machine."""
+    return _kept["interop"] or get_num_threads()
+
+
+def set_num_interop_threads(int: int) -> None:
+    """Remember a number for `get_num_interop_threads`; see `set_num_threads`."""
+    _kept["interop"] = _count(int, "set_num_interop_threads")
+
+
+def get_float32_matmul_precision() -> str:
+    """How exact products of float32 matrices are: "highest", "high" or "medium"."""
+    return _kept["precision"]
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Choose how exact products of float32 matrices are.
+
+    It sets JAX's default precision of products: "highest" is float32 all the way, "high" and "medium" let
+    accelerators use faster, coarser formats. On CPU all are the same.
+    """
+    if precision not in _PRECISIONS:
+        raise RuntimeError(f"Invalid float32 matmul precision {precision!r}: one of {', '.join(_PRECISIONS)}")  # fmt: skip
+    _kept["precision"] = precision
+    jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: denormal numbers cannot be switched to zero here, as torch says on some processors."""
+    return False
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: nothing, a warning or an error for operations that are not deterministic."""
+    if not SETTINGS.deterministic:
+        return 0
+    return 1 if SETTINGS.deterministic_warn_only else 2
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Choose between nothing, a warning and an error for operations that are not deterministic."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    if isinstance(debug_mode, str):
+        if debug_mode not in names:
+            raise RuntimeError(
+                f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+            )
+        debug_mode = names[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")  # fmt: skip
+    SETTINGS.deterministic, SETTINGS.deterministic_warn_only = debug_mode > 0, debug_mode == 1
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """True: what C++ extensions would have to match; there are none here."""
+    return True
+
+
+def is_vulkan_available() -> bool:
+    """False: there is no Vulkan backend."""
+    return False
+
+
+__all__ = [
+    "compiled_with_cxx11_abi",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "is_vulkan_available",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+]

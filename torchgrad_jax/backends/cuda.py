@@ -1,0 +1,87 @@
+"""torch.backends.cuda: flags without an effect; XLA chooses kernels by itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+
+def is_built() -> bool:
+    """Whether JAX has a GPU backend."""
+    try:
+        return bool(jax.devices("gpu"))
+    except RuntimeError:
+        return False
+
+
+class _Matmul:
+    """Flags about products of matrices. `torch.set_float32_matmul_precision` is the one with an effect."""
+
+    def __init__(self) -> None:
+        self.allow_tf32 = False
+        self.allow_fp16_reduced_precision_reduction = True
+        self.allow_bf16_reduced_precision_reduction = True
+        self.allow_fp16_accumulation = False
+        self.fp32_precision = "none"
+
+
+matmul = _Matmul()
+_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+
+
+def flash_sdp_enabled() -> bool:
+    """The flag that `enable_flash_sdp` sets."""
+    return _attention["flash"]
+
+
+def enable_flash_sdp(enabled: bool) -> None:
+    """Set a flag; attention has one kernel here."""
+    _attention["flash"] = bool(enabled)
+
+
+def mem_efficient_sdp_enabled() -> bool:
+    """The flag that `enable_mem_efficient_sdp` sets."""
+    return _attention["mem_efficient"]
+
+
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Set a flag; attention has one kernel here."""
+    _attention["mem_efficient"] = bool(enabled)
+
+
+def math_sdp_enabled() -> bool:
+    """The flag that `enable_math_sdp` sets."""
+    return _attention["math"]
+
+
+def enable_math_sdp(enabled: bool) -> None:
+    """Set a flag; attention has one kernel here."""
+    _attention["math"] = bool(enabled)
+
+
+def cudnn_sdp_enabled() -> bool:
+    """The flag that `enable_cudnn_sdp` sets."""
+    return _attention["cudnn"]
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Set a flag; attention has one kernel here."""
+    _attention["cudnn"] = bool(enabled)
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """The flags about attention as given inside of a `with` block."""
+    before = dict(_attention)
+    _attention.update(
+        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
+    )
+    try:
+        yield {}
+    finally:
+        _attention.update(before)

@@ -1,0 +1,56 @@
+"""torch.backends.cudnn: XLA decides by itself when to use cuDNN, so that the flags have no effect."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+enabled = True
+benchmark = False
+benchmark_limit = 10
+deterministic = False
+allow_tf32 = True
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """False: tensors are never handed to cuDNN directly."""
+    return False
+
+
+def version() -> int | None:
+    """None: see `is_available`."""
+    return None
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """False: see `is_available`."""
+    return False
+
+
+def set_flags(
+    _enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,
+    _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none",
+) -> tuple[Any, ...]:  # fmt: skip
+    """Set flags, and return what they were."""
+    new = {
+        "enabled": _enabled, "benchmark": _benchmark, "benchmark_limit": _benchmark_limit,
+        "deterministic": _deterministic, "allow_tf32": _allow_tf32,
+    }  # fmt: skip
+    before = (*[globals()[n] for n in new], fp32_precision)
+    globals().update({n: v for n, v in new.items() if v is not None})
+    return before
+
+
+@contextlib.contextmanager
+def flags(
+    enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
+    allow_tf32: bool = True, fp32_precision: str = "none",
+) -> Iterator[None]:  # fmt: skip
+    """The flags as given inside of a `with` block."""
+    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
+    try:
+        yield
+    finally:
+        set_flags(*before)

@@ -1,0 +1,41 @@
+"""torch.backends.mkldnn: flags without an effect."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+enabled = False
+deterministic = False
+allow_tf32 = True
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """False: XLA has kernels of its own."""
+    return False
+
+
+def set_flags(
+    _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none"
+) -> tuple[Any, ...]:  # fmt: skip
+    """Set flags, and return what they were."""
+    global enabled, deterministic, allow_tf32
+    before = (enabled, deterministic, allow_tf32, fp32_precision)
+    enabled = enabled if _enabled is None else _enabled
+    deterministic = deterministic if _deterministic is None else _deterministic
+    allow_tf32 = allow_tf32 if _allow_tf32 is None else _allow_tf32
+    return before
+
+
+@contextlib.contextmanager
+def flags(
+    enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
+) -> Iterator[None]:  # fmt: skip
+    """The flags as given inside of a `with` block."""
+    before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
+    try:
+        yield
+    finally:
+        set_flags(*before)

@@ -1,0 +1,6 @@
+"""torch.backends.openmp: not used here."""
+
+
+def is_available() -> bool:
+    """False: XLA has kernels of its own."""
+    return False

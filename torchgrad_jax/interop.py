@@ -1,0 +1,185 @@
+"""To and from JAX: its functions as operators, tensor code as functions and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+
+from ._bridge.interop import as_jax, from_jax as from_jax, register
+from ._bridge.state import discover
+from ._core import tree
+from ._engine.strided import read
+from ._engine.tensor import Tensor, wrap_array
+from .nn.parameter import Parameter
+
+register(Parameter)
+
+
+def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Tensor code as a pure JAX function, for jax.jit, jax.grad, jax.vmap, optax and the like.
+
+    Args:
+        f: a function over tensors, or a module.
+
+    Returns:
+        A function of arrays, in any pytrees. Of a module, a function of its parameters and buffers (a dict by
+        name) and of what its `forward` takes; the dict that it has now is the function's `params`.
+        Tensors from outside are constants. Gradients stop at `detach()` and under `no_grad`.
+
+    Example:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import torchgrad_jax as torch
+        >>> f = torch.to_jax(lambda x: (x * x.detach()).sum())
+        >>> jax.grad(f)(jnp.float32(3.0)).item()
+        3.0
+    """
+    if not hasattr(f, "named_parameters"):
+        return as_jax(f)
+    from .nn.utils.stateless import functional_call
+
+    module = f
+
+    def forward(params: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        return functional_call(module, params, args, kwargs)  # type: ignore[arg-type]
+
+    pure = as_jax(forward)
+    named = (*module.named_parameters(), *module.named_buffers())
+    pure.params = {k: read(v) for k, v in named}  # type: ignore[attr-defined]
+    return pure
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+class Exported:
+    """A function as StableHLO, with the tensors that it reads and writes; needs no source to run.
+
+    Calling it runs the function; what the function wrote is kept in `state` for the next call.
+    """
+
+    def __init__(self, program: Any, state: list[Any], told: dict[str, Any]) -> None:
+        self.program, self.state, self._told = program, state, told
+
+    def __call__(self, *args: Any) -> Any:
+        flat, _ = tree.flatten(args)
+        arrays = [read(x) for x in flat if isinstance(x, Tensor)]
+        want = [tuple(s) for s in self._told["shapes"]]
+        if [a.shape for a in arrays] != want:
+            raise RuntimeError(
+                f"exported for arguments of shapes {want}, called with {[a.shape for a in arrays]}"
+            )
+        outs = self.program.call(self.state, arrays)
+        for i, k in self._told["writes"]:
+            self.state[i] = outs[k]
+        results = [wrap_array(outs[k]) for k in range(self._told["results"])]
+        return results[0] if self._told["single"] else tuple(results)
+
+    @property
+    def mlir(self) -> str:
+        """The program as text."""
+        return self.program.mlir_module()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write program and state to one file."""
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("program", bytes(self.program.serialize()))
+            file.writestr("told.json", json.dumps({**self._told, "state": len(self.state)}))
+            for i, array in enumerate(self.state):
+                with file.open(f"state/{i}.npy", "w") as part:
+                    kept = np.asarray(array)
+                    raw = kept.view(np.uint16) if kept.dtype.name == "bfloat16" else kept
+                    np.save(part, raw)
+            file.writestr("dtypes.json", json.dumps([str(a.dtype) for a in self.state]))
+
+
+def load_exported(path: str | os.PathLike[str]) -> Exported:
+    """What `Exported.save` wrote."""
+    with zipfile.ZipFile(path) as file:
+        program = jax.export.deserialize(bytearray(file.read("program")))
+        told = json.loads(file.read("told.json"))
+        names = json.loads(file.read("dtypes.json"))
+        state = []
+        for i in range(told.pop("state")):
+            with file.open(f"state/{i}.npy") as part:
+                raw = np.load(part)
+            state.append(jnp.asarray(raw.view(jnp.bfloat16) if names[i] == "bfloat16" else raw))
+    return Exported(program, state, told)
+
+
+def export(f: Callable[..., Any], *args: Tensor) -> Exported:
+    """A function over tensors (or a whole training step) as StableHLO, through jax.export.
+
+    Args:
+        f: takes tensors; returns a tensor or a tuple of tensors. What it reads and writes of the outside
+            becomes the state of the result.
+        *args: tensors of the shapes and dtypes to export for.
+
+    Raises:
+        RuntimeError: where `f` draws random numbers, makes new state, or sets gradients that remain.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> torch.interop.export(torch.sin, torch.zeros(2))(torch.zeros(2))
+        tensor([0., 0.])
+    """
+    flat, spec = tree.flatten(args)
+    for x in flat:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"export: arguments must be tensors, not {type(x).__name__}")
+    single = [False]
+
+    def run() -> tuple[list[Tensor], None]:
+        out = f(*tree.unflatten(flat, spec))
+        single[0] = isinstance(out, Tensor)
+        outs = [out] if single[0] else list(out)
+        for t in outs:
+            if not isinstance(t, Tensor):
+                raise TypeError(f"export: the function must return tensors, not {type(t).__name__}")
+        return outs, None
+
+    program, _ = discover(run, flat)
+    if program.fresh:
+        raise RuntimeError(
+            "export: the function makes state of its own; run it once before it is exported"
+        )
+    inputs = [s for s in program.sources if s.kind in ("tensor", "grad")]
+    where = {id(s): i for i, s in enumerate(inputs)}
+    for s in program.sources:
+        if s.kind == "draw":
+            raise RuntimeError("export: random draws cannot be exported")
+    writes = []
+    for i, k, _ in program.writes:
+        if i < 0:
+            raise RuntimeError("export: the function writes to its arguments")
+        writes.append((where[id(program.sources[i])], k))
+
+    def pure(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+        values = []
+        for s in program.sources:
+            if id(s) in where:
+                values.append(state[where[id(s)]])
+            else:
+                values.append(arrays[s.what] if s.kind == "arg" else s.of and s.what[s.of])
+        return program.run(values)
+
+    state = [s.storage(flat).array for s in inputs]
+    arrays = [read(x) for x in flat]
+    exported = jax.export.export(jax.jit(pure))(state, arrays)
+    results = len(exported.out_avals) - len(program.writes)
+    results -= sum(m is not None for _, _, m, _ in program.grads)
+    told = {
+        "shapes": [a.shape for a in arrays], "writes": writes, "results": results, "single": single[0],
+    }  # fmt: skip
+    return Exported(exported, list(state), told)
+
+
+__all__ = ["Exported", "export", "from_jax", "load_exported", "to_jax"]

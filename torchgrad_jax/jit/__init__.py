@@ -1,0 +1,168 @@
+"""torch.jit: TorchScript is out of scope. `script` and `trace` return what they are given, so that code runs in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final as Final
+
+from .._core.errors import no_such_name as _no_such_name
+
+Attribute = tuple
+
+
+class ScriptFunction:
+    """What torch makes of a scripted function; nothing here is one."""
+
+
+class ScriptModule:
+    """What torch makes of a scripted module; nothing here is one."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            f"class {cls.__name__}(torch.jit.ScriptModule): torchgrad_jax has no TorchScript; derive from torch.nn.Module"
+        )
+
+
+RecursiveScriptModule = ScriptModule
+
+
+class TracerWarning(Warning):
+    """What torch warns of while it traces."""
+
+
+def is_scripting() -> bool:
+    """False: code always runs in Python."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: nothing is traced; see torch.compile."""
+    return False
+
+
+def script(
+    obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> Any:  # fmt: skip
+    """The function, class or module as it is.
+
+    Differs from torch: nothing is compiled, and what TorchScript would refuse is not noticed. Use
+    torch.compile for speed.
+    """
+    return obj
+
+
+def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """The function or module as it is, after one run on the example inputs.
+
+    Differs from torch: control flow is not frozen to the path that the example takes.
+    """
+    if func is None:
+        raise TypeError("trace() needs a function or module")
+    if example_inputs is not None:
+        func(*(example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)))
+    return func
+
+
+def _same(fn: Any = None, **options: Any) -> Any:
+    return (lambda f: f) if fn is None or isinstance(fn, bool) else fn
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function as it is, also as `@ignore(drop=True)`."""
+    return drop if callable(drop) else _same()
+
+
+def unused(fn: Any) -> Any:
+    """The function as it is."""
+    return fn
+
+
+def export(fn: Any) -> Any:
+    """The method as it is."""
+    return fn
+
+
+def interface(obj: Any) -> Any:
+    """The class as it is."""
+    return obj
+
+
+def script_method(fn: Any) -> Any:
+    """The method as it is."""
+    return fn
+
+
+def script_if_tracing(fn: Any) -> Any:
+    """The function as it is."""
+    return fn
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False) -> Any:  # fmt: skip
+    """The module as it is."""
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module as it is."""
+    return mod
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """As Python's, with the origin of a generic type in its place."""
+    import builtins
+    import typing
+
+    return builtins.isinstance(obj, typing.get_origin(target_type) or target_type)
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of the function, which is called at once; `wait` hands it over."""
+    return func(*args, **kwargs)
+
+
+def wait(future: Any) -> Any:
+    """The result of `fork`."""
+    return future
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A block that changes nothing."""
+    yield
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """Warn: XLA decides what is fused."""
+    warnings.warn("torch.jit.set_fusion_strategy has no effect: XLA decides what is fused", stacklevel=2)  # fmt: skip
+    return []
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Refused: there are no TorchScript archives; torch.save(m.state_dict(), f) keeps the weights.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "torch.jit.save: torchgrad_jax has no TorchScript; use torch.save(m.state_dict(), f)"
+    )
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:  # fmt: skip
+    """Refused: TorchScript archives cannot be read.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError("torch.jit.load: torchgrad_jax has no TorchScript")
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch.jit.{name}"))

@@ -1,0 +1,32 @@
+"""Random numbers as torch's loaders draw them, so that the order of examples is the same."""
+
+from __future__ import annotations
+
+from ..._engine.bind import NAMESPACES
+from ..._functions.random import Generator
+
+_torch = NAMESPACES[""]
+
+
+def permutation(n: int, generator: Generator | None) -> list[int]:
+    """The numbers below n in random order."""
+    return _torch["randperm"](n, generator=generator).tolist()
+
+
+def integers(high: int, n: int, generator: Generator | None) -> list[int]:
+    """n numbers below `high`."""
+    return _torch["randint"](high, (n,), generator=generator).tolist()
+
+
+def seed(generator: Generator | None = None) -> int:
+    """A seed for a generator of one's own."""
+    from ..._core import dtypes
+
+    return int(_torch["empty"]((), dtype=dtypes.int64).random_(generator=generator).item())
+
+
+def fresh_generator() -> Generator:
+    """A generator seeded from the default one."""
+    out = Generator()
+    out.manual_seed(seed())
+    return out

@@ -319,6 +319,47 @@ def forward_mode(m: Maker) -> str | None:
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 
 
+TRANSFORMS = (
+    "torch.func.grad(lambda t: (t * {y}).sin().sum())({x})",
+    "torch.vmap(lambda t: t * t + 1)({x})",
+    "torch.vmap(lambda t: t[..., None].expand(*t.shape, 2).sum())({x})",
+    "torch.vmap(torch.func.grad(lambda t: (t * t).sum()))({x})",
+    "torch.func.jvp(lambda t: t.exp() * {y}, ({x}.detach(),), (torch.ones_like({x}),))[1]",
+    "torch.func.vjp(lambda t: t.view(-1).clone().mul_(2), {x})[1](torch.ones({x}.numel(), dtype={x}.dtype))[0]",
+    "torch.autograd.functional.jacobian(lambda t: t.tanh().view(-1), {x})",
+    "torch.func.hessian(lambda t: t.pow(3).sum())({x})",
+    "torch.func.jacrev(lambda t: t[0] * t)({x})",
+    "torch.autograd.functional.vjp(lambda t: t * t, {x}, torch.ones_like({x}))[1]",
+)
+
+
+@rule(0.8, "func.grad", "vmap", "autograd.functional.jacobian")
+def transformed(m: Maker) -> str | None:
+    """Values of transforms; in an outer graph each is one node here."""
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and t.is_contiguous())
+    if x is None or m.env[x].is_inference():
+        return None
+    y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x
+    return f"{m.new()} = {m.one(*TRANSFORMS).format(x=x, y=y)}.detach().clone()"
+
+
+@rule(0.8, "utils.checkpoint.checkpoint")
+def checkpointed(m: Maker) -> str | None:
+    x = m.pick(lambda t: tracked(t) and real(t))
+    if x is None:
+        return None
+    y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape) or x
+    body = m.one(
+        "t.sin() * u",
+        "(t * u).exp().sum()",
+        "t.clone().mul_(u)",
+        "torch.cat([t.view(-1), u.view(-1)]).tanh()",
+    )
+    how = m.one("False", "False", "True")
+    call = f"torch.utils.checkpoint.checkpoint(lambda t, u: {body}, {x}, {y}, use_reentrant={how})"
+    return f"{m.new()} = {call}"
+
+
 @rule(0.4)
 def copied(m: Maker) -> str | None:
     x = m.pick()

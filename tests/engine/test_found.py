@@ -46,6 +46,18 @@ class Same(torch.autograd.Function):
         return -g
 """
 
+SAVES = """
+class Saves(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        x.mul_(2.0)
+        ctx.save_for_backward(y)
+        return y * 2
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * 2
+"""
+
 # Lines that run one by one, whatever the ones before raised; then every tensor is looked at.
 PROGRAMS: dict[str, tuple[str, ...]] = {
     # Inference tensors refuse a write when it is done, since that is when it is counted.
@@ -320,6 +332,19 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "b = a[0]",
         "a.index_fill_(0, torch.tensor([1]), b)",
         "a.masked_fill_(a > 1, a[2])",
+    ),
+    "masked_fill_layout": ("a = torch.ones(2, 3).t()", "b = torch.masked_fill(a, a > 0, 0.5)"),
+    "deepcopy_of_inference_view": (
+        LEAF,
+        "with torch.inference_mode(): v = x.t()",
+        "w = __import__('copy').deepcopy(v)",
+    ),
+    "function_saves_forbidden_view": (
+        SAVES,
+        LEAF,
+        "v, w = x.split([1, 1])",
+        "d = w.detach()",
+        "y = Saves.apply(d, v)",
     ),
     # Errors of indexing.
     "index_place": (

@@ -1,4 +1,4 @@
-"""jacobians, compared with torch."""
+"""jacrev, jacfwd and hessian, compared with torch."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""transforms, compared with torch."""
+"""grad, vjp, jvp and linearize, compared with torch."""
 
 from pathlib import Path
 

@@ -45,6 +45,7 @@ class Compiled:
         self.entries: dict[Any, list[_Entry]] = {}
         self.counts = {"traced": 0, "run": 0, "eager": 0}
         """How often the function was traced, its program run, and the function itself run instead."""
+        self.last: _Entry | None = None
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
 
@@ -53,6 +54,10 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode = MODES.bits
+        last = self.last
+        if last is not None and not kwargs and last.fits(args, mode):
+            self.counts["run"] += 1
+            return last.run_plain(args)
         if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
@@ -75,8 +80,19 @@ class Compiled:
                 reason = entry.stale(tensors)
                 if reason is None:
                     self.counts["run"] += 1
+                    self._remember(entry, args, kwargs, mode)
                     return entry.run(tensors)
         return self._trace(whole, flat, spec, tensors, reason)
+
+    def _remember(self, entry: _Entry, args: Any, kwargs: Any, mode: int) -> None:
+        """Let the next call try this entry first, where its arguments are plain tensors."""
+        plain = all(
+            x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense for x in args
+        )
+        alone = len({id(x._st) for x in args}) == len(args) if plain else False
+        if plain and alone and not kwargs and entry.simple:
+            entry.plain = (mode, tuple([(x._m, x._rg) for x in args]))
+            self.last = entry
 
     def _trace(self, key: Any, flat: list[Any], spec: Any, tensors: list[Tensor], reason: Any) -> Any:
         known = sum(map(len, self.entries.values()))
@@ -146,7 +162,20 @@ class _Entry:
         self.kept = [i for i in range(len(program.sources)) if i not in set(self.donated)]
         self.recorded = any(isinstance(o, _Out) and o.requires and not o.freed for o in self.outs)
         self.call = self._recorded_call() if self.recorded else None
-        self.kernel = jax.jit(self._kernel, donate_argnums=(0,))
+        order = (*self.donated, *self.kept)
+        self.kernel = jax.jit(
+            lambda *xs: self._kernel(order, xs), donate_argnums=tuple(range(len(self.donated)))
+        )
+        self.plain: tuple[int, Any] = (-1, ())
+        kinds = {s.kind for s in program.sources}
+        self.simple = self.call is None and kinds <= {"arg", "tensor"} and not program.fresh
+        self.simple = self.simple and not program.grads and all(i >= 0 for i, _, _ in program.writes)
+        self.simple = self.simple and not any(isinstance(vc, int) for vc, _ in program.counters)
+        self.simple = self.simple and not any(isinstance(g, int) for g, _ in program.guards)
+        self.inputs = [
+            (True, s.what) if s.kind == "arg" else (False, s.what)
+            for s in (program.sources[i] for i in self.kept)
+        ]
 
     def _call(self, fn: Any, flat: list[Any], spec: Any) -> tuple[list[Tensor], Any]:
         args, kwargs = tree.unflatten(flat, spec)
@@ -182,13 +211,40 @@ class _Entry:
         return self.watch.changed()
 
     # -- running
-    def _kernel(self, donated: list[Any], kept: list[Any]) -> list[Any]:
+    def _kernel(self, order: Sequence[int], xs: Sequence[Any]) -> list[Any]:
         values: list[Any] = [None] * len(self.program.sources)
-        for i, x in zip(self.donated, donated):
-            values[i] = x
-        for i, x in zip(self.kept, kept):
+        for i, x in zip(order, xs):
             values[i] = x
         return self.program.run(values)
+
+    def fits(self, args: Sequence[Any], mode: int) -> bool:
+        """Whether `run_plain` may be called on these arguments."""
+        then, kinds = self.plain
+        if mode != then or len(args) != len(kinds):
+            return False
+        for x, (m, requires) in zip(args, kinds):
+            if x.__class__ is not Tensor or x._m is not m or x._rg is not requires or x._al is not None:
+                return False
+            if x._x is not None:
+                return False
+        if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
+            return False
+        return self.stale(args) is None
+
+    def run_plain(self, args: Sequence[Tensor]) -> Any:
+        """`run` where the sources are plain tensors and nothing but storages is written."""
+        program = self.program
+        sources = program.sources
+        kept = [args[x]._st.array if is_arg else x.array for is_arg, x in self.inputs]
+        donated = [_own(sources[i].what) for i in self.donated]
+        arrays = self.kernel(*donated, *kept)
+        for i, k, stamps in program.writes:
+            st = sources[i].what
+            st.array = arrays[k]
+            st.stamp += stamps
+        for vc, n in program.counters:
+            vc.version += n
+        return self._outputs(arrays, None)
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does."""
@@ -202,7 +258,7 @@ class _Entry:
             results = None
             kept = [sources[i].array(args) for i in self.kept]
             donated = [_own(sources[i].storage(args)) for i in self.donated]
-            arrays = self.kernel(donated, kept)
+            arrays = self.kernel(*donated, *kept)
         for i, k, stamps in program.writes:
             if i < 0:
                 write(args[~i], arrays[k], bump=False)
@@ -226,6 +282,10 @@ class _Entry:
         return self._outputs(arrays, results)
 
     def _outputs(self, arrays: Sequence[Any], results: Any) -> Any:
+        if results is None and self.spec.kind is None:
+            (o,) = self.outs
+            if isinstance(o, _Out) and not o.requires:
+                return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
         for o in self.outs:
             if not isinstance(o, _Out):

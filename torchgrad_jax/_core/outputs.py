@@ -24,6 +24,7 @@ _EXACT: dict[str, str] = {
         scatter_add unbind_copy unfold_copy msort squeeze_copy take_along_dim unsqueeze_copy transpose_copy tril triu
         t_copy scatter_reduce isin argmax argmin lu_unpack lu_solve softmax qr triangular_solve svd renorm log_softmax
         norm narrow_copy select_copy slice_copy split_copy detach_copy view_as_real_copy view_as_complex_copy diag
+        cumsum.dtype cumprod.dtype
         nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.linear linalg.cross linalg.det linalg.cholesky
         linalg.cholesky_ex linalg.eigh linalg.eigvalsh linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.qr
         linalg.slogdet linalg.vector_norm linalg.lu_factor linalg.lu_factor_ex linalg.lu linalg.lu_solve linalg.inv
@@ -105,6 +106,7 @@ SILENT = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy"})
 ROW_MAJOR = frozenset({
     "cholesky", "cholesky_solve", "quantile", "nanquantile", *(
         f"fft.{n}{end}" for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for end in ("", "2", "n")
+        if n + end not in ("ifft", "ihfft")
     ),
 })  # fmt: skip
 """Operators that resize an ``out=`` tensor to a row-major one, however their results lie elsewhere."""

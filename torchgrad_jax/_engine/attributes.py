@@ -79,6 +79,8 @@ def is_leaf(self: Tensor) -> bool:
 
 def get_requires_grad(self: Tensor) -> bool:
     """Whether gradients are computed for the tensor."""
+    if MODES.bits & LIFT and MODES.lifts[-1].hides(self):
+        return False
     return requires_grad_of(self)
 
 
@@ -103,6 +105,8 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
     self._rg = value or self._fn is not None
+    if value and MODES.bits & LIFT:
+        MODES.lifts[-1].own_leaves = True
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:

@@ -846,8 +846,11 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
             "differentiation, but one of the arguments requires grad."
         )
     name, named = _out_name(me), dict(zip(names, args))
-    if name in outputs.COMPUTED_AS and named.get("dtype") is None:
-        named["dtype"] = targets[0]._m.dtype
+    if name in outputs.COMPUTED_AS:
+        if named.get("dtype") is None:
+            named["dtype"] = targets[0]._m.dtype
+        else:
+            name += ".dtype"
     result = me(**named)
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):

@@ -31,7 +31,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
     _check_class(self)
     with no_grad():
         out = retyped(_copied(self, memo), type(self))
-        out._rg = self._rg
+        out._rg = requires_grad_of(self)
         memo[id(self)] = out
         if self._g is not None:
             out._g = copy.deepcopy(self._g, memo)

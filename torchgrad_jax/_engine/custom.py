@@ -20,7 +20,6 @@ from .history import (
     _relative,
     check_inplace,
     edge_of,
-    grad_fn_of,
     move_retained,
     requires_grad_of,
 )
@@ -120,7 +119,7 @@ class PyNode(Node):
                 raise TypeError(
                     f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}"
                 )
-            mine = grad_fn_of(t) is self
+            mine = t._fn is self  # as recorded: a view that must not be looked at may be saved
             is_output.append(mine)
             versions.append(t._vc.version)
             entry: Any = t

@@ -92,6 +92,32 @@ def run(
     return captured
 
 
+def run_batched(
+    roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool,
+    targets: Sequence[tuple[Node, int]],
+) -> list[Any] | None:  # fmt: skip
+    """A pass for each row of the gradients, as one compiled function; arrays, or None as in `run`."""
+    rows = [
+        make(jax.ShapeDtypeStruct(g._m.shape[1:], g._m.dtype.np), meta(g._m.shape[1:], g._m.dtype, g._m.device))
+        for g in grads
+    ]  # fmt: skip
+    found = _structure(roots, rows, targets)
+    if found is None or found is TOO_LONG:
+        return None
+    key = ("rows", *found.key)
+    fn = _COMPILED.get(key)
+    if fn is None:
+        one = _compile(found, roots, rows, targets)[0]
+        axes = [0] * len(rows) + [None] * (len(found.args) - len(rows))
+        fn = _COMPILED[key] = jax.jit(jax.vmap(one, in_axes=(axes, None)))
+    out = fn([*[read(g) for g in grads], *found.args[len(rows) :]], [])
+    if not keep:
+        for node in found.nodes:
+            if node.gp.saves_tensors:
+                node.saved = None
+    return out
+
+
 def _versioned(array: Any, m: Any, version: int) -> Tensor:
     t = make(array, m)
     t._st.version = version

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax import lax
 
 from .._core.meta import Meta
@@ -40,7 +41,7 @@ class Lift:
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = ("captured", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
-                 "places", "randomness", "size", "traces")  # fmt: skip
+                 "own_leaves", "places", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
@@ -52,6 +53,8 @@ class Lift:
         with take_current_trace() as trace:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
+        self.own_leaves = False
+        """Whether the function made variables of its own by `requires_grad_`."""
         self.inputs = inputs
         """The outside tensors that the run is over, where it is one of `vmap`."""
         self.captured: list[Tensor] = []
@@ -69,6 +72,15 @@ class Lift:
     def ours(self, array: Any) -> bool:
         """Whether an array is a tracer of this run."""
         return isinstance(array, jax.core.Tracer) and any(array._trace is s for s in self.traces)
+
+    def hides(self, t: Tensor) -> bool:
+        """Whether nothing inside knows that `t` requires a gradient: only what is outside of `vmap` wants it."""
+        return (
+            self.size is not None
+            and not self.own_leaves
+            and MODES.transforms == self.outer_transforms
+            and self.inside(t)
+        )
 
     def touches(self, leaves: Sequence[Any]) -> bool:
         """Whether any tensor among the leaves, or its tangent, does; with no tensors at all, yes."""
@@ -286,6 +298,14 @@ class _Same:
         return isinstance(other, _Same) and self.what is other.what
 
 
+def _literal(value: Any) -> Any:
+    if isinstance(value, int | float | complex):  # numbers, and JAX's own kinds of them
+        return (type(value), repr(value))
+    if isinstance(value, np.ndarray | np.generic) and value.size <= 16:
+        return (value.dtype, value.shape, value.tobytes())
+    return _Same(value)
+
+
 def _param(value: Any) -> Any:
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         return _Same(value)
@@ -302,8 +322,7 @@ def _signature(jaxpr: Any) -> tuple[Any, ...]:
 
     def ref(v: Any) -> Any:
         if hasattr(v, "val"):
-            val = v.val
-            return (type(val), val if type(val) in (int, float, bool, complex) else _Same(val), v.aval)
+            return (_literal(v.val), v.aval)
         return numbers.setdefault(v, len(numbers))
 
     key: list[Any] = [v.aval for v in (*jaxpr.invars, *jaxpr.constvars)]

@@ -161,6 +161,8 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
 def save_general(value: Any, is_output: bool) -> Any:
     """Save with hooks and with inference tensors in mind."""
     if isinstance(value, Tensor) and value._x is not None and value._x.inference:
+        if MODES.transforms:  # a level of its own, in which there are no inference tensors
+            return saving.pack(value, is_output)
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
             "inference mode in computation tracked by autograd. To work around this, you can make "

@@ -156,8 +156,8 @@ def _promoted(x: Any, dtype: Any) -> Any:
 class Plan:
     """A call for given input metas."""
 
-    __slots__ = ("any_diff", "call", "device", "diff", "fn", "fwd", "grads", "keys", "out", "outs",
-                 "present", "single")  # fmt: skip
+    __slots__ = ("any_diff", "call", "device", "diff", "fn", "fwd", "grads", "keys", "out",
+                 "outs", "present", "single")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys

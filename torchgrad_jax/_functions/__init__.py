@@ -6,8 +6,9 @@ import importlib.util
 FAMILIES = (
     "shape", "create", "exchange", "sequences", "windows", "random", "fills", "sampling", "convert", "constructors",
     "storage", "misc", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index", "copies",
-    "selection", "matmul", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers", "recurrent",
-    "aten", "histograms", "linear_loss", "lowrank", "masked", "signal_windows", "spectral", "legacy", "unsupported",
+    "selection", "matmul", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
+    "recurrent", "aten", "histograms", "linear_loss", "lowrank", "masked", "signal_windows", "spectral", "legacy",
+    "unsupported",
 )  # fmt: skip
 
 for _family in FAMILIES:

@@ -195,7 +195,7 @@ def _half_shape(
     if given is None and (dims is not None or x._m.ndim):
         dims = tuple(range(x._m.ndim)) if dims is None else dims
         if dims:
-            last = shapes.wrap_dim(dims[-1], x._m.ndim)
+            last, *_ = (shapes.wrap_dim(d, x._m.ndim, scalar=False) for d in reversed(dims))
             given = tuple(x._m.shape[shapes.wrap_dim(d, x._m.ndim)] for d in dims[:-1])
             given = (*given, 2 * (x._m.shape[last] - 1))
     elif given and given[-1] == -1:

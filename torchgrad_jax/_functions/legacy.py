@@ -284,7 +284,6 @@ def _volatile(self: Tensor) -> bool:
 
 
 attributes.PROPERTIES.setdefault("volatile", property(_volatile))
-attributes.PROPERTIES.setdefault("grad_dtype", property(lambda self: self._m.dtype))
 METHODS.setdefault("__nonzero__", lambda self: bool(self))
 METHODS.setdefault("__long__", lambda self: int(self))
 

@@ -61,7 +61,7 @@ def _batch_norm_or_empty(
     return out if bias is None else out + bias[0]
 
 
-@_top
+@_top(out=True)
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,

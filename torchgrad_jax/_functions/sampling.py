@@ -234,6 +234,8 @@ def normal(
         )
     m = tensors[0]._m
     refuse("normal_kernel_cpu", m.dtype, _FLOATS)
+    if isinstance(out, Tensor):
+        refuse("normal_kernel_cpu", out._m.dtype, _FLOATS)
     gen = chosen("normal", generator, m.device)
     node = (
         "NormalBackward3"

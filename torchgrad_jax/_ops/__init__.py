@@ -9,7 +9,7 @@ FAMILIES = (
     "shape", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
     "index", "scatter", "embedding", "matmul", "linalg", "decomp", "fft", "conv", "pool", "norm",
     "attention", "vision", "pad", "resize", "grid", "layers", "special",
-    "copies", "recurrent",
+    "copies", "recurrent", "norms",
 )  # fmt: skip
 
 for _family in FAMILIES:

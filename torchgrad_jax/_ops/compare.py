@@ -361,7 +361,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, layout=Layout.PRESERVE, tags=frozenset({"warns_of_overlap"}),
+@op(inplace=True, out=False, tags=frozenset({"warns_of_overlap"}),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""

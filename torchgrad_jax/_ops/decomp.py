@@ -477,6 +477,10 @@ def ormqr(
         )
     if input3.shape[side] != input.shape[-2]:
         raise RuntimeError(f"{what}: other.shape[{side}] must be equal to input.shape[-2]")
+    if input2.shape[-1] != min(input3.shape[side], input.shape[-1]):
+        raise RuntimeError(
+            f"{what}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
+        )
     require_supported("ormqr_cpu", input)
     v, t = _reflectors(input, input2)
     t = _h(t) if transpose else t

@@ -301,7 +301,7 @@ def multi_margin_loss(
         )
     if weight is not None and weight.shape != x.shape[1:]:
         raise RuntimeError(
-            f"inconsistent weight size, expected {list(x.shape[1:])} but got {list(weight.shape)}"
+            f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
         )
     refuse(x, "multi_margin_loss", *_NOT_FLOAT)
 

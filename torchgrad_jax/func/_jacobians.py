@@ -14,7 +14,7 @@ from .._core.meta import meta
 from .._engine.bind import ops
 from .._engine.tensor import Tensor, make
 from .._functions.shape import movedim, split, unflatten
-from ._levels import Function, check_argnums, pick
+from ._levels import Function, check_argnums, only_real, pick
 from ._transforms import pullback, pushforward
 
 
@@ -57,14 +57,20 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        only_real("jacrev", "inputs", tree.flatten(args)[0])
         out, pull, aux = pullback(func, args, argnums, has_aux, kwargs)
         outs, out_spec = tree.flatten(out)
+        only_real("jacrev", "outputs", outs)
         inputs, in_spec = tree.flatten(pick(args, argnums))
 
         def row(*cotangents: Any) -> Any:
             return tuple(tree.flatten(pull(tree.unflatten(cotangents, out_spec)))[0])
 
-        rows = vmap(row, chunk_size=chunk_size)(*_basis(outs))
+        basis = _basis(outs)
+        if sum(t._m.numel for t in outs) == 1:
+            rows = [ops.unsqueeze(t, 0) for t in row(*[ops.select(t, 0, 0) for t in basis])]
+        else:
+            rows = vmap(row, chunk_size=chunk_size)(*basis)
         sizes = [t._m.numel for t in outs]
         blocks: list[Any] = [[] for _ in outs]
         for x, column in zip(inputs, rows):
@@ -96,6 +102,7 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        only_real("jacfwd", "inputs", tree.flatten(args)[0])
         check_argnums(args, argnums)
         inputs, in_spec = tree.flatten(pick(args, argnums))
         specs: list[Any] = []
@@ -105,6 +112,7 @@ def jacfwd(
                 func, args, tree.unflatten(tangents, in_spec), argnums, False, has_aux, kwargs
             )
             flat, spec = tree.flatten(found[1])
+            only_real("jacfwd", "outputs", flat)
             specs[:] = [spec]
             return (tuple(flat), found[2]) if has_aux else tuple(flat)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._core import dtypes, tree
-from .._core.state import DUAL, GRAD, MODES
+from .._core.state import DUAL, GRAD, INFERENCE, MODES
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
@@ -103,7 +103,7 @@ def detached(t: Tensor) -> Tensor:
 
 
 class recording:
-    """Recording on or off inside."""
+    """Recording on or off inside; inference mode, if it is on, does not reach inside of a transform."""
 
     __slots__ = ("bits", "on")
 
@@ -112,22 +112,26 @@ class recording:
 
     def __enter__(self) -> None:
         self.bits = MODES.bits
-        MODES.bits = self.bits | GRAD if self.on else self.bits & ~GRAD
+        kept = self.bits & ~(GRAD | INFERENCE)
+        MODES.bits = kept | GRAD if self.on else kept
 
     def __exit__(self, *exc: object) -> None:
-        MODES.bits = MODES.bits & ~GRAD | self.bits & GRAD
+        MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
 
 
 class transforming:
     """Inside: the user's function runs as one that is being transformed."""
 
-    __slots__ = ()
+    __slots__ = ("bits",)
 
     def __enter__(self) -> None:
+        self.bits = MODES.bits
+        MODES.bits &= ~INFERENCE
         MODES.transforms += 1
 
     def __exit__(self, *exc: object) -> None:
         MODES.transforms -= 1
+        MODES.bits = MODES.bits & ~INFERENCE | self.bits & INFERENCE
 
 
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:
@@ -176,6 +180,15 @@ def only_tensors(x: Any, complaint: str) -> tuple[list[Any], tree.Spec]:
         if not isinstance(t, Tensor):
             raise RuntimeError(complaint + f" {type(t)}")
     return leaves, spec
+
+
+def only_real(fn: str, what: str, leaves: Iterable[Any]) -> None:
+    """Complain about complex tensors, of which a Jacobian could be several things."""
+    for i, t in enumerate(leaves):
+        if isinstance(t, Tensor) and t._m.dtype.is_complex:
+            raise RuntimeError(
+                f"{fn}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 Function = Callable[..., Any]

@@ -6,14 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import tree
+from .._core import dtypes, tree
 from .._core.state import DUAL, MODES
 from .._engine.record import zeros_for
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from ..autograd import forward_ad, grad as autograd_grad
-from ._levels import Function, Level, check_argnums, only_tensors, pick, put, recording, transforming
+from ._levels import Function, Level, check_argnums, detached, only_tensors, pick, put, recording, transforming
 
+_UNSUPPORTED = "Expected tensors, got unsupported type"
 _AUX = "output of function f should be a tuple: (output, aux) if has_aux is True"
 
 
@@ -72,6 +73,7 @@ def _grad_and_value(
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise RuntimeError(f"grad_and_value(f)(*args): {_AUX}")
             out, aux = out
+            only_tensors(aux, _UNSUPPORTED)
         if not isinstance(out, Tensor):
             raise RuntimeError(
                 f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}"
@@ -148,11 +150,17 @@ def pullback(
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise RuntimeError(f"vjp(f, *primals): {_AUX}")
             out, aux = out
-            only_tensors(aux, "Expected tensors, got unsupported type")
+            only_tensors(aux, _UNSUPPORTED)
     leaves, in_spec = tree.flatten(inputs)
     outs, out_spec = only_tensors(
         out, "vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
     )
+    for t in outs:
+        if t._m.dtype.category < dtypes.FLOATING:
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                f"{t._m.dtype}"
+            )
 
     def pull(
         cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
@@ -238,6 +246,7 @@ def pushforward(
             return out, None
         if not (isinstance(out, tuple) and len(out) == 2):
             raise RuntimeError(f"jvp(f, primals, tangents): {_AUX}")
+        only_tensors(out[1], _UNSUPPORTED)
         return out
 
     kind = _nested if MODES.bits & DUAL else _dual
@@ -259,8 +268,8 @@ _ONLY = "jvp(f, primals, tangents): expected f(*primals) to return only tensors,
 
 def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     """With dual numbers: one run of the function, no graph."""
-    with forward_ad.dual_level():
-        inputs = [forward_ad.make_dual(p, t) for p, t in zip(primals, tangents)]
+    with transforming(), forward_ad.dual_level():
+        inputs = [forward_ad.make_dual(_plain(p), t) for p, t in zip(primals, tangents)]
         out, aux = run(inputs)
         flat, spec = only_tensors(out, _ONLY)
         parts = [forward_ad.unpack_dual(t) for t in flat]
@@ -268,6 +277,11 @@ def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
             lambda t: forward_ad.unpack_dual(t).primal if isinstance(t, Tensor) else t, aux
         )
     return [p.primal for p in parts], [p.tangent for p in parts], aux, spec
+
+
+def _plain(t: Tensor) -> Tensor:
+    """A tensor of inference mode as one that operations are differentiated for."""
+    return detached(t) if t._x is not None and t._x.inference else t
 
 
 def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
@@ -337,14 +351,17 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
         given, spec = tree.flatten(tangents)
         if spec != in_spec:
             raise RuntimeError(
-                f"Expected the tangents {spec!r} to have the same structure as the primals {in_spec!r}"
+                f"Expected the tangents {spec!r} to have the same argspec as the primals {in_spec!r}"
             )
-        for p, t in zip(flat, given):
-            if t._m.shape != p._m.shape or t._m.dtype is not p._m.dtype:
-                raise RuntimeError(
-                    f"Expected a tangent of shape {p._m.size} and dtype {p._m.dtype}, got one of shape "
-                    f"{t._m.size} and dtype {t._m.dtype}"
-                )
+        for i, (p, t) in enumerate(zip(flat, given)):
+            for what, got, want in (
+                ("shape", t._m.size, p._m.size), ("dtype", t._m.dtype, p._m.dtype),
+            ):  # fmt: skip
+                if got != want:
+                    raise RuntimeError(
+                        f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {want} of the "
+                        "corresponding primal."
+                    )
         here = Level()
         here.own, here.kept = set(level.own), list(level.kept)
         with recording():

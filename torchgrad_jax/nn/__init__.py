@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
-from . import functional as functional, parameter as parameter
+from . import (
+    common_types as common_types,
+    functional as functional,
+    init as init,
+    modules as modules,
+    parameter as parameter,
+    utils as utils,
+)
+from .modules import *  # noqa: F403
 from .parameter import (
     Buffer as Buffer,
     Parameter as Parameter,
@@ -13,6 +22,37 @@ from .parameter import (
     UninitializedParameter as UninitializedParameter,
 )
 
+_LATER = ("attention", "grad", "parallel")
+"""Submodules that are imported when asked for, where they exist."""
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments `device`, `dtype` and `memory_format` among those of a constructor.
+
+    Args:
+        kwargs: keyword arguments, perhaps with a dictionary of them under "factory_kwargs".
+
+    Raises:
+        TypeError: if there are others, or one is given twice.
+    """
+    if kwargs is None:
+        return {}
+    simple = {"device", "dtype", "memory_format"}
+    unexpected = kwargs.keys() - {"factory_kwargs", *simple}
+    if unexpected:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    out = dict(kwargs.get("factory_kwargs", {}))
+    for name in simple & kwargs.keys():
+        if name in out:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        out[name] = kwargs[name]
+    return out
+
 
 def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError:
+            pass
     raise AttributeError(f"torchgrad_jax does not implement torch.nn.{name}")

@@ -1,3 +1,17 @@
 """torch.utils: helpers around tensors and autograd."""
 
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+from .._core.errors import no_such_name as _no_such_name
 from . import checkpoint as checkpoint, hooks as hooks
+
+_LATER = ("_pytree", "data", "dlpack")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(_no_such_name(f"torch.utils.{name}"))

@@ -1,0 +1,112 @@
+"""torch.serialization: checkpoints in torch's own format, read safely."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle as _pickle
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .._core.errors import no_such_name as _no_such_name
+from ._load import Options as _Options, load_from as _load_from
+from ._save import save_to as _save_to
+
+_safe: dict[str, Any] = {}
+
+
+def save(
+    obj: object, f: Any, pickle_module: Any = _pickle, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False,
+) -> None:  # fmt: skip
+    """Write an object, its tensors included, to a file that torch reads too.
+
+    Args:
+        obj: what to save; mostly a `state_dict()`, or a dict of several.
+        f: a path, or an open binary file.
+        pickle_module: only Python's own.
+        pickle_protocol: of the part that is no tensors, 2 to 5.
+
+    Example:
+        >>> import io, torchgrad_jax as torch
+        >>> file = io.BytesIO()
+        >>> torch.save({"w": torch.arange(3)}, file)
+        >>> _ = file.seek(0)
+        >>> torch.load(file)
+        {'w': tensor([0, 1, 2])}
+    """
+    if pickle_module is not _pickle:
+        raise NotImplementedError("torch.save: only Python's own pickle is supported")
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError("torch.save: the format before torch 1.6 is read, but not written")
+    if not 2 <= pickle_protocol <= _pickle.HIGHEST_PROTOCOL:
+        raise ValueError(f"torch.save: pickle_protocol={pickle_protocol} is not supported")
+    _save_to(obj, f, pickle_protocol)
+
+
+def load(
+    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+    mmap: bool | None = None, **pickle_load_args: Any,
+) -> Any:  # fmt: skip
+    """Read what `torch.save` wrote, here or in torch.
+
+    Args:
+        f: a path, or an open binary file that can seek.
+        map_location: where tensors go: a device, a dict from devices to devices, or a function of a storage and its
+            device, whose answer's device counts.
+        pickle_module: only Python's own, and only with `weights_only=False`.
+        weights_only: the default, True, reads tensors, numbers, strings and containers, and refuses everything else
+            (see `add_safe_globals`). False makes whatever the file asks for: for trusted files only.
+        mmap: accepted; storages are read when their tensors are made.
+        **pickle_load_args: `encoding` and the like, with `weights_only=False`.
+
+    Raises:
+        pickle.UnpicklingError: the file asks for something that is not allowed.
+        RuntimeError: the file is damaged, or on a device that is not there.
+    """
+    safely = pickle_module is None if weights_only is None else weights_only
+    if pickle_module is not None:
+        if safely:
+            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")  # fmt: skip
+        if pickle_module is not _pickle:
+            raise NotImplementedError("torch.load: only Python's own pickle is supported")
+    return _load_from(f, _Options(map_location, safely, dict(_safe), pickle_load_args))
+
+
+def _named(global_: Any) -> tuple[str, Any]:
+    if isinstance(global_, tuple):
+        return global_[1], global_[0]
+    module = getattr(global_, "__module__", "")
+    if module == "torchgrad_jax" or module.startswith("torchgrad_jax."):
+        module = "torch" + module[len("torchgrad_jax") :]
+    return f"{module}.{global_.__qualname__}", global_
+
+
+def add_safe_globals(safe_globals: Sequence[Any]) -> None:
+    """Let `load(weights_only=True)` use these classes and functions, or (one of these, its full name) pairs."""
+    _safe.update(map(_named, safe_globals))
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` added."""
+    return list(_safe.values())
+
+
+def clear_safe_globals() -> None:
+    """Forget what `add_safe_globals` added."""
+    _safe.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
+    """`add_safe_globals` inside of a `with` block."""
+    before = dict(_safe)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe.clear()
+        _safe.update(before)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch.serialization.{name}"))

@@ -1,0 +1,182 @@
+"""Storages and tensors of a checkpoint, each checked against what the file really holds."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._core import devices, dtypes
+from .._core.meta import meta
+from .._core.shapes import contiguous_strides
+from .._core.transfer import put
+from .._engine.copying import _on, _set_state
+from .._engine.strided import elements
+from .._engine.subclass import retyped
+from .._engine.tensor import Storage, Tensor
+from ..nn.parameter import Parameter
+
+Bytes = Callable[[str, int], bytes]
+"""The bytes of the storage with a key, of which there have to be so many."""
+
+
+class _Held:
+    """A storage of the file, loaded when a tensor needs it."""
+
+    def __init__(self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device) -> None:
+        self.key, self.dtype, self.numel, self.device = key, dtype, numel, dev
+        self.made: dict[dtypes.dtype, Storage] = {}
+
+
+def _natural(value: Any, what: str) -> int:
+    if type(value) is not int or value < 0 or value >= 2**62:
+        raise pickle.UnpicklingError(f"{what} is no number of elements")
+    return value
+
+
+def _naturals(values: Any, what: str) -> tuple[int, ...]:
+    if not isinstance(values, tuple | list) or len(values) > 64:
+        raise pickle.UnpicklingError(f"{what} is no list of sizes")
+    return tuple([_natural(v, what) for v in values])
+
+
+class Tensors:
+    """What persistent identifiers and calls of torch's rebuilding functions give."""
+
+    REBUILD = {
+        "_rebuild_tensor": "plain",
+        "_rebuild_tensor_v2": "v2",
+        "_rebuild_tensor_v3": "v3",
+        "_rebuild_meta_tensor_no_storage": "on_meta",
+        "_rebuild_parameter": "parameter",
+        "_rebuild_parameter_with_state": "parameter_with_state",
+        "_rebuild_from_type_v2": "of_kind",
+    }
+
+    def __init__(self, read: Bytes, place: Callable[[str], devices.device], swap: bool = False) -> None:  # fmt: skip
+        self.read, self.place, self.swap = read, place, swap
+        self.held: dict[str, _Held] = {}
+        self.kinds: tuple[type, ...] = (Tensor, Parameter)
+        self.trusted = False
+
+    def storage(self, pid: Any) -> _Held:
+        """The storage that a persistent identifier names."""
+        if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
+            raise pickle.UnpicklingError("a persistent identifier that is no storage")
+        _, kind, key, location, numel = pid[:5]
+        if len(pid) == 6 and pid[5] is not None:
+            raise pickle.UnpicklingError("views of storages, as very old files have, are not supported")  # fmt: skip
+        dtype = kind if isinstance(kind, dtypes.dtype) else None
+        if type(key) is not str or type(location) is not str or dtype is None and getattr(kind, "__name__", "") != "UntypedStorage":  # fmt: skip
+            raise pickle.UnpicklingError("a persistent identifier of unknown form")
+        found = self.held.get(key)
+        if found is None:
+            n = _natural(numel, "a storage")
+            found = self.held[key] = _Held(key, dtype, n, self.place(location))
+        return found
+
+    def _made(self, held: Any, dtype: dtypes.dtype | None, shape: tuple[int, ...], fits: bool) -> tuple[Storage, bool]:  # fmt: skip
+        """The storage in memory, in the shape of a tensor that is all of it, and whether it is new."""
+        if not isinstance(held, _Held):
+            raise pickle.UnpicklingError("a tensor without a storage")
+        dt = dtype or held.dtype
+        if dt is None or held.dtype not in (None, dt):
+            raise pickle.UnpicklingError("a tensor of another dtype than its storage")
+        st = held.made.get(dt)
+        if st is not None:
+            return st, False
+        size = 1 if held.dtype is None else dt.itemsize
+        raw = self.read(held.key, held.numel * size)
+        values = _values(raw, dt, self.swap)
+        if fits and int(np.prod(shape)) == values.size:
+            values = values.reshape(shape)
+        st = held.made[dt] = Storage(put(values, held.device), meta(values.shape, dt, held.device))
+        return st, True
+
+    def _tensor(self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None) -> Tensor:  # fmt: skip
+        shape, strides = _naturals(size, "a size"), _naturals(stride, "a stride")
+        offset = _natural(offset, "an offset")
+        if len(shape) != len(strides):
+            raise pickle.UnpicklingError("sizes and strides of different lengths")
+        if dtype is not None and not isinstance(dtype, dtypes.dtype):
+            raise pickle.UnpicklingError("a tensor whose dtype is none")
+        whole = offset == 0 and strides == contiguous_strides(shape)
+        st, new = self._made(held, dtype, shape, whole)
+        last = offset + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else -1
+        if last >= elements(st.meta):
+            raise pickle.UnpicklingError(
+                f"a tensor of size {list(shape)[:8]} reaches beyond its storage of {elements(st.meta)} elements"
+            )
+        conj, neg = (bool(isinstance(bits, dict) and bits.get(n)) for n in ("conj", "neg"))
+        if (conj or neg) and st.meta.dtype.category != dtypes.complex64.category and conj:
+            raise pickle.UnpicklingError("a conjugate of real numbers")
+        m = meta(shape, st.meta.dtype, st.meta.device, None if whole else strides)
+        direct = m is st.meta and offset == 0 and not conj and not neg
+        out = _on(st, m, offset, direct=direct, own=new, conj=conj, neg=neg)
+        out._vc.version = 1
+        return out
+
+    def plain(self, storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+        return self._tensor(storage, offset, size, stride)
+
+    def v2(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None) -> Tensor:  # fmt: skip
+        out = self._tensor(storage, offset, size, stride, None, metadata)
+        return self._flagged(out, requires_grad)
+
+    def v3(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, metadata: Any = None) -> Tensor:  # fmt: skip
+        out = self._tensor(storage, offset, size, stride, dtype, metadata)
+        return self._flagged(out, requires_grad)
+
+    def _flagged(self, t: Any, requires_grad: Any) -> Any:
+        if requires_grad is True:
+            t.requires_grad = True
+        return t
+
+    def on_meta(self, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
+        raise pickle.UnpicklingError("tensors on the meta device cannot be loaded")
+
+    def parameter(self, data: Any, requires_grad: Any, hooks: Any) -> Any:
+        if not isinstance(data, Tensor):
+            raise pickle.UnpicklingError("a parameter that is no tensor")
+        return Parameter(data, requires_grad is True)
+
+    def parameter_with_state(self, data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
+        return self._with_state(self.parameter(data, requires_grad, hooks), state)
+
+    def of_kind(self, func: Any, kind: Any, args: Any, state: Any) -> Any:
+        call = func if self.trusted else getattr(func, "call", None)
+        own = {getattr(self, n).__func__ for n in self.REBUILD.values()}
+        if getattr(call, "__func__", None) not in own or not isinstance(args, tuple):
+            raise pickle.UnpicklingError("a tensor that no known function makes")
+        out = call(*args)
+        if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+            raise pickle.UnpicklingError("a tensor of a class that is none of tensors")
+        if type(out) is not kind:
+            out = retyped(out, kind)
+            if self.trusted and kind.__setstate__ is not Tensor.__setstate__:  # type: ignore[attr-defined]
+                out.__setstate__(state)
+                return out
+        return self._with_state(out, state)
+
+    def _with_state(self, t: Any, state: Any) -> Any:
+        if state is None:
+            return t
+        if self.trusted:
+            _set_state(t, state)
+            return t
+        attributes = state if type(state) is dict else None
+        if attributes is None or not all(type(k) is str and not k.startswith("__") for k in attributes):  # fmt: skip
+            raise pickle.UnpicklingError("attributes of a tensor have to be a dict")
+        t.__dict__.update(attributes)
+        return t
+
+
+def _values(raw: bytes, dt: dtypes.dtype, swap: bool) -> np.ndarray:
+    if len(raw) % dt.itemsize:
+        raise pickle.UnpicklingError("a storage that is no whole number of elements")
+    if dt is dtypes.bool_:
+        return np.frombuffer(raw, np.uint8) != 0
+    values = np.frombuffer(raw, dt.np)
+    return values.byteswap() if swap else values

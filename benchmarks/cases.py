@@ -199,7 +199,7 @@ CASES = [
         jit_target=2.0,
     ),
     Case(
-        "compiled per-sample gradients", compiled.per_sample(True), None, compiled.per_sample_jax, rounds=10, inner=3,
+        "compiled per-sample gradients", compiled.per_sample(True), None, compiled.per_sample_jax, rounds=20, inner=20,
         jit_target=2.0,
     ),
     Case("func.hessian", compiled.hessian(False), 1.0, rounds=10, inner=2),

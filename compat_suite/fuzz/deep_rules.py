@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .maker import Maker, dims, inexact, places, races, real, rule, tracked, writable
+from .maker import Maker, dims, inexact, races, real, rule, touches, tracked, writable
 
 # --- views and writes -----------------------------------------------------------------------------
 
@@ -16,7 +16,7 @@ def rarer_view(m: Maker) -> str | None:
     n = t.shape[0]
     options = ["unfold(0, 2, 1)", "unfold(-1, 1, 2)", "expand_as({0})", "view_as({0})", "swapdims(0, -1)",
                "squeeze((0,))", "narrow(-1, 0, 1)", "unflatten(0, (1, -1))", "permute(*range({0}.dim() - 1, -1, -1))",
-               "unsqueeze(0).expand(3, *{0}.shape)", "movedim(-1, 0)", "view(torch.int64)", "as_strided((2,), (1,))",
+               "unsqueeze(0).expand(3, *{0}.shape)", "movedim(-1, 0)", "as_strided((2,), (1,))",
                "transpose(0, -1)[0]", "squeeze(-1)", "flatten(0, -1)", "select(-1, 0)", "detach()[0]",
                "reshape(-1)[::2]", "T" if t.dim() == 2 else "ravel()", "contiguous().view(-1)"]  # fmt: skip
     if t.dim() == 2:
@@ -109,7 +109,7 @@ def out(m: Maker) -> str | None:
             u.shape == t.shape and u.dtype == t.dtype and not races(t, u) and not u.requires_grad
         )
     )
-    if y is None or places(t) & places(m.env[y]):
+    if y is None or touches(t, m.env[y]):
         return None
     return m.one("torch.add({1}, {1}, out={0})", "torch.mul({1}, 2, out={0})", "torch.exp({1}, out={0})",
                  "torch.sub({0}, {1}, out={0})", "torch.neg({1}, out={0})",

@@ -170,6 +170,12 @@ def places(t: Any) -> set[int]:
     return out
 
 
+def touches(a: Any, b: Any) -> bool:
+    """Whether some element lies in both."""
+    same = a.untyped_storage()._cdata == b.untyped_storage()._cdata
+    return same and bool(places(a) & places(b))
+
+
 def _dense(t: Any) -> bool:
     found = places(t)
     return len(found) == t.numel() and max(found) - min(found) == (t.numel() - 1) * t.element_size()

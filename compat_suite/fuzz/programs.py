@@ -134,7 +134,17 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
             # Inference tensors that require grad are recorded where torch's kernels happen to
             # make an ordinary tensor first.
             # What a pass leaves in `.grad` in that mode depends on the formulas in the same way.
-            delicate = any(text in line for text in ("requires_grad", "backward(", "grads("))
+            delicate = any(
+                text in line
+                for text in (
+                    "requires_grad",
+                    "backward(",
+                    "grads(",
+                    "func.",
+                    "functional.",
+                    "vmap(",
+                )
+            )
             if not (mode == "inference_mode" and delicate):
                 line = f"with torch.{mode}(): {line}"
         error = session.run(line)

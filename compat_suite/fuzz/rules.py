@@ -16,9 +16,9 @@ from .maker import (
     dims,
     inexact,
     places,
-    races,
     real,
     rule,
+    touches,
     tracked,
     writable,
 )
@@ -378,12 +378,13 @@ def assign(m: Maker) -> str | None:
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
         values += [
-            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not races(t, u)) or m.scalar(),
+            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not touches(t, u))
+            or m.scalar(),
             f"{x}[{index}] * 2",
         ]
     except (IndexError, RuntimeError):
         pass
-    values.append(m.pick(lambda u: not races(t, u)) or m.scalar())
+    values.append(m.pick(lambda u: not touches(t, u)) or m.scalar())
     how = m.one("=", "=", "=", "+=", "*=")
     if len(places(t)) < t.numel():  # where it overlaps itself, nothing but a number is sure
         values = values[:1]

@@ -346,6 +346,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "d = w.detach()",
         "y = Saves.apply(d, v)",
     ),
+    "expanded_number_assigned": (EXPANDED, "a[...] = 0.5", "a[:, 1] = 1.5"),
     # Errors of indexing.
     "index_place": (
         "a = torch.ones(3, 0)",

@@ -14,7 +14,7 @@ from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
-from .._engine.strided import places_in, warn_of_overlap
+from .._engine.strided import check_writable, places_in, warn_of_overlap
 from .._engine.tensor import Tensor
 from .._engine.views import as_strided_view
 from .shape import imag, real, slice_along
@@ -231,6 +231,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if value.__class__ in (int, float, bool) and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
         if not indices:
+            check_writable(out)  # a copy of the number in torch, not the fill that would be fine
             ops.fill_value_(out, value)  # no tensor is made for a plain number
             return
     if not isinstance(value, Tensor):

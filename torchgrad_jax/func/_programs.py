@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
+from .._bridge.vmap import batch_outside
+from .._core.state import LIFT, MODES
 from .._engine.tensor import Tensor
 
 
@@ -45,7 +45,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """The plain tensor behind one that a transform handed to its function, to print it.
 
-    Inside of `vmap` there is none yet: one traced example stands for all.
+    Inside of `vmap` that is the batch of all examples, as far as the function has come.
 
     Args:
         tensor: what to look behind.
@@ -53,11 +53,14 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"debug_unwrap(): expected a Tensor, got {type(tensor).__name__}")
-    if isinstance(tensor._st.array, jax.core.Tracer):
-        raise NotImplementedError(
-            "debug_unwrap(): vmap runs its function once, on a traced example; there is no batch to show"
-        )
-    return tensor if tensor.grad_fn is None and not tensor.requires_grad else tensor.detach()
+    lift = MODES.lifts[-1] if MODES.bits & LIFT else None
+    if lift is not None and lift.size is not None and lift.inside(tensor):
+        (rows,) = batch_outside(lift, [tensor])
+        if not recurse:
+            return rows
+        with lift.outside():
+            return debug_unwrap(rows)
+    return tensor.detach() if MODES.transforms and tensor.requires_grad else tensor
 
 
 __all__ = ["debug_unwrap", "functionalize"]

@@ -1,0 +1,335 @@
+"""autocast: inside, products run in half precision, and what needs more in float32.
+
+It is a mode that sees the public functions a program calls, casts their arguments by the lists of
+`_lists`, and leaves everything else alone. Casts are recorded, so that gradients come back in the
+dtype of the parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from .._core import devices, dtypes
+from .._core.state import MODES
+from .._engine import overrides
+from .._engine.history import requires_grad_of
+from .._engine.tensor import Tensor
+from ._lists import FLOAT32, LOWER, REFUSED, WIDEST
+
+_DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+_KNOWN = (dtypes.bfloat16, dtypes.float16)
+_ORDER = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.enabled: dict[str, bool] = {}
+        self.dtype: dict[str, Any] = dict(_DEFAULT)
+        self.caching = True
+        self.nesting = 0
+        self.cache: dict[tuple[int, Any], tuple[Tensor, Tensor]] = {}
+
+
+STATE = _State()
+
+
+class _Mode:
+    """Stands on the stack of function modes while autocast is on for some device."""
+
+    def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = _short(func)
+        if name is not None:
+            kind = _device_type(args, kwargs)
+            if kind is not None:
+                if name in REFUSED[kind]:
+                    raise RuntimeError(
+                        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+                        "Use binary_cross_entropy_with_logits instead, or compute it in float32 with autocast off."
+                    )
+                to = _target(name, kind, args, kwargs)
+                if to is not None:
+                    args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
+                    return func(*args, **kwargs)  # what it calls is as it is: the mode is off the stack
+        overrides.set_modes((*MODES.function_modes, self))
+        try:
+            return overrides.skip_one(func, args, kwargs)
+        finally:
+            overrides.set_modes(tuple(m for m in MODES.function_modes if m is not self))
+
+
+_MODE = _Mode()
+_LISTED = frozenset().union(
+    *[names for table in (LOWER, FLOAT32, WIDEST, REFUSED) for names in table.values()]
+)
+
+
+def _short(func: Any) -> str | None:
+    """A function's name, if some list has it."""
+    found = _names.get(func)
+    if found is None:
+        path = overrides.name_of(func) or getattr(func, "__name__", "")
+        found = _names[func] = path.rpartition(".")[2]
+    return found if found in _LISTED else None
+
+
+_names: dict[Any, str] = {}
+
+
+def _tensors(x: Any) -> Any:
+    if isinstance(x, Tensor):
+        yield x
+    elif isinstance(x, tuple | list):
+        for v in x:
+            yield from _tensors(v)
+    elif isinstance(x, dict):
+        for v in x.values():
+            yield from _tensors(v)
+
+
+def _device_type(args: Any, kwargs: Any) -> str | None:
+    """The device whose autocast is on and whose tensors are among the arguments."""
+    for t in _tensors((args, kwargs)):
+        if STATE.enabled.get(t._m.device.type):
+            return t._m.device.type
+    return None
+
+
+def _eligible(t: Tensor, kind: str) -> bool:
+    m = t._m
+    return (
+        m.device.type == kind
+        and m.dtype.is_floating_point
+        and m.dtype is not dtypes.float64
+        and m.dtype.itemsize > 1
+    )
+
+
+def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
+    if name in LOWER[kind]:
+        return STATE.dtype[kind]
+    if name in FLOAT32[kind]:
+        return None if kwargs.get("dtype") is not None else dtypes.float32
+    if name in WIDEST[kind]:
+        found = [t._m.dtype for t in _tensors((args, kwargs)) if t._m.dtype in _ORDER]
+        if dtypes.float16 in found and dtypes.bfloat16 in found:
+            return dtypes.float32
+        return max(found, key=_ORDER.index, default=None)
+    return None
+
+
+def _cast_all(x: Any, kind: str, to: Any) -> Any:
+    if isinstance(x, Tensor):
+        return _cast(x, to) if _eligible(x, kind) and x._m.dtype is not to else x
+    if x.__class__ is tuple or x.__class__ is list:
+        return x.__class__([_cast_all(v, kind, to) for v in x])
+    if x.__class__ is dict:
+        return {k: _cast_all(v, kind, to) for k, v in x.items()}
+    return x
+
+
+def _cast(t: Any, to: Any) -> Tensor:
+    """The tensor in another dtype; of a parameter, one cast is made and kept while autocast is on."""
+    keep = (
+        STATE.caching
+        and to in _KNOWN
+        and t._m.dtype is dtypes.float32
+        and requires_grad_of(t)
+        and t.is_leaf
+        and not t._is_view()
+    )
+    if not keep:
+        return t.to(to)
+    found = STATE.cache.get((id(t), to))
+    if found is None:
+        found = STATE.cache[(id(t), to)] = (t, t.to(to))
+    return found[1]
+
+
+def _refresh() -> None:
+    others = tuple(m for m in MODES.function_modes if m is not _MODE)
+    wanted = any(STATE.enabled.values())
+    if wanted and _MODE in MODES.function_modes:
+        return
+    overrides.set_modes((*others, _MODE) if wanted else others)  # type: ignore[arg-type]
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast knows a type of devices."""
+    return _checked_type(device_type) in _DEFAULT
+
+
+def _checked_type(device_type: Any) -> str:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    return devices.device(device_type).type
+
+
+def _has_gpu() -> bool:
+    try:
+        return bool(jax.devices("gpu"))
+    except RuntimeError:
+        return False
+
+
+class autocast:
+    """Lower precision inside of a `with` block, or of a decorated function.
+
+    Args:
+        device_type: "cpu" or "cuda"; tensors on other devices are left alone.
+        dtype: bfloat16 or float16; the default is bfloat16 on CPU and float16 on GPU.
+        enabled: False switches autocast off inside.
+        cache_enabled: whether parameters are cast once and kept until the outermost block ends.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.ones(2, 2)
+        >>> with torch.autocast("cpu"):
+        ...     (x @ x).dtype, (x + x).dtype
+        (torch.bfloat16, torch.float32)
+    """
+
+    def __init__(
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:  # fmt: skip
+        self.device = _checked_type(device_type)
+        if self.device not in _DEFAULT:
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{self.device}'"
+            )
+        self.fast_dtype = STATE.dtype[self.device] if dtype is None else dtype
+        if self.device == "cuda" and enabled and not _has_gpu():
+            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)  # fmt: skip
+            enabled = False
+        if enabled and self.fast_dtype not in _KNOWN:
+            name = self.device.upper()
+            warnings.warn(
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+        self._cache_enabled = STATE.caching if cache_enabled is None else cache_enabled
+
+    def __enter__(self) -> autocast:
+        self._before = (dict(STATE.enabled), dict(STATE.dtype), STATE.caching)
+        STATE.enabled[self.device] = self._enabled
+        STATE.dtype[self.device] = self.fast_dtype
+        STATE.caching = self._cache_enabled
+        STATE.nesting += 1
+        _refresh()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        STATE.enabled, STATE.dtype, STATE.caching = self._before
+        STATE.nesting -= 1
+        if STATE.nesting == 0:
+            STATE.cache.clear()
+        _refresh()
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with autocast(self.device, self.fast_dtype, self._enabled, self._cache_enabled):
+                return func(*args, **kwargs)
+
+        return wrapped
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
+    """Decorate the `forward` of a custom Function: it runs with autocast as it is, or on cast arguments with it off."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    kind = _checked_type(device_type)
+
+    @functools.wraps(fwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        on = STATE.enabled.get(kind, False)
+        args[0]._dtype = STATE.dtype[kind]
+        if cast_inputs is None or not on:
+            args[0]._fwd_used_autocast = on and cast_inputs is None
+            return fwd(*args, **kwargs)
+        args[0]._fwd_used_autocast = False
+        with autocast(kind, enabled=False):
+            return fwd(*_cast_all(args, kind, cast_inputs), **_cast_all(kwargs, kind, cast_inputs))
+
+    return decorated
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorate the `backward` of a custom Function: it runs with autocast as its `forward` did."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    kind = _checked_type(device_type)
+
+    @functools.wraps(bwd)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        with autocast(kind, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+            return bwd(*args, **kwargs)
+
+    return decorated
+
+
+# --- the switches behind it -----------------------------------------------------------------------
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a type of devices."""
+    return STATE.enabled.get(_checked_type(device_type), False)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Whether autocast is on for the CPU."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast on or off without a block."""
+    if enabled is None:
+        device_type, enabled = "cuda", bool(device_type)
+    STATE.enabled[_checked_type(device_type)] = enabled
+    _refresh()
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """The lower precision of a type of devices."""
+    return STATE.dtype[_checked_type(device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Choose the lower precision of a type of devices."""
+    if dtype not in _KNOWN:
+        raise RuntimeError(f"autocast supports torch.bfloat16 and torch.float16, not {dtype}")
+    STATE.dtype[_checked_type(device_type)] = dtype
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """The lower precision of GPUs."""
+    return STATE.dtype["cuda"]
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """The lower precision of the CPU."""
+    return STATE.dtype["cpu"]
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept."""
+    return STATE.caching
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Choose whether casts of parameters are kept."""
+    STATE.caching = enabled
+
+
+def clear_autocast_cache() -> None:
+    """Forget casts of parameters."""
+    STATE.cache.clear()

@@ -1,0 +1,45 @@
+"""torch.cuda.amp: torch.amp for one type of devices, as torch had it first."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...amp import autocast_mode as _mode, grad_scaler as _scaler
+
+
+class autocast(_mode.autocast):
+    """`torch.amp.autocast("cuda", ...)`, which torch recommends instead."""
+
+    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+        warnings.warn(
+            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+class GradScaler(_scaler.GradScaler):
+    """`torch.amp.GradScaler("cuda", ...)`, which torch recommends instead."""
+
+    def __init__(
+        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+        growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:  # fmt: skip
+        warnings.warn(
+            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cuda', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """`torch.amp.custom_fwd` for GPUs."""
+    return _mode.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any = None) -> Any:
+    """`torch.amp.custom_bwd` for GPUs."""
+    return _mode.custom_bwd(bwd, device_type="cuda")

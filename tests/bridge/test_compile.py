@@ -386,3 +386,70 @@ def test_as_a_method():
     assert model.run(torch.ones(2)).tolist() == [1.0, 1.0]
     model.w = torch.zeros(2)
     assert model.run(torch.ones(2)).tolist() == [0.0, 0.0]
+
+
+# --- modules --------------------------------------------------------------------------------------
+
+
+def network():
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Linear(4, 8, bias=False),  # a bias here has gradient 0, which Adam blows up
+        nn.BatchNorm1d(8),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(8, 1),
+    )
+
+
+def test_a_step_of_a_module():
+    a, b = network(), network()
+    opt_a, opt_b = (torch.optim.AdamW(m.parameters(), lr=0.01) for m in (a, b))
+
+    def step_of(model, opt):
+        def step(x, y):
+            opt.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            opt.step()
+            return loss
+
+        return step
+
+    x, y = data()
+    eager, fast = step_of(a, opt_a), compiled(step_of(b, opt_b))
+    torch.manual_seed(5)
+    want = [eager(x, y).item() for _ in range(4)]
+    torch.manual_seed(5)
+    got = [fast(x, y).item() for _ in range(4)]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    for (name, p), q in zip(a.state_dict().items(), b.state_dict().values()):
+        np.testing.assert_allclose(q.numpy(), p.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+    assert fast.counts["traced"] == 2
+    a.eval()
+    b.eval()
+    same(eager(x, y), fast(x, y))
+    assert "'training' was True and is False" in fast.reasons
+
+
+def test_a_compiled_module_is_a_module():
+    plain = network().eval()
+    model = torch.compile(plain)
+    x, y = data()
+    same(model(x), plain(x))
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    got = plain[0].weight.grad
+    plain.zero_grad()
+    torch.nn.functional.mse_loss(plain(x), y).backward()
+    same(got, plain[0].weight.grad)
+    assert isinstance(model, torch.nn.Module)
+    assert [n for n, _ in model.named_parameters()][0] == "_orig_mod.0.weight"
+    assert model._orig_mod is plain
+    assert len(model) == 5
+    model.train()
+    assert plain.training
+    plain.eval()
+    plain.compile()
+    same(plain(x), model._orig_mod(x))

@@ -139,9 +139,10 @@ def _script(path: str) -> Start:
             sys.stderr.write(f"{sys.executable}: can't open file {path!r}: {e}\n")
             raise SystemExit(2) from None
         _set_path(os.path.dirname(os.path.realpath(path)))
-        loader = importlib.machinery.SourceFileLoader("__main__", path)
-        module = _fresh_main(__file__=path, __cached__=None, __loader__=loader, __spec__=None)
-        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
+        full = os.path.abspath(path)
+        loader = importlib.machinery.SourceFileLoader("__main__", full)
+        module = _fresh_main(__file__=full, __cached__=None, __loader__=loader, __spec__=None)
+        exec(compile(text, full, "exec", dont_inherit=True), module.__dict__)
 
     return start
 

@@ -403,8 +403,15 @@ def compile(
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if disable or backend == "eager":
         return model
+    if hasattr(model, "named_parameters") and not isinstance(model, type):
+        return of_module(model)
     if inspect.iscoroutinefunction(model) or inspect.isgeneratorfunction(model):
         raise RuntimeError("torch.compile cannot compile a generator or a coroutine")
+    return Compiled(model)
+
+
+def of_module(model: Any) -> Any:
+    """The compiled form of a module; `nn`, without which there are none, puts its own here."""
     return Compiled(model)
 
 

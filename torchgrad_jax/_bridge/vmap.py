@@ -189,7 +189,9 @@ def _run(
     avals = [aval(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
     inputs = (*fronts, *given)
-    lifted = lift.trace(run, avals, randomness=randomness, size=size, inputs=inputs)
+    lifted = lift.trace(
+        run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside
+    )
     results = _over(lifted, inputs, told.metas, told.requires, told.node)
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])

@@ -482,6 +482,9 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """torch's repr."""
     array = read(self)
     if isinstance(array, jax.core.Tracer):
+        lift = MODES.lifts[-1] if MODES.bits & LIFT else None
+        if lift is not None and lift.rows is not None and lift.inside(self):
+            return _represent_batched(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
     index = printing.summary_index(self._m.shape)
     shown = np.asarray(array) if index is None else np.asarray(array[index])
@@ -500,6 +503,15 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         class_name="tensor" if type(self) in PLAIN else type(self).__name__,
         tangent=None if tangent is None else format(tangent, ""), tensor_contents=tensor_contents,
     )  # fmt: skip
+
+
+def _represent_batched(self: Tensor, lift: Any) -> str:
+    """A tensor inside of `vmap`: all examples, as far as the function has come."""
+    (rows,) = lift.rows(lift, [self])
+    with lift.outside():
+        inner = repr(rows)
+    shown = inner.replace("\n", "\n    ")
+    return f"BatchedTensor(lvl={lift.level()}, bdim=0, value=\n    {shown}\n)"
 
 
 def _quiet_grad_fn(t: Tensor) -> Any:

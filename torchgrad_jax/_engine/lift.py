@@ -41,18 +41,21 @@ class Lift:
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = ("captured", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
-                 "own_leaves", "places", "randomness", "size", "traces")  # fmt: skip
+                 "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
     def __init__(
-        self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = ()
-    ) -> None:
+        self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = (),
+        rows: Any = None,
+    ) -> None:  # fmt: skip
         from jax.extend.core import take_current_trace
 
         with take_current_trace() as trace:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
+        self.rows = rows
+        """For a run of `vmap`: gives tensors of the run for all examples, outside."""
         self.own_leaves = False
         """Whether the function made variables of its own by `requires_grad_`."""
         self.inputs = inputs
@@ -106,6 +109,10 @@ class Lift:
         finally:
             MODES.lifts, MODES.transforms = lifts, transforms
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
+
+    def level(self) -> int:
+        """How deep in transforms the run is, counted from 1."""
+        return self.outer_transforms + len(self.outer_lifts) + 1
 
     def so_far(self, arrays: Sequence[Any]) -> Lifted:
         """The steps taken up to now, with these arrays as the results."""

@@ -99,9 +99,9 @@ def typename(obj: Any, /) -> str:
     if isinstance(obj, Tensor):
         return tensor_type_name(obj._m.dtype, obj._m.device)
     kind = obj if isinstance(obj, type) else type(obj)
-    module = getattr(obj, "__module__", "") or ""
+    module = getattr(obj, "__module__", None) or kind.__module__
     name = getattr(obj, "__qualname__", kind.__qualname__)
-    return name if module in ("", "builtins", "__builtin__") else f"{module}.{name}"
+    return name if module in ("builtins", "__builtin__") else f"{module}.{name}"
 
 
 # --- dtypes ---------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import dtypes
+from .._core import dtypes, errors
 from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.state import LIFT, MODES
 from .._engine.bind import composite, ops
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
@@ -24,10 +25,20 @@ def _size(shape: Sequence[int]) -> str:
 # --- batch --------------------------------------------------------------------------------------
 
 
+def _check_batched(input: Tensor, *running: Tensor | None) -> None:
+    """Inside of `vmap`, statistics of all examples cannot be written into tensors without examples."""
+    if MODES.bits & LIFT and not MODES.lifts[-1].stateful and MODES.lifts[-1].inside(input):
+        for t in running:
+            if t is not None and not MODES.lifts[-1].inside(t):
+                raise RuntimeError(errors.BATCHED_STATISTICS)
+
+
 def _batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float | None, eps: float,
 ) -> Any:  # fmt: skip
+    if training:
+        _check_batched(input, running_mean, running_var)
     out = ops._native_batch_norm(
         input,
         weight,
@@ -121,6 +132,8 @@ def _instance_norm(
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when use_input_stats is false"
         )
+    if use_input_stats:
+        _check_batched(input, running_mean, running_var)
     shape = input._m.shape
     batch, channels = shape[0], shape[1]
     w, b, mean, var = (

@@ -271,6 +271,8 @@ def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) ->
     None where some do: what is drawn then depends on values that are not known yet.
     """
     lift = MODES.lifts[-1]
+    if lift.stateful:  # its values are others the next time
+        return None
     if lift.randomness == "error":
         raise RuntimeError(errors.BATCHED_RANDOM)
     if any(lift.inside(t) for t in tensors):

@@ -1,4 +1,7 @@
-"""torch.backends.mkldnn: flags without an effect."""
+"""torch.backends.mkldnn: flags of a library that XLA uses, or not, as it sees fit.
+
+Differs from torch: flags can be set and have no effect; XLA chooses kernels by itself.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ waits for everything that was dispatched.
 from __future__ import annotations
 
 import collections
+import importlib
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -267,6 +268,8 @@ class device:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return importlib.import_module(f"{__name__}.amp")
     if name.endswith("Tensor"):
         found = _constructors.tensor_types("cuda").get(name)
         if found is not None:

@@ -1,4 +1,7 @@
-"""torch.distributed answers as in a build of torch without it: JAX's sharding is the tool here."""
+"""torch.distributed answers as in a build of torch without it: JAX's sharding is the tool here.
+
+Differs from torch: there are no process groups.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import dtypes, tree
-from .._core.state import DUAL, MODES
+from .._core.state import DUAL, GRAD, MODES
 from .._engine.record import zeros_for
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
@@ -268,7 +268,7 @@ _ONLY = "jvp(f, primals, tangents): expected f(*primals) to return only tensors,
 
 def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     """With dual numbers: one run of the function, no graph."""
-    with transforming(), forward_ad.dual_level():
+    with recording(bool(MODES.bits & GRAD)), forward_ad.dual_level():
         inputs = [forward_ad.make_dual(_plain(p), t) for p, t in zip(primals, tangents)]
         out, aux = run(inputs)
         flat, spec = only_tensors(out, _ONLY)

@@ -17,7 +17,7 @@ class ScriptFunction:
 
 
 class ScriptModule:
-    """What torch makes of a scripted module; nothing here is one."""
+    """Refused as a base class: what torch makes of a scripted module; nothing here is one."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         raise NotImplementedError(
@@ -70,42 +70,66 @@ def _same(fn: Any = None, **options: Any) -> Any:
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function as it is, also as `@ignore(drop=True)`."""
+    """The function as it is, also as `@ignore(drop=True)`.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return drop if callable(drop) else _same()
 
 
 def unused(fn: Any) -> Any:
-    """The function as it is."""
+    """The function as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return fn
 
 
 def export(fn: Any) -> Any:
-    """The method as it is."""
+    """The method as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return fn
 
 
 def interface(obj: Any) -> Any:
-    """The class as it is."""
+    """The class as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return obj
 
 
 def script_method(fn: Any) -> Any:
-    """The method as it is."""
+    """The method as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return fn
 
 
 def script_if_tracing(fn: Any) -> Any:
-    """The function as it is."""
+    """The function as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return fn
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False) -> Any:  # fmt: skip
-    """The module as it is."""
+    """The module as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return mod
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """The module as it is."""
+    """The module as it is.
+
+    Differs from torch: there is no TorchScript; code runs in Python.
+    """
     return mod
 
 

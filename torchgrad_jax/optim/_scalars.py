@@ -32,7 +32,8 @@ def _array_of(value: float, m: Meta) -> tuple[Any, float]:
         return found
     rounded = np.asarray(value, m.dtype.np)
     if m.device == devices.of_jax(jax.devices()[0]):
-        array = jnp.asarray(rounded)
+        with jax.ensure_compile_time_eval():  # also while a step is being traced
+            array = jnp.asarray(rounded)
     else:
         array = jax.device_put(rounded, devices.to_jax(m.device))
     if len(_NUMBERS) >= _REMEMBERED:

@@ -302,13 +302,13 @@ def _what_is_missed(inputs: Any, result: Any, node: Any) -> str | None:
     if not (isinstance(results, tuple) and all(isinstance(r, Tensor) for r in results)):
         return (
             "Using non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors"
-            f"{_DEPRECATED}grad_output.{_INSTEAD}"
+            f"{_DEPRECATED}of the grad_output.{_INSTEAD}"
         )
     given = (inputs,) if isinstance(inputs, Tensor) else inputs
     if not (isinstance(given, tuple) and all(isinstance(i, Tensor) for i in given)):
         return (
             "Using non-full backward hooks on a Module that does not take as input a single Tensor or a tuple of "
-            f"Tensors{_DEPRECATED}grad_input.{_INSTEAD}"
+            f"Tensors{_DEPRECATED}of the grad_input.{_INSTEAD}"
         )
     makers = {r.grad_fn for r in results if r.grad_fn is not None}
     if not makers or (len(makers) == 1 and node not in makers):

@@ -80,7 +80,7 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
             f"but received {type(given)}"
         )
     if not is_lazy(param):
-        if not param.shape and len(given.shape) == 1:  # what old versions saved for 0-dim tensors
+        if not param.shape and tuple(given.shape) == (1,):  # what old versions saved for 0-dim tensors
             given = given[0]
         if given.shape != param.shape:
             return (

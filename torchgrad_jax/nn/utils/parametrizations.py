@@ -8,6 +8,7 @@ from typing import Any
 from ..._core.dtypes import finfo
 from ..._engine.bind import ops
 from ..._engine.tensor import Tensor
+from ..._functions.linalg import linalg_solve
 from ...autograd.grad_mode import no_grad
 from .. import functional as F
 from .._top import torch
@@ -84,7 +85,7 @@ class _Orthogonal(Module):
             q = torch.matrix_exp(skew)
         else:
             one = torch.eye(n, dtype=skew.dtype, device=skew.device)
-            q = ops.linalg_solve(one - 0.5 * skew, one + 0.5 * skew)
+            q = linalg_solve(one - 0.5 * skew, one + 0.5 * skew)
         return q[..., :k] if n != k else q
 
     def _reflected(self, x: Any) -> Any:

@@ -1,0 +1,42 @@
+"""What the programs of these tests share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+def attempt(fn: Callable[[], Any]) -> Any:
+    """What a function gives, or which error it raises."""
+    try:
+        return fn()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def quietly(fn: Callable[[], Any]) -> Any:
+    """What a function gives, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fn()
+
+
+def numbers(m: Any, *shape: int, requires_grad: bool = False) -> Any:
+    """Doubles that are all different and of both signs."""
+    n = 1
+    for size in shape:
+        n *= size
+    x = (m.arange(n, dtype=m.float64) * 0.7310585).sin().reshape(shape)
+    return x.requires_grad_() if requires_grad else x
+
+
+def gradients(module: Any) -> dict[str, Any]:
+    """The gradients of a module's parameters by name."""
+    return {k: p.grad for k, p in module.named_parameters()}
+
+
+def weighted(out: Any) -> Any:
+    """A sum in which every element counts differently."""
+    flat = out.reshape(-1)
+    return (flat * (flat.detach().cumsum(0) * 0 + 1).cumsum(0)).sum()

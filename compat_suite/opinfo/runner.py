@@ -274,6 +274,11 @@ class Runner:
         if not re.search(case.error_regex, str(got)):
             raise Different(f"got {str(got)[:160]!r}, want {case.error_regex!r}")
 
+    def unique(self, sample: Any) -> bool:
+        """Whether values can be compared as they are; else a sample says what is unique of them."""
+        plain = sample.output_process_fn_grad.__qualname__.startswith("SampleInput.")
+        return plain and self.info.name not in (*UNINITIALISED, *UNORDERED)
+
     # --- out= and vmap ------------------------------------------------------------------------
 
     def out(self, sample: Any, how: str) -> None:
@@ -311,8 +316,7 @@ class Runner:
             raise got
         if any(g is not m for g, m in zip(tensors(self.mine, got), mine)):
             raise Different("does not return its out= tensors")
-        plain = sample.output_process_fn_grad.__qualname__.startswith("SampleInput.")
-        unique = plain and self.info.name not in (*UNINITIALISED, *UNORDERED)
+        unique = self.unique(sample)
         for m, t in zip(mine, theirs):
             self.compare.equal(m, t, unique)
             if tuple(m.stride()) != tuple(t.stride()):
@@ -358,7 +362,7 @@ class Runner:
         got = self.mine.module.func.vmap(lambda *a: here(*a, **kwargs), in_dims, randomness="same")(
             *mine
         )
-        self.compare.equal(got, want, self.info.name not in (*UNINITIALISED, *UNORDERED))
+        self.compare.equal(got, want, self.unique(sample))
 
     # --- derivatives --------------------------------------------------------------------------
 

@@ -102,6 +102,69 @@ def test_no_grad_inside():
     assert g.tolist() == [0.0, 2.0, 4.0]
 
 
+class Straight(torch.autograd.Function):
+    """Rounds; its gradient is made up, so that JAX cannot know it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 7
+
+
+def test_custom_functions_and_hooks_keep_their_gradients():
+    def f(x):
+        y = Straight.apply(x) * 2
+        y.register_hook(lambda g: g * 10)
+        return y.sum()
+
+    x = torch.tensor([0.3, 1.7], requires_grad=True)
+    out = compiled(f)(x)
+    assert out.grad_fn.name() == "CompiledFunctionBackward"
+    (g,) = torch.autograd.grad(out, x, retain_graph=True)
+    assert g.tolist() == [140.0, 140.0]
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        torch.autograd.grad(out, x, create_graph=True)
+    out.backward()
+    assert x.grad.tolist() == [140.0, 140.0]
+    with pytest.raises(RuntimeError, match="a second time"):
+        out.backward()
+
+
+def test_hooks_outside_run_once():
+    calls = []
+    w = torch.ones(2, requires_grad=True)
+    w.register_hook(lambda g: calls.append(g.tolist()))
+    x = (torch.ones(2, requires_grad=True) * 3).requires_grad_()
+    x.register_hook(lambda g: calls.append(g.tolist()))
+    compiled(lambda x: (x * w).sum())(x).backward()
+    assert sorted(calls) == [[1.0, 1.0], [3.0, 3.0]]
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_arguments_with_a_common_history():
+    a = torch.full((2,), 2.0, requires_grad=True)
+    b = a * 3
+    f = compiled(lambda x, y: (x * y).sum())
+    for _ in range(2):
+        (g,) = torch.autograd.grad(f(a, b), a, retain_graph=True)
+        assert g.tolist() == [12.0, 12.0]
+
+
+def test_several_results():
+    w = torch.full((2,), 2.0, requires_grad=True)
+    f = compiled(lambda x: (x * w, (w**2).sum(), x + 1))
+    a, b, c = f(torch.ones(2))
+    assert not c.requires_grad
+    (a.sum() + b).backward()
+    assert w.grad.tolist() == [5.0, 5.0]
+    w.grad = None
+    f(torch.ones(2))[1].backward()
+    assert w.grad.tolist() == [4.0, 4.0]
+
+
 # --- writes ---------------------------------------------------------------------------------------
 
 

@@ -193,7 +193,11 @@ def without_running_statistics(m):
     out = m.func.replace_all_batch_norm_modules_(model)
     layers = [model[0], model[1][0]]
     ran = m.func.vmap(model[0])(m.arange(12.0).reshape(2, 3, 2)).detach()
-    return out is model, [(b.running_mean, b.num_batches_tracked, b.track_running_stats) for b in layers], ran
+    return (
+        out is model,
+        [(b.running_mean, b.num_batches_tracked, b.track_running_stats) for b in layers],
+        ran,
+    )
 
 
 @program

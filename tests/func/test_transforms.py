@@ -6,5 +6,7 @@ from tests.func.judged import table
 
 HERE = Path(__file__)
 test_as_torch_does = table(
-    __file__, HERE.with_name("prelude.txt").read_text(), HERE.with_name("transforms.txt").read_text()
+    __file__,
+    HERE.with_name("prelude.txt").read_text(),
+    HERE.with_name("transforms.txt").read_text(),
 )

@@ -15,13 +15,23 @@ import jax.numpy as jnp
 
 from .._core import tree
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, FUNCTION_MODE, LIFT, MODES, OBSERVED, PACKING
+from .._core.state import (
+    DUAL,
+    FUNCTION_MODE,
+    GRAD,
+    LIFT,
+    MODES,
+    OBSERVED,
+    PACKING,
+    next_sequence_nr,
+)
+from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
-from .._engine.record import apply
 from .._engine.strided import write
 from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
+from .joint import Backward, CompiledFunctionBackward, Parts, trace_backward
 from .state import Program, Source, discover, of_args
 from .watch import Watch
 
@@ -152,7 +162,11 @@ class _Entry:
             self.watch.value(x)
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
-        program, told = discover(lambda: self._call(fn, flat, spec), list(unique.values()))
+        self.backward: Backward | None = None
+        self._gradients: list[Any] = []
+        program, told = discover(
+            lambda: self._call(fn, flat, spec), list(unique.values()), lambda: self._gradients
+        )
         self.program: Program = program
         self.spec, self.outs = told
         written = [source for source, _, _ in program.writes]
@@ -160,15 +174,19 @@ class _Entry:
             i for i in written if i >= 0 and program.sources[i].kind in ("tensor", "grad")
         ]
         self.kept = [i for i in range(len(program.sources)) if i not in set(self.donated)]
-        self.recorded = any(isinstance(o, _Out) and o.requires and not o.freed for o in self.outs)
-        self.call = self._recorded_call() if self.recorded else None
+        self.parts = None
+        if self.backward is not None:
+            n_results = len(program.jaxpr.outvars) - len(self._gradients)
+            self.parts = Parts(program.jaxpr, program.consts, len(program.sources), n_results)
+        self._gradients = []
+        self._again: Call | None = None
         order = (*self.donated, *self.kept)
         self.kernel = jax.jit(
             lambda *xs: self._kernel(order, xs), donate_argnums=tuple(range(len(self.donated)))
         )
         self.plain: tuple[int, Any] = (-1, ())
         kinds = {s.kind for s in program.sources}
-        self.simple = self.call is None and kinds <= {"arg", "tensor"} and not program.fresh
+        self.simple = self.parts is None and kinds <= {"arg", "tensor"} and not program.fresh
         self.simple = self.simple and not program.grads and all(i >= 0 for i, _, _ in program.writes)
         self.simple = self.simple and not any(isinstance(vc, int) for vc, _ in program.counters)
         self.simple = self.simple and not any(isinstance(g, int) for g, _ in program.guards)
@@ -179,9 +197,11 @@ class _Entry:
 
     def _call(self, fn: Any, flat: list[Any], spec: Any) -> tuple[list[Tensor], Any]:
         args, kwargs = tree.unflatten(flat, spec)
+        began = next_sequence_nr()
         leaves, out_spec = tree.flatten(fn(*args, **kwargs))
         tensors: list[Tensor] = []
         outs: list[Any] = []
+        live = []
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(x)
@@ -189,9 +209,21 @@ class _Entry:
             fn_ = grad_fn_of(x)
             requires = requires_grad_of(x)
             m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
-            name = fn_.name() if fn_ is not None else "AliasBackward0"
-            outs.append(_Out(len(tensors), m, requires, name, requires and _freed(fn_)))
+            if requires and fn_ is None:  # an input handed back
+                x = ops.alias(x)
+                fn_ = grad_fn_of(x)
+            freed = requires and _freed(fn_)
+            name = fn_.name() if fn_ is not None else ""
+            if requires and not freed:
+                live.append((len(outs), x))
+            outs.append(_Out(len(tensors), m, requires, name, freed))
             tensors.append(x)
+        if live:
+            current = MODES.lifts[-1]
+            told, self._gradients = trace_backward(
+                current, [(outs[k].index, x) for k, x in live], began
+            )
+            self.backward = told
         return tensors, (out_spec, outs)
 
     # -- is it still right?
@@ -251,11 +283,18 @@ class _Entry:
         program = self.program
         args = [tensors[i] for i in self.args]
         sources = program.sources
-        if self.call is not None:
-            results = apply(self.call, [_leaf(s, args) for s in sources])
-            arrays = [t._st.array for t in results]
+        node = None
+        if self.parts is not None:
+            values = [s.array(args) for s in sources]
+            found = self.parts.forward(*values)
+            arrays, saved = found[: self.parts.n_results], found[self.parts.n_results :]
+            assert self.backward is not None
+            if MODES.bits & GRAD:
+                leaves = tuple(_leaf(s, args) for s in sources)
+                node = CompiledFunctionBackward(
+                    self.parts, self.backward, saved, args, leaves, self._recorded_call
+                )
         else:
-            results = None
             kept = [sources[i].array(args) for i in self.kept]
             donated = [_own(sources[i].storage(args)) for i in self.donated]
             arrays = self.kernel(*donated, *kept)
@@ -279,10 +318,10 @@ class _Entry:
                 g._st.version = version
         for st, k in program.fresh:
             st.array = arrays[k]
-        return self._outputs(arrays, results)
+        return self._outputs(arrays, node)
 
-    def _outputs(self, arrays: Sequence[Any], results: Any) -> Any:
-        if results is None and self.spec.kind is None:
+    def _outputs(self, arrays: Sequence[Any], node: Any) -> Any:
+        if self.spec.kind is None:
             (o,) = self.outs
             if isinstance(o, _Out) and not o.requires:
                 return make(arrays[o.index], o.meta)
@@ -290,30 +329,36 @@ class _Entry:
         for o in self.outs:
             if not isinstance(o, _Out):
                 leaves.append(o)
-            elif results is not None and o.requires and not o.freed:
-                t = results[o.index]
-                t._m = t._st.meta = o.meta
-                leaves.append(t)
-            else:
-                t = make(arrays[o.index], o.meta)
-                if o.requires:
-                    t._fn, t._rg = spent(o.node, o.meta), True
-                leaves.append(t)
+                continue
+            t = make(arrays[o.index], o.meta)
+            if o.freed:
+                t._fn, t._rg = spent(o.node, o.meta), True
+            elif o.requires and node is not None:
+                t._fn, t._onr, t._rg = node, node.told.roots.index(o.index), True
+            leaves.append(t)
         return tree.unflatten(leaves, self.spec)
 
     def _recorded_call(self) -> Call:
         """The program as one operator, differentiable from outside."""
-        run, n = self.program.run, len(self.program.sources)
+        if self._again is not None:
+            return self._again
+        assert self.parts is not None
+        last, n = self.parts.n_results, len(self.program.sources)
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            return self.parts.forward(*leaves)[:last]  # type: ignore[union-attr]
+
         wanted = {o.index for o in self.outs if isinstance(o, _Out) and o.requires and not o.freed}
         names = [o.node for o in self.outs if isinstance(o, _Out) and o.index in wanted]
         extra = len(self.program.writes) + len(self.program.fresh)
         extra += sum(m is not None for _, _, m, _ in self.program.grads)
         total = sum(isinstance(o, _Out) for o in self.outs) + extra
-        return Call(
+        self._again = Call(
             "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
             nondiff=tuple(k for k in range(total) if k not in wanted),
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
+        return self._again
 
 
 def _leaf(source: Source, args: Sequence[Tensor]) -> Any:

@@ -19,7 +19,7 @@ from jax import lax
 from .._core import devices, dtypes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
-from .._engine.history import requires_grad_of
+from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, evaluate, outside_value
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
@@ -81,11 +81,15 @@ class StateLift(Lift):
     def enter(self) -> None:
         """Give every argument a storage of its own that holds a tracer."""
         for i, t in enumerate(self.args):
+            requires_grad_of(t)
+            grad_fn_of(t)  # a view's, brought up to date
             self.know(t)
             m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
             st = Storage(self._input(Source("arg", i, None, m), m), m)
             self.swapped.append((t, t._st, t._vc, t._m, t._al, st, st.array))
             t._st, t._m, t._al = st, m, None
+            if t._rg or t._fn is not None:  # the graph recorded inside begins here
+                t._rg, t._fn, t._onr = True, None, 0
 
     def leave(self) -> None:
         """Put the arguments back."""
@@ -187,7 +191,7 @@ class StateLift(Lift):
 class Program:
     """A run as it can be repeated."""
 
-    __slots__ = ("counters", "fresh", "grads", "guards", "known", "run", "sources", "writes")
+    __slots__ = ("consts", "counters", "fresh", "grads", "guards", "jaxpr", "known", "run", "sources", "writes")
 
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
@@ -206,10 +210,14 @@ class Program:
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
 
-def discover(run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor]) -> tuple[Program, Any]:
+def discover(
+    run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor],
+    more: Callable[[], list[Any]] = list,
+) -> tuple[Program, Any]:  # fmt: skip
     """Run a function once for its steps and its effects; nothing outside changes.
 
-    `run` returns the tensors of its result and anything that describes it.
+    `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
+    the last results of the program.
     """
     from jax.extend.core import set_current_trace, take_current_trace
 
@@ -231,10 +239,11 @@ def discover(run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor]) -
                 lift.leave()
                 MODES.lifts, MODES.bits = lift.outer_lifts, MODES.bits & ~LIFT | before & LIFT
                 _restore(program, lift)
-            return out + _survivors(program, lift, len(out))
+            return out + _survivors(program, lift, len(out)) + more()
 
     closed = jax.make_jaxpr(pure)()
     jaxpr, consts = closed.jaxpr, closed.consts
+    program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources
     program.known = [
@@ -283,7 +292,8 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
             raise RuntimeError(
                 "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
             )
-        if t._fn is not fn or t._rg is not rg:
+        cut = id(t) in swapped and t._fn is None and t._rg
+        if not cut and (t._fn is not fn or t._rg is not rg):
             raise RuntimeError(
                 "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
                 "write to it under no_grad, or return the result"

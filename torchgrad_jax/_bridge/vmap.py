@@ -52,9 +52,7 @@ def vmap(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
         )
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(
-            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
-        )
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -131,8 +129,7 @@ def _inputs(
 def _example(m: Meta, d: int) -> Meta:
     """How one example of a batch looks."""
     shape, strides = m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :]
-    kept = shapes.preserve_strides(shape, strides)
-    return meta(shape, m.dtype, m.device, kept)
+    return meta(shape, m.dtype, m.device, strides)
 
 
 # --- one run --------------------------------------------------------------------------------------

@@ -230,6 +230,8 @@ def no_such_name(name: str) -> str:
         f"torchgrad_jax does not implement {name}: see docs/coverage.md for what there is, and "
         "`python -m torchgrad_jax check FILE` for all the names that a program would miss"
     )
+
+
 BATCHED_STATISTICS = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
     "were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "

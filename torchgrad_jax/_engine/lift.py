@@ -126,7 +126,9 @@ class Lift:
                 eqns.append(eqn)
                 wanted.update(_variables(eqn.invars))
         kept = {v: c for v, c in consts.items() if v in wanted}
-        return Lifted(_Steps(frame.invars, list(kept), eqns[::-1], outvars), list(kept.values()), self)
+        return Lifted(
+            _Steps(frame.invars, list(kept), eqns[::-1], outvars), list(kept.values()), self
+        )
 
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""
@@ -244,22 +246,27 @@ def evaluate(
     """Take the steps of a run again, on other values."""
     env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
     env.update(zip(jaxpr.constvars, consts))
+    take(jaxpr.eqns, env, captured)
+    return [v.val if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
 
-    def value(v: Any) -> Any:
-        return v.val if hasattr(v, "val") else env[v]
 
-    for eqn in jaxpr.eqns:
+def take(steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0) -> None:
+    """Take steps one after the other over `env`; placeholders are numbered from `first`."""
+    for eqn in steps:
         if eqn.primitive is _placeholder:
-            env[eqn.outvars[0]] = captured[eqn.params["index"]]
+            env[eqn.outvars[0]] = captured[eqn.params["index"] - first]
             continue
-        out = _bind(eqn, [value(v) for v in eqn.invars])
+        args = [v.val if hasattr(v, "val") else env[v] for v in eqn.invars]
+        out = _bind(eqn, args)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
-    return [value(v) for v in jaxpr.outvars]
 
 
-def trace(
-    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any
-) -> Lifted:
+def placeholder() -> Any:
+    """The primitive that stands for values from outside."""
+    return _placeholder
+
+
+def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any) -> Lifted:
     """Run `run` on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
     lift = Lift(**settings)
 

@@ -346,13 +346,35 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     return _apply_inplace(call, leaves)
 
 
+def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
+    """An in-place write among tensors from outside of a run to which only their tangents belong."""
+    me = leaves[0]
+    before = MODES.tangents.snapshot(leaves)
+    with run.outside():
+        dual = MODES.bits & DUAL
+        MODES.bits &= ~DUAL
+        try:
+            _apply_inplace(call, leaves)
+        finally:
+            MODES.bits |= dual
+    call = inplace_call(call)
+    keys = tuple(
+        v._m if isinstance(v, Tensor) else None if v is None else v.__class__ for v in leaves
+    )
+    MODES.tangents.push_inplace(call, call.plans.get(keys) or call.plan(keys), before, me)
+    return me
+
+
 def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me = leaves[0]
     mode = MODES.bits
     if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
-        if MODES.lifts[-1].touches(leaves):
+        run = MODES.lifts[-1]
+        if any(isinstance(v, Tensor) and run.inside(v) for v in leaves):
             raise RuntimeError(errors.WRITE_OUTSIDE)
-        with MODES.lifts[-1].outside():
+        if run.touches(leaves):
+            return _write_outside(call, leaves, run)
+        with run.outside():
             return _apply_inplace(call, leaves)
     call = inplace_call(call)
     keys, xs, mask = keys_of(leaves)

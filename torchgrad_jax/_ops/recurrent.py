@@ -19,7 +19,7 @@ from .registry import Array, op
 def _apply(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """A linear layer."""
     out = jnp.matmul(x, weight.T, precision=lax.Precision.HIGHEST)
-    return out if bias is None else out + bias
+    return out if bias is None else out + jnp.broadcast_to(bias, out.shape)
 
 
 def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[Array, Any]:

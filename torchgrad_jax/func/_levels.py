@@ -87,9 +87,7 @@ class Level:
                 reaches[node] = id(node.variable) not in self.own
             else:
                 reaches[node] = any(e is not None and reaches[e[0]] for e in node.edges)
-        return {
-            id(t): id(t) not in self.own if fn is None else reaches[fn] for t, fn in roots
-        }
+        return {id(t): id(t) not in self.own if fn is None else reaches[fn] for t, fn in roots}
 
 
 def detached(t: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ from .._engine.tensor import Tensor
 Axes = list[list[str]]
 """Axes of one side: each is a group of names; () and 1 are the empty group."""
 _DOTS = "…"
+_BARE = ["..."]
+"""The group that stands for an ellipsis outside of parentheses."""
 
 
 class DimensionBindError(Exception):
@@ -43,7 +45,7 @@ def rearrange(
     _check(left, right, axes_lengths, pattern)
     names = [n for group in left for n in group]
     dims = tensor._m.ndim
-    if [_DOTS] in left:
+    if _BARE in left:
         free = dims - (len(left) - 1)
         if free < 0:
             raise ValueError(
@@ -51,14 +53,12 @@ def rearrange(
                 f"dimensions in the tensor ({dims})"
             )
         dots = [f"{_DOTS}{i}" for i in range(free)]
-        at = left.index([_DOTS])
+        at = left.index(_BARE)
         left = [*left[:at], *[[d] for d in dots], *left[at + 1 :]]
         right = [
             g
             for group in right
-            for g in (
-                [[d] for d in dots] if group == [_DOTS] else [_spelled(group, dots)]
-            )
+            for g in ([[d] for d in dots] if group == _BARE else [_spelled(group, dots)])
         ]
     elif len(left) != dims:
         raise ValueError(
@@ -85,7 +85,7 @@ def _parsed(pattern: str) -> tuple[Axes, Axes]:
     if len(sides) != 2:
         raise ValueError("Pattern must contain a single '->' separator")
     left, right = (_side(s) for s in sides)
-    if any(_DOTS in g and g != [_DOTS] for g in left):
+    if any(_DOTS in g for g in left):
         raise ValueError(f"Ellipsis is parenthesis in the left side is not allowed: {pattern}")
     return left, right
 
@@ -114,7 +114,7 @@ def _side(text: str) -> Axes:
         found = [] if name == "1" else [_named(name)]
         seen.update(found)
         if group is None:
-            axes.append(found)
+            axes.append(_BARE if found == [_DOTS] else found)
         else:
             group.extend(found)
 
@@ -155,13 +155,17 @@ def _named(name: str) -> str:
         )
     if keyword.iskeyword(name):
         warnings.warn(
-            f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning, stacklevel=5
+            f"It is discouraged to use axes names that are keywords: {name}",
+            RuntimeWarning,
+            stacklevel=5,
         )
     return name
 
 
 def _check(left: Axes, right: Axes, given: dict[str, int], pattern: str) -> None:
-    before, after = ({n for g in side for n in g} for side in (left, right))
+    before, after = (
+        {_DOTS if g == _BARE else n for g in side for n in g} for side in (left, right)
+    )
     if _DOTS in after and _DOTS not in before:
         raise ValueError(f"Ellipsis found in right side, but not left side of a pattern {pattern}")
     if before != after:

@@ -12,7 +12,17 @@ from .._engine.record import zeros_for
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from ..autograd import forward_ad, grad as autograd_grad
-from ._levels import Function, Level, check_argnums, detached, only_tensors, pick, put, recording, transforming
+from ._levels import (
+    Function,
+    Level,
+    check_argnums,
+    detached,
+    only_tensors,
+    pick,
+    put,
+    recording,
+    transforming,
+)
 
 _UNSUPPORTED = "Expected tensors, got unsupported type"
 _AUX = "output of function f should be a tuple: (output, aux) if has_aux is True"
@@ -96,7 +106,12 @@ def _record(level: Level, outs: Sequence[Any]) -> bool:
 
 
 def _gradients(
-    level: Level, outs: Sequence[Tensor], inputs: Sequence[Tensor], given: Any, create: bool, keep: bool
+    level: Level,
+    outs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    given: Any,
+    create: bool,
+    keep: bool,
 ) -> list[Any]:
     """Gradients of the inputs, zeros where the outputs do not depend on them."""
     at = [i for i, t in enumerate(outs) if requires_grad_of(t)]
@@ -162,9 +177,7 @@ def pullback(
                 f"{t._m.dtype}"
             )
 
-    def pull(
-        cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
-    ) -> Any:
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         here = Level()
         here.own, here.kept = level.own, level.kept
         given, spec = tree.flatten(cotangents)
@@ -263,7 +276,9 @@ def pushforward(
     return (*result, aux) if has_aux else result
 
 
-_ONLY = "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type"
+_ONLY = (
+    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type"
+)
 
 
 def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
@@ -313,9 +328,7 @@ def transposed_twice(
     pulled = autograd_grad(
         [outs[i] for i in at], list(inputs), dummies, create_graph=True, allow_unused=True
     )
-    pairs = [
-        (g, t) for g, t in zip(pulled, tangents) if g is not None and requires_grad_of(g)
-    ]
+    pairs = [(g, t) for g, t in zip(pulled, tangents) if g is not None and requires_grad_of(g)]
     if not pairs:
         return slopes
     found = autograd_grad(
@@ -344,7 +357,8 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
         with transforming():
             out = func(*tree.unflatten(inputs, in_spec))
         outs, out_spec = only_tensors(
-            out, "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
+            out,
+            "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type",
         )
 
     def push(*tangents: Any) -> Any:

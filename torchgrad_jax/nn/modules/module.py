@@ -21,11 +21,14 @@ from ._hooks import (
     _WrappedHook as _WrappedHook,
     backward as _global_backward_hooks,
     backward_pre as _global_backward_pre_hooks,
+    buffer_registration as _global_buffer_registration_hooks,  # noqa: F401
     forward as _global_forward_hooks,
     forward_always_called as _global_forward_hooks_always_called,
     forward_pre as _global_forward_pre_hooks,
     forward_with_kwargs as _global_forward_hooks_with_kwargs,
     has_any_global_hook as _has_any_global_hook,
+    module_registration as _global_module_registration_hooks,  # noqa: F401
+    parameter_registration as _global_parameter_registration_hooks,  # noqa: F401
     register_module_backward_hook as register_module_backward_hook,
     register_module_buffer_registration_hook as register_module_buffer_registration_hook,
     register_module_forward_hook as register_module_forward_hook,

@@ -1,0 +1,109 @@
+"""Loss modules: results and gradients; compared with torch."""
+
+import pytest
+
+from .programs import attempt, gradients, numbers, quietly
+
+CLASSES = [1, 0, 3]
+
+
+def classes(m):
+    return m.tensor(CLASSES)
+
+
+def signs(m):
+    return m.tensor([1.0, -1.0, 1.0], dtype=m.float64)
+
+
+def probabilities(m):
+    return numbers(m, 3, 4).abs() * 0.9 + 0.05
+
+
+# Name, constructor, inputs after the first, the first one.
+ROWS = [
+    ("L1Loss", lambda m: m.nn.L1Loss(), lambda m: [numbers(m, 3, 4) * 2]),
+    ("MSELoss", lambda m: m.nn.MSELoss(reduction="sum"), lambda m: [numbers(m, 3, 4) * 2]),
+    ("NLLLoss", lambda m: m.nn.NLLLoss(), lambda m: [classes(m)]),
+    (
+        "NLLLoss-weighted",
+        lambda m: m.nn.NLLLoss(probabilities(m)[0], ignore_index=0),
+        lambda m: [classes(m)],
+    ),
+    ("PoissonNLLLoss", lambda m: m.nn.PoissonNLLLoss(full=True), lambda m: [probabilities(m) * 3]),
+    ("GaussianNLLLoss", lambda m: m.nn.GaussianNLLLoss(), lambda m: [numbers(m, 3, 4) * 2, probabilities(m)]),
+    ("KLDivLoss", lambda m: m.nn.KLDivLoss(reduction="batchmean"), lambda m: [probabilities(m)]),
+    ("KLDivLoss-log", lambda m: m.nn.KLDivLoss(reduction="sum", log_target=True), lambda m: [numbers(m, 3, 4) * 2]),
+    ("BCELoss", lambda m: m.nn.BCELoss(probabilities(m)[0]), lambda m: [probabilities(m)], probabilities),
+    ("BCEWithLogitsLoss", lambda m: m.nn.BCEWithLogitsLoss(pos_weight=probabilities(m)[0]), lambda m: [probabilities(m)]),
+    ("HingeEmbeddingLoss", lambda m: m.nn.HingeEmbeddingLoss(0.5), lambda m: [signs(m)[:, None].expand(3, 4)]),
+    ("MultiLabelMarginLoss", lambda m: m.nn.MultiLabelMarginLoss(), lambda m: [m.tensor([[1, 0, -1, -1]] * 3)]),
+    ("SmoothL1Loss", lambda m: m.nn.SmoothL1Loss(beta=0.5), lambda m: [numbers(m, 3, 4) * 2]),
+    ("HuberLoss", lambda m: m.nn.HuberLoss(delta=0.5), lambda m: [numbers(m, 3, 4) * 2]),
+    ("SoftMarginLoss", lambda m: m.nn.SoftMarginLoss(), lambda m: [signs(m)[:, None].expand(3, 4)]),
+    ("CrossEntropyLoss", lambda m: m.nn.CrossEntropyLoss(label_smoothing=0.1), lambda m: [classes(m)]),
+    ("CrossEntropyLoss-soft", lambda m: m.nn.CrossEntropyLoss(probabilities(m)[0]), lambda m: [probabilities(m)]),
+    ("MultiLabelSoftMarginLoss", lambda m: m.nn.MultiLabelSoftMarginLoss(), lambda m: [probabilities(m).round()]),
+    ("CosineEmbeddingLoss", lambda m: m.nn.CosineEmbeddingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2 + 0.1, signs(m)]),
+    ("MarginRankingLoss", lambda m: m.nn.MarginRankingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2, signs(m)[:, None]]),
+    ("MultiMarginLoss", lambda m: m.nn.MultiMarginLoss(p=2, weight=probabilities(m)[0]), lambda m: [classes(m)]),
+    ("TripletMarginLoss", lambda m: m.nn.TripletMarginLoss(swap=True), lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)]),
+    (
+        "TripletMarginWithDistanceLoss", lambda m: m.nn.TripletMarginWithDistanceLoss(reduction="none"),
+        lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)],
+    ),
+    ("LinearCrossEntropyLoss", lambda m: m.nn.LinearCrossEntropyLoss(4, 5, bias=True).double(), lambda m: [classes(m)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0])
+def test_loss(row, same):
+    name, build, others, *first = row
+
+    def program(m):
+        m.manual_seed(3)
+        loss = build(m)
+        x = (first[0](m) if first else numbers(m, 3, 4)).requires_grad_()
+        out = loss(x, *others(m))
+        out.sum().backward()
+        return out.detach(), x.grad, gradients(loss), repr(loss), list(loss.state_dict()), loss.reduction
+
+    program.__name__ = name
+    same(program)
+
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+@program
+def ctc(m):
+    x = numbers(m, 6, 2, 4).log_softmax(-1).requires_grad_()
+    targets = m.tensor([[1, 2, 2], [3, 1, 0]])
+    out = m.nn.CTCLoss()(x, targets, m.tensor([6, 5]), m.tensor([3, 2]))
+    out.backward()
+    short = m.nn.CTCLoss(zero_infinity=True, reduction="none")(x, targets, (1, 5), (3, 2))
+    return out.detach(), x.grad, short.detach()
+
+
+@program
+def older_reductions(m):
+    seen = [m.nn.MSELoss(*a).reduction for a in ((False,), (None, False), (True, True), (False, True))]
+    return seen, m.nn.CrossEntropyLoss(size_average=False).reduction, attempt(lambda: m.nn.NLLLoss2d().reduction)
+
+
+@program
+def numbers_of_reductions(m):
+    r = m.nn._reduction
+    return (
+        [r.get_enum(k) for k in ("none", "mean", "sum")], attempt(lambda: r.get_enum("x")),
+        quietly(lambda: r.legacy_get_enum(None, False)), r.legacy_get_string(True, None, emit_warning=False),
+    )  # fmt: skip

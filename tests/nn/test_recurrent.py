@@ -1,0 +1,232 @@
+"""Recurrent layers, cells and packed sequences; compared with torch."""
+
+import copy
+import pickle
+
+import pytest
+
+import torchgrad_jax as tg
+
+from .programs import attempt, gradients, numbers, quietly, weighted
+
+OPTIONS = [
+    {},
+    {"num_layers": 2, "bidirectional": True},
+    {"bias": False, "batch_first": True},
+    {"num_layers": 2, "batch_first": True, "bidirectional": True, "dropout": 0.4},
+]
+ROWS = [(kind, o) for kind in ("RNN", "GRU", "LSTM") for o in OPTIONS] + [
+    ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
+    ("LSTM", {"proj_size": 2, "num_layers": 2, "bidirectional": True}),
+]
+
+
+def label(row):
+    return "-".join([row[0], *(f"{k}={v}" for k, v in row[1].items())])
+
+
+def states(layer, hidden):
+    return list(hidden) if isinstance(hidden, tuple) else [hidden]
+
+
+def summed(out, hidden):
+    return weighted(out) + sum(weighted(h) * 0.5 for h in hidden)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=label)
+def test_layer(row, same):
+    kind, options = row
+
+    def program(m):
+        m.manual_seed(1)
+        layer = getattr(m.nn, kind)(3, 4, **options)
+        seen = [repr(layer), list(layer.state_dict().items())]
+        layer.double()
+        x = numbers(m, 2, 5, 3, requires_grad=True)
+        out, hidden = layer(x)
+        hidden = states(layer, hidden)
+        summed(out, hidden).backward()
+        return seen, out.detach(), [h.detach() for h in hidden], x.grad, gradients(layer)
+
+    program.__name__ = label(row)
+    same(program)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=label)
+def test_layer_packed(row, same):
+    kind, options = row
+
+    def program(m):
+        rnn = m.nn.utils.rnn
+        m.manual_seed(1)
+        layer = getattr(m.nn, kind)(3, 4, **options).double()
+        sequences = [numbers(m, n, 3, requires_grad=True) for n in (2, 4, 1)]
+        packed = rnn.pack_sequence(sequences, enforce_sorted=False)
+        directions = 2 if options.get("bidirectional") else 1
+        size = (options.get("num_layers", 1) * directions, 3)
+        first = numbers(m, *size, options.get("proj_size") or 4, requires_grad=True)
+        given = (first, numbers(m, *size, 4)) if kind == "LSTM" else first
+        out, hidden = layer(packed, given)
+        hidden = states(layer, hidden)
+        padded, lengths = rnn.pad_packed_sequence(out, padding_value=9.0)
+        summed(padded, hidden).backward()
+        return (
+            padded.detach(), lengths, [h.detach() for h in hidden], [s.grad for s in sequences], first.grad,
+            gradients(layer), out.batch_sizes, out.sorted_indices, out.data.shape,
+        )  # fmt: skip
+
+    program.__name__ = "packed-" + label(row)
+    same(program)
+
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+@program
+def without_a_batch(m):
+    seen = []
+    for kind in ("RNN", "GRU", "LSTM"):
+        m.manual_seed(1)
+        layer = getattr(m.nn, kind)(3, 4, 2).double()
+        x = numbers(m, 5, 3)
+        h = numbers(m, 2, 4)
+        out, hidden = layer(x, (h, h * 2) if kind == "LSTM" else h)
+        seen += [out.detach(), [s.detach() for s in states(layer, hidden)]]
+    return seen
+
+
+@program
+def second_derivatives(m):
+    seen = []
+    for kind in ("GRU", "LSTM"):
+        m.manual_seed(1)
+        layer = getattr(m.nn, kind)(2, 2).double()
+        x = numbers(m, 3, 1, 2, requires_grad=True)
+        (g,) = m.autograd.grad(weighted(layer(x)[0]), x, create_graph=True)
+        weighted(g).backward()
+        seen += [g.detach(), x.grad, gradients(layer)]
+    return seen
+
+
+@program
+def cells(m):
+    seen = []
+    for build in (
+        lambda: m.nn.RNNCell(3, 4), lambda: m.nn.RNNCell(3, 4, False, "relu"), lambda: m.nn.GRUCell(3, 4),
+        lambda: m.nn.LSTMCell(3, 4), lambda: m.nn.LSTMCell(3, 4, bias=False),
+    ):  # fmt: skip
+        m.manual_seed(2)
+        cell = build()
+        seen += [repr(cell), list(cell.state_dict().items())]
+        cell.double()
+        x, h = numbers(m, 2, 3, requires_grad=True), numbers(m, 2, 4, requires_grad=True)
+        lstm = type(cell).__name__ == "LSTMCell"
+        out = cell(x, (h, h * 2) if lstm else h)
+        out = list(out) if lstm else [out]
+        sum(weighted(o) for o in out).backward()
+        single = cell(x[0])
+        seen += [[o.detach() for o in out], x.grad, h.grad, gradients(cell), [o.detach() for o in states(cell, single)]]
+    return seen
+
+
+@program
+def refused(m):
+    nn = m.nn
+    x = m.ones(2, 1, 3)
+    tries = [
+        lambda: nn.LSTM(0, 1), lambda: nn.LSTM(1, 0), lambda: nn.LSTM(1, 1, 0), lambda: nn.LSTM("a", 1),
+        lambda: nn.LSTM(1, 2.0), lambda: nn.LSTM(1, 1, bias=1), lambda: nn.LSTM(1, 1, batch_first=1),
+        lambda: nn.LSTM(1, 1, dropout=2), lambda: nn.LSTM(1, 1, dropout=True), lambda: nn.LSTM(1, 2, proj_size=2),
+        lambda: nn.LSTM(1, 2, proj_size=-1), lambda: nn.GRU(1, 2, proj_size=1), lambda: nn.RNN(1, 2, proj_size=1),
+        lambda: nn.RNN(1, 1, nonlinearity="x"), lambda: nn.RNNBase("X", 1, 1), lambda: nn.RNNCell(1, 1, nonlinearity="x")(x[0, :, :1]),
+        lambda: nn.LSTM(3, 4)(m.ones(3)), lambda: nn.RNN(3, 4)(m.ones(3)), lambda: nn.GRU(3, 4)(m.ones(3)),
+        lambda: nn.LSTM(3, 4)(x.double()), lambda: nn.LSTM(2, 4)(x), lambda: nn.LSTM(3, 4)(x, (x, x)),
+        lambda: nn.LSTM(3, 4)(x, (x[0], x[0])), lambda: nn.LSTM(3, 4)(x[0], (x, x)), lambda: nn.GRU(3, 4)(x, x),
+        lambda: nn.GRU(3, 4)(x, x[0]), lambda: nn.RNN(3, 4)(x[0], x), lambda: nn.LSTM(3, 4)(x, (m.ones(1, 1, 4), x)),
+        lambda: nn.LSTM(3, 4)(m.ones(0, 1, 3)), lambda: nn.LSTMCell(3, 4)(x), lambda: nn.GRUCell(3, 4)(x),
+        lambda: nn.GRUCell(3, 4)(x[0], x), lambda: nn.LSTMCell(3, 4)(x[0], (x, x)), lambda: nn.LSTMCell(3, 4)(x[0], (x[0], x[0])),
+        lambda: nn.GRUCell(2, 4)(x[0], m.ones(1, 4)), lambda: nn.GRUCell(3, 4)(x[0], m.ones(2, 4)),
+    ]  # fmt: skip
+    return [attempt(t) for t in tries]
+
+
+@program
+def warned_about_dropout(m):
+    return m.nn.GRU(1, 1, dropout=0.5).dropout
+
+
+@program
+def packing(m):
+    rnn = m.nn.utils.rnn
+    x = numbers(m, 4, 3, 2)
+    p = rnn.pack_padded_sequence(x, [4, 2, 1])
+    q = rnn.pack_padded_sequence(x, m.tensor([1, 4, 2]), enforce_sorted=False)
+    b = rnn.pack_padded_sequence(x.transpose(0, 1), [4, 2, 1], batch_first=True)
+    one = rnn.pack_sequence([m.ones(3), m.ones(2)])
+    padded = rnn.pad_packed_sequence(q, batch_first=True, total_length=5, padding_value=-1.0)
+    double, back = p.to(m.float32), p.to(m.float64)
+    return (
+        list(p), list(q), list(b), list(one), padded, [str(double.data.dtype), double is p, back is p], p.is_cuda,
+        [str(getattr(p, k)().data.dtype) for k in ("float", "double", "half", "long", "int", "short", "char", "byte")],
+        rnn.unpack_sequence(q), rnn.invert_permutation(m.tensor([2, 0, 1])), rnn.invert_permutation(None),
+        rnn.pad_sequence([m.ones(2, 2), m.ones(1, 2)], padding_value=5.0),
+        rnn.pad_sequence([m.ones(2), m.ones(3)], batch_first=True, padding_side="left"),
+        rnn.unpad_sequence(m.arange(6).reshape(3, 2), m.tensor([3, 1])), repr(one), p.cpu() is p,
+    )  # fmt: skip
+
+
+@program
+def refused_packing(m):
+    rnn = m.nn.utils.rnn
+    x = m.ones(3, 2)
+    p = rnn.pack_padded_sequence(x, [3, 1])
+    tries = [
+        lambda: rnn.pack_padded_sequence(x, [1, 2]), lambda: rnn.pack_padded_sequence(x, [2, 0]),
+        lambda: rnn.pack_padded_sequence(x, [2, 2, 2]), lambda: rnn.pack_padded_sequence(x[:0], [2, 2]),
+        lambda: rnn.pad_sequence(3), lambda: rnn.pad_sequence([]), lambda: rnn.pad_packed_sequence(p, total_length=2),
+        lambda: rnn.pad_sequence([x], padding_side="up"), lambda: rnn.PackedSequence(3),
+    ]  # fmt: skip
+    return [attempt(t) for t in tries]
+
+
+@program
+def copied_and_replaced_weights(m):
+    m.manual_seed(0)
+    layer = m.nn.LSTM(2, 3)
+    c, p = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
+    x = m.ones(2, 1, 2)
+    same = [bool((layer(x)[0] == other(x)[0]).all()) for other in (c, p)]
+    layer.weight_ih_l0 = m.nn.Parameter(m.zeros(12, 2))
+    layer.flatten_parameters()
+    return same, layer(x)[0].detach(), [[w.shape for w in ws] for ws in layer.all_weights]
+
+
+@program
+def top_level_functions(m):
+    m.manual_seed(0)
+    layer = m.nn.GRU(2, 3)
+    x, h = m.ones(2, 1, 2), m.zeros(1, 1, 3)
+    weights = [p.detach() for p in layer.parameters()]
+    return m.gru(x, h, weights, True, 1, 0.0, False, False, False), m.gru_cell(x[0], h[0], *weights)
+
+
+@program
+def deprecated_permutation(m):
+    rnn = m.nn.modules.rnn
+    return quietly(lambda: rnn.apply_permutation(m.arange(6).reshape(2, 3), m.tensor([2, 0, 1])))
+
+
+def test_lengths_beyond_the_input_are_refused():
+    """torch reads past the end of its memory."""
+    with pytest.raises(RuntimeError, match="at most 3, the length of the input, but got 5"):
+        tg.nn.utils.rnn.pack_padded_sequence(tg.ones(3, 2), [5, 2])

@@ -1,0 +1,227 @@
+"""A compiled function whose result needs a gradient: its program in two parts, forward and backward.
+
+While the function is traced, the backward pass through the graph that it recorded is traced too, from
+placeholders for the gradients of its results down to the edges where that graph begins: hooks, custom
+Functions and all else do what they do in eager code. Steps that need no such gradient are the forward part,
+the others the backward part, and what the second reads of the first is saved in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from .._core import errors
+from .._core.meta import Meta, meta
+from .._core.state import GRAD, MODES, next_sequence_nr
+from .._engine import lift
+from .._engine.backward import run as run_pass
+from .._engine.custom import PyNode
+from .._engine.history import edge_of, grad_fn_of
+from .._engine.node import AccumulateGrad, Node
+from .._engine.record import apply, zeros_for
+from .._engine.strided import read
+from .._engine.tensor import Tensor, make
+from .._engine.trace import Call
+from .state import StateLift
+
+
+class Backward:
+    """What was found out about the backward part while the function was traced."""
+
+    def __init__(self) -> None:
+        self.roots: list[int] = []
+        """Which results, by number, have a gradient coming in."""
+        self.metas: list[Meta] = []
+        self.first_ct = 0
+        self.targets: list[Any] = []
+        """Where gradients go: an argument's number, a tensor from outside, or an edge of its graph."""
+        self.grad_metas: list[Meta | None] = []
+        self.plain = True
+        """Whether JAX's derivative of the forward part is the gradient: no hooks, no custom Functions."""
+
+
+def trace_backward(
+    current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int
+) -> tuple[Backward, list[Any]]:
+    """Trace the pass from these results (with their numbers); arrays of the gradients found."""
+    told = Backward()
+    roots = [(grad_fn_of(t), t._onr) for _, t in outs]
+    edges = _boundary(told, [fn for fn, _ in roots], began)
+    told.first_ct = len(current.sources)
+    cts = []
+    for k, t in outs:
+        m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
+        told.roots.append(k)
+        told.metas.append(m)
+        array = lift.outside_value(told.first_ct + len(cts), m)
+        cts.append(make(array, m))
+    silenced = _silence(edges)
+    try:
+        found = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
+    finally:
+        for holder, name, value in silenced:
+            setattr(holder, name, value)
+    told.targets = [_named(current, node, nr) for node, nr in edges]
+    told.grad_metas = [None if g is None else g._m for g in found]
+    return told, [current.array_of(g) for g in found if g is not None]
+
+
+def _boundary(told: Backward, roots: Sequence[Any], began: int) -> list[tuple[Any, int]]:
+    """Edges from nodes recorded inside to what was there before."""
+    seen: set[Any] = set()
+    edges: dict[tuple[Any, int], None] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.extras is not None and node.extras.observed or isinstance(node, PyNode):
+            told.plain = False
+        for edge in node.edges:
+            if edge is None:
+                continue
+            m = edge[0]
+            if isinstance(m, AccumulateGrad) or m.seq < began:
+                edges[edge] = None
+            else:
+                stack.append(m)
+    return list(edges)
+
+
+def _silence(edges: Sequence[tuple[Any, int]]) -> list[tuple[Any, str, Any]]:
+    """Take hooks off what is outside: they run when the pass comes there, not now."""
+    done = []
+    for node, _ in edges:
+        if node.extras is not None:
+            done.append((node, "extras", node.extras))
+            node.extras = None
+        if isinstance(node, AccumulateGrad):
+            x = node.variable._x
+            if x is not None:
+                done += [(x, "hooks", x.hooks), (x, "post_acc", x.post_acc)]
+                x.hooks = x.post_acc = None
+    return done
+
+
+def _named(current: StateLift, node: Any, nr: int) -> Any:
+    if not isinstance(node, AccumulateGrad):
+        return (node, nr)
+    return current.named(node.variable)
+
+
+class Parts:
+    """Forward and backward part as compiled functions."""
+
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_sources: int, n_results: int) -> None:
+        self.n_results = n_results
+        placeholder = lift.placeholder()
+        late: set[Any] = set()
+        early_steps, late_steps = [], []
+        for eqn in jaxpr.eqns:
+            ct = eqn.primitive is placeholder and eqn.params["index"] >= n_sources
+            if ct or any(not hasattr(v, "val") and v in late for v in eqn.invars):
+                late_steps.append(eqn)
+                late.update(eqn.outvars)
+            else:
+                early_steps.append(eqn)
+        grads = jaxpr.outvars[n_results:]
+        made = {v for eqn in late_steps for v in eqn.outvars}
+        reads = [v for eqn in late_steps for v in eqn.invars] + list(grads)
+        between = list(
+            dict.fromkeys(
+                v for v in reads if not hasattr(v, "val") and v not in made and v not in jaxpr.constvars
+            )
+        )
+        self.between = len(between)
+        consts_of = dict(zip(jaxpr.constvars, consts))
+
+        def forward(*values: Any) -> list[Any]:
+            env = dict(consts_of)
+            lift.take(early_steps, env, values)
+            return [
+                v.val if hasattr(v, "val") else env[v]
+                for v in (*jaxpr.outvars[:n_results], *between)
+            ]
+
+        def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            env = {**consts_of, **dict(zip(between, saved))}
+            lift.take(late_steps, env, cts, n_sources)
+            return [v.val if hasattr(v, "val") else env[v] for v in grads]
+
+        self.forward = jax.jit(forward)
+        self.backward = jax.jit(backward)
+
+
+class CompiledFunctionBackward(Node):
+    """The node of a compiled call."""
+
+    __slots__ = ("again", "leaves", "metas", "parts", "told")
+
+    def __init__(
+        self, parts: Parts, told: Backward, saved: Sequence[Any], args: Sequence[Tensor],
+        leaves: Sequence[Any], again: Callable[[], Call],
+    ) -> None:  # fmt: skip
+        self.gp = self.extras = None
+        self.parts, self.told, self.metas = parts, told, told.metas
+        self.saved: Any = tuple(saved)
+        self.vers = tuple([t._vc.version if isinstance(t, Tensor) else 0 for t in leaves])
+        self.leaves: Any = leaves
+        self.again = again
+        edges = []
+        for target in told.targets:
+            if isinstance(target, tuple):
+                edges.append(target)
+            else:
+                edges.append(edge_of(args[target] if isinstance(target, int) else target))
+        self.edges = tuple(edges)
+        self.seq = next_sequence_nr()
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.metas)
+
+    def _input_metadata_count(self) -> int:
+        return len(self.metas)
+
+    def out_meta(self, nr: int) -> Any:
+        """Meta of an output."""
+        return self.metas[nr]
+
+    def _release(self) -> None:
+        self.saved = self.leaves = None
+
+    def backward_tensors(self, cts: Sequence[Any]) -> list[Any]:
+        """Gradients for every edge."""
+        if self.saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        given = [zeros_for(m) if g is None else g for g, m in zip(cts, self.metas)]
+        if MODES.bits & GRAD:
+            return self._recorded(given)
+        arrays = iter(self.parts.backward(self.saved, [read(g) for g in given]))
+        return [None if m is None else make(next(arrays), m) for m in self.told.grad_metas]
+
+    def _recorded(self, cts: Sequence[Tensor]) -> list[Any]:
+        """The same as part of a graph: the forward is recorded once more, and differentiated."""
+        if not self.told.plain:
+            raise RuntimeError(
+                "torch.compile: hooks or custom Functions inside of a compiled function cannot be differentiated twice"
+            )
+        for t, then in zip(self.leaves, self.vers):
+            if isinstance(t, Tensor) and t._vc.version != then:
+                raise RuntimeError(
+                    errors.modified_in_place(
+                        "torch." + t._m.dtype.type_name, t._m.shape, None, 0, t._vc.version, then
+                    )
+                )
+        outs = apply(self.again(), self.leaves)
+        roots = [(grad_fn_of(outs[k]), outs[k]._onr) for k in self.told.roots]
+        return run_pass(
+            roots, list(cts), keep=True, create=True, targets=list(self.edges), accumulate=False
+        )
+
+
+__all__ = ["Backward", "CompiledFunctionBackward", "Parts", "trace_backward"]

@@ -34,8 +34,9 @@ help: ## list the targets
 
 # --- what people run first ---------------------------------------------------------------------
 
-demo: $(VENV)/.installed ## install into .venv and train a small model
-	$(PY) examples/train_mlp.py
+demo: $(VENV)/.installed ## install into .venv, run an unmodified PyTorch script, eager and compiled
+	$(PY) -m torchgrad_jax examples/train_cnn.py --plot build/loss-eager.svg
+	$(PY) -m torchgrad_jax examples/train_cnn.py --plot build/loss-compiled.svg --compile
 
 test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with or without torch
 	$(RUN_PYTEST) tests compat_suite

@@ -13,8 +13,11 @@ EXAMPLES = ROOT / "examples"
 
 # Arguments that make a program short, and what its output has to say.
 PROGRAMS = {
+    "train_cnn.py": (["--epochs", "1", "--examples", "1500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
+# Programs written for PyTorch, which the runner starts.
+RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
 
 
 def test_every_example_is_run():
@@ -25,7 +28,7 @@ def test_every_example_is_run():
 def test_example(name):
     arguments, expected = PROGRAMS[name]
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, *RUN.get(name, ()), EXAMPLES / name, *arguments], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout

@@ -84,7 +84,7 @@ def test_dir_holds_public_names_only():
 
 
 def test_dir_has_nothing_that_torch_lacks(oracle):
-    ours = {"UnsupportedLayoutError", "interop"}
+    ours = {"UnsupportedLayoutError", "install_as_torch", "interop"}
     extra = {n for n in dir(tg) if not hasattr(oracle, n)} - ours
     assert not extra
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 # A module imports from its own row (without cycles) or from rows before it. A name stands for the
 # file or the folder of that name; "" is torchgrad_jax/__init__.py.
 LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("L0", frozenset({"_core", "version"})),
+    ("L0", frozenset({"_core", "torch_version", "version"})),
     ("L1", frozenset({"_ops"})),
     ("L2", frozenset({"_engine"})),
     ("L2b", frozenset({"_functions"})),
@@ -27,12 +27,24 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         "L3",
         frozenset(
             {
+                "_settings",
+                "accelerator",
+                "amp",
                 "autograd",
+                "backends",
+                "compiler",
+                "cpu",
                 "cuda",
+                "distributed",
                 "fft",
+                "hub",
+                "jit",
                 "linalg",
                 "masked",
+                "mps",
+                "multiprocessing",
                 "nested",
+                "onnx",
                 "ops",
                 "profiler",
                 "quantization",
@@ -41,12 +53,14 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "signal",
                 "sparse",
                 "special",
+                "types",
                 "utils",
+                "xpu",
             }
         ),
     ),
     ("L4", frozenset({"nn", "optim"})),
-    ("L5", frozenset({"func", "interop", "overrides", "testing", "_C", "_codegen", ""})),
+    ("L5", frozenset({"func", "interop", "overrides", "testing", "_C", "_alias", "_codegen", "_dynamo", "__main__", "pytest_alias", "serialization", ""})),
 )
 
 # Where a folder is narrower than its layer: its files see these of their siblings and no other. The

@@ -16,7 +16,6 @@ import pytest
 
 from tests.differential import Recording, describe
 
-
 _INTERNAL = ("performance drop", "torch.jit", "GraphModule")
 """Marks of warnings that are about how torch is built."""
 

@@ -69,7 +69,7 @@ def refused(m):
     call = m.func.functional_call
     layer, w, x = linear(m)
     return [
-        error(lambda: call(*args))
+        error(lambda args=args: call(*args))
         for args in (
             (layer, [w, w], x), (layer, 3, x), (layer, [3], x), (layer, {"a.b": x}, x), (layer, {"": x}, x),
             (layer, {"weight": 3.0}, x), (layer, {"in_features": x}, x), (layer, w, x, {"input": x}),
@@ -82,7 +82,7 @@ def strict(m):
     call = m.func.functional_call
     layer, w, x = linear(m)
     return [
-        error(lambda: call(layer, given, x, strict=True))
+        error(lambda given=given: call(layer, given, x, strict=True))
         for given in (w, {"foo": x}, {"weight": w["weight"]}, {**w, "foo": x})
     ]
 
@@ -129,7 +129,7 @@ def batch_statistics(m):
 
 @program
 def restored_after_an_error(m):
-    layer, w, x = linear(m)
+    layer, w, _ = linear(m)
     before = layer.weight
     told = error(lambda: m.func.functional_call(layer, w, m.ones(3)))[0]
     return told, layer.weight is before
@@ -171,7 +171,7 @@ def not_stacked(m):
     frozen = m.nn.Linear(2, 1)
     frozen.weight.requires_grad_(False)
     return [
-        error(lambda: call(models))
+        error(lambda models=models: call(models))
         for models in (
             [], [m.nn.Linear(2, 1), m.nn.BatchNorm1d(2)], [m.nn.Linear(2, 1), m.nn.Linear(2, 1).eval()],
             [m.nn.Linear(2, 1), frozen], [m.nn.Linear(2, 1), m.nn.Linear(3, 1)],
@@ -247,7 +247,7 @@ def top_level_name(m):
     return m.vmap is m.func.vmap, m.vmap(m.sin)(m.zeros(2))
 
 
-def test_functional_call_is_thread_of_nothing():
+def test_module_is_restored_after_an_error_inside_vmap():
     """The module holds its own tensors again after a call inside of vmap that raised."""
     layer, w, _ = linear(tg)
     with pytest.raises(RuntimeError):

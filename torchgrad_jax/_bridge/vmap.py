@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
-from .._core import shapes, tree
+from .._core import tree
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, MODES
 from .._engine import lift
@@ -133,6 +133,12 @@ def _example(m: Meta, d: int) -> Meta:
 
 
 # --- one run --------------------------------------------------------------------------------------
+
+
+class _Rows(NamedTuple):
+    """An output that is a tensor from outside, example by example."""
+
+    tensor: Tensor
 
 
 class _Run:
@@ -276,9 +282,13 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
             )
+        tangent = _tangent(t)
+        if tangent is None and (rows := current.row_of(t)) is not None:
+            told.outs.append(_Rows(rows))
+            continue
         told.outs.append(len(results))
         results.append(t)
-        if (tangent := _tangent(t)) is not None:
+        if tangent is not None:
             duals.append((len(results) - 1, tangent))
     for k, tangent in duals:
         told.tangents[k] = len(results)
@@ -323,6 +333,8 @@ def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, si
     for k, d in zip(told.outs, dims):
         if isinstance(k, int) and not isinstance(k, bool) and d is not None:
             outs.append(_moved(results[k], 0, d))
+        elif isinstance(k, _Rows):
+            outs.append(_moved(k.tensor, 0, d))
         elif isinstance(k, Tensor) and d is not None:  # the same for every example
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:

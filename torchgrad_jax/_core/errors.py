@@ -146,6 +146,19 @@ def not_broadcastable(a: Sequence[int], b: Sequence[int]) -> str:
     )
 
 
+def undifferentiable(function: str, argument: str) -> str:
+    """The message about a gradient that torch has no formula for."""
+    return (
+        f"The function '{function}' is not differentiable with respect to argument '{argument}'. "
+        "This input cannot have requires_grad True."
+    )
+
+
+def no_complex_gradient(function: str) -> str:
+    """The message about a complex result whose gradient torch does not compute."""
+    return f"{function} does not support automatic differentiation for outputs with complex dtype."
+
+
 def dim_out_of_range(dim: int, ndim: int) -> str:
     """torch's text for a dimension outside ``[-ndim, ndim - 1]``."""
     n = max(ndim, 1)
@@ -235,6 +248,6 @@ def no_such_name(name: str) -> str:
 BATCHED_STATISTICS = (
     "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, "
     "were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "
-    "False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for resources "
-    "on how to patch your module to work with vmap"
+    "False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for "
+    "resources on how to patch your module to work with vmap"
 )

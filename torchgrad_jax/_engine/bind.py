@@ -18,7 +18,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, events, outputs
+from .._core import dtypes, errors, events, outputs
 from .._core.meta import Meta
 from .._core.state import MODES, OBSERVED, next_sequence_nr
 from .._ops import TABLE, registry as reg
@@ -304,10 +304,11 @@ class Binding:
         call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
-            check_result=row.check_result, result=self.result, edges=_edges(promoted, _wrapped(row, recipe)),
+            check_result=row.check_result, result=self.result, edges=_edges(row, promoted, recipe),
             statics=static, geometry=geometry, grad_view=row.grad_view, joins=row.joins,
         )  # fmt: skip
         call.masks = "masks" in row.tags
+        call.real = "real_gradient" in row.tags
         if "reads_partly_apart" in row.tags:
             call.apart = Apart.PARTLY
         if "reads_apart" in row.tags:
@@ -317,6 +318,7 @@ class Binding:
         if "warns_of_overlap" in row.tags:
             call.overlaps = Overlap.WARNED
         call.inplace_check = row.inplace_check
+        call.undifferentiable = _undifferentiable(row, recipe)
         call.grad_facts = (row.grad_follows, row.grad_version)
         return call
 
@@ -399,6 +401,13 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(out)
 
 
+def _undifferentiable(row: reg.OpDef, recipe: Sequence[Any]) -> dict[int, str]:
+    """Leaves that may not require grad, and what is said when they do."""
+    aten = row.aten or row.name.lstrip("_")
+    where = {at: name for name, at, _, _ in recipe if name in row.undifferentiable}
+    return {at: errors.undifferentiable(aten, name) for at, name in where.items()}
+
+
 def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     """Leaves where a number counts as a tensor for next_functions."""
     if not row.wraps:
@@ -409,17 +418,26 @@ def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
 
 
 def _edges(
-    promoted: frozenset[int], wrapped: frozenset[int]
+    row: reg.OpDef, promoted: frozenset[int], recipe: Sequence[Any]
 ) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
-    numbers only where torch turns them into tensors."""
+    numbers only where torch turns them into tensors. A tensor left out has an empty entry."""
+    wrapped, without = _wrapped(row, recipe), _undifferentiable(row, recipe)
+    at = {name: i for name, i, _, _ in recipe}
+    optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
+    bounds = frozenset(i for i, scalar in optional.items() if scalar)
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
+        # Where numbers are allowed too, torch has another overload for them.
+        tensors = any(isinstance(keys[i], Meta) for i in bounds)
         return tuple(
             i for i, k in enumerate(keys)
-            if (i in wrapped and k is not None)
-            or (i in promoted and isinstance(k, Meta))
-            or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+            if i not in without and (
+                (i in wrapped and k is not None)
+                or (i in promoted and isinstance(k, Meta))
+                or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+                or (k is None and i in optional and (tensors or not optional[i]))
+            )
         )  # fmt: skip
 
     return edges

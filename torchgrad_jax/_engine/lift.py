@@ -19,7 +19,7 @@ from jax import lax
 from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, LIFT, MODES
 from .history import requires_grad_of
-from .strided import read, stored
+from .strided import is_direct, read, stored
 from .tensor import Tensor, wrap_array
 
 _placeholder: Any = None
@@ -40,7 +40,7 @@ def outside_value(index: int, m: Meta) -> Any:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
+    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
                  "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
@@ -63,6 +63,8 @@ class Lift:
         self.captured: list[Tensor] = []
         self.mapped: list[bool] = []
         """Whether a captured tensor has a row per example (random draws that differ)."""
+        self.entered: dict[int, tuple[Any, Tensor]] = {}
+        """Captured tensors with a row per example, by the identity of what stands for a row."""
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
@@ -181,7 +183,17 @@ class Lift:
         self.captured.append(t)
         self.mapped.append(mapped)
         self.keep.append((t._st, t._fn))  # their identities are keys
-        return outside_value(len(self.captured) - 1, m)
+        value = outside_value(len(self.captured) - 1, m)
+        if mapped:
+            self.entered[id(value)] = (value, t)
+        return value
+
+    def row_of(self, t: Tensor) -> Tensor | None:
+        """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
+        _, found = self.entered.get(id(t._st.array), (None, None))
+        if found is None or not is_direct(t) or (requires_grad_of(found) and not requires_grad_of(t)):
+            return None
+        return found
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
@@ -250,7 +262,9 @@ def evaluate(
     return [v.val if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
 
 
-def take(steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0) -> None:
+def take(
+    steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0
+) -> None:
     """Take steps one after the other over `env`; placeholders are numbered from `first`."""
     for eqn in steps:
         if eqn.primitive is _placeholder:
@@ -271,7 +285,7 @@ def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **setting
     lift = Lift(**settings)
 
     def pure(*arrays: Any) -> list[Any]:
-        from jax.extend.core import take_current_trace, set_current_trace
+        from jax.extend.core import set_current_trace, take_current_trace
 
         with take_current_trace() as current:
             lift.traces.append(current)

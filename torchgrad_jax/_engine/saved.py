@@ -81,7 +81,9 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     n_in = len(node.gp.saved_in)
     if index >= n_in:
         k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
-        return (node.name(), diff.index(k)) if k in diff else (None, 0)
+        # What a write to a part saved is an output of that write, not of the CopySlices around it.
+        name = getattr(node.gp, "inner", node.gp).name
+        return (name, diff.index(k)) if k in diff else (None, 0)
     if isinstance(entry, Tensor) and entry._fn is not None:
         return grad_fn_of(entry).name(), entry._onr
     leaf = node.gp.saved_in[index]

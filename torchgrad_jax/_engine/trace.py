@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
 from .._ops.registry import Grad, Layout, Promote
@@ -60,7 +60,8 @@ class Call:
     __slots__ = (
         "__weakref__", "apart", "argnames", "check", "check_result", "edges", "geometry", "grad",
         "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "layout", "masks",
-        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "result", "run", "statics",
+        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "result", "run", "statics",
+        "undifferentiable",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +75,8 @@ class Call:
         self.grad_view, self.joins = grad_view, joins
         self.grad_facts = (False, 0)
         self.inplace: Any = None
-        self.masks = False
+        self.undifferentiable: dict[int, str] = {}
+        self.masks = self.real = False
         self.apart: Any = Apart.PARTLY if layout is Layout.ELEMENTWISE else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
         self.inplace_check: Any = None
@@ -430,6 +432,11 @@ class GradPlan:
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
+        for i, complaint in plan.call.undifferentiable.items():
+            if i in self.inputs:
+                raise RuntimeError(complaint)
+        if plan.call.real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
+            raise RuntimeError(errors.no_complex_gradient(plan.call.name))
         self.edge_leaves = (
             plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
         )

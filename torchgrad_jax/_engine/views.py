@@ -314,7 +314,7 @@ def as_strided_view(
                 relative = at - storage_offset(src)
                 end = relative + shapes.storage_extent(size, stride)
                 if relative < 0 or end > shapes.storage_extent(src._m.shape, src._m.strides):
-                    call = _outreaching_call(src._m, m, relative)
+                    call = _outreaching_call(src._m, m, relative, "AsStridedBackward0")
                     again = MODES.tangents.apply(call, (tangent, relative))
                 else:
                     place = storage_offset(tangent) + relative

@@ -18,10 +18,9 @@ from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .._ops.registry import Grad
-from . import fills
+from . import batched_sampling as batched, fills
 from .arguments import check_shape, integer, is_number, no_match, options, real, shape_of, wrong
-from .fresh import fresh, from_host, into
-from . import batched_sampling as batched
+from .fresh import from_host, into
 from .random import (
     _FLOATS,
     chosen,

@@ -152,7 +152,7 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
     return where(x > 0, x, w * x)
 
 
-@_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0")
+@_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0", undifferentiable=("noise",))
 def _rrelu_with_noise(
     input: Array, noise: Array | None, lower: float, upper: float, training: bool
 ) -> Array:
@@ -299,7 +299,10 @@ def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
     return _threshold(input, _plain(input, threshold), _plain(input, value))
 
 
-@_hidden(name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1")
+@_hidden(
+    name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1", aten="rrelu_with_noise_",
+    undifferentiable=("noise",),
+)  # fmt: skip
 def _rrelu_inplace(
     input: Array, noise: Array | None, lower: float, upper: float, training: bool
 ) -> Array:
@@ -309,7 +312,7 @@ def _rrelu_inplace(
 # --- smooth units -------------------------------------------------------------------------------
 
 
-@_hidden()
+@_hidden(tags=frozenset({"real_gradient"}))
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``."""
     refuse(input, "silu_cpu", BOOL, INTEGRAL)

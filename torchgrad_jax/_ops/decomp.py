@@ -489,7 +489,7 @@ def ormqr(
     return input3 - _product(_product(_product(input3, v), t), _h(v))
 
 
-@op(returns=("a", "tau"), grad=Grad.MISSING, layout=column_major)
+@op(returns=("a", "tau"), grad=Grad.MISSING, layout=column_major, tags=frozenset({"real_gradient"}))
 def geqrf(input: Array) -> tuple[Array, Array]:
     """The packed form of a QR factorisation, as LAPACK returns it."""
     if input.ndim < 2:

@@ -60,7 +60,7 @@ def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
         raise IndexError("index out of range in self")
 
 
-@op(method=False, out=False, check=_check_rows)
+@op(method=False, out=False, check=_check_rows, tags=frozenset({"real_gradient"}))
 def embedding(
     weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,

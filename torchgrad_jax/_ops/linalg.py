@@ -625,7 +625,7 @@ def _pinv_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
     return p, _pinv_tangent(primals[0], p, tangents[0])
 
 
-@op(namespace="linalg", method=False)
+@op(namespace="linalg", method=False, undifferentiable=("rcond", "atol", "rtol"))
 def linalg_pinv(
     input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,

@@ -93,7 +93,7 @@ def _softplus_jvp(primals: Any, tangents: Any) -> Any:
     return _softplus_ruled(x), t * lax.logistic(x)
 
 
-@_loss(promote=COMMON)
+@_loss(promote=COMMON, undifferentiable=("target",))
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``log(1 + exp(-target * input))``, without torch's overflow for large margins."""
     return _elementwise_loss(
@@ -126,7 +126,7 @@ def _in_unit_interval(**arrays: Any) -> None:
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
-@_loss(check=_in_unit_interval)
+@_loss(check=_in_unit_interval, undifferentiable=("weight",))
 def binary_cross_entropy(
     input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
@@ -155,7 +155,7 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@_loss(promote=COMMON)
+@_loss(promote=COMMON, undifferentiable=("weight", "pos_weight"))
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
     reduction: str = "mean",
@@ -225,7 +225,8 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
     return half_as_float(body)(x, weight)
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0")
+@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0",
+       undifferentiable=("weight",), aten="nll_loss_forward")  # fmt: skip
 def nll_loss(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",
@@ -247,7 +248,8 @@ def nll_loss(
     return out.reshape(()) if reduction == "none" else out
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0")
+@_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0",
+       undifferentiable=("weight",), aten="nll_loss2d_forward")  # fmt: skip
 def nll_loss2d(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",
@@ -286,7 +288,7 @@ def _margin_range(input: Any, target: Any, **_: Any) -> None:
         raise RuntimeError("target out of range")
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_margin_range)
+@_loss(layout=Layout.CONTIGUOUS, check=_margin_range, undifferentiable=("weight",))
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None,
     reduction: str = "mean",

@@ -116,6 +116,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
 
 
 @op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), layout=following(), out=False,
+    undifferentiable=("running_mean", "running_var"),
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,

@@ -619,14 +619,16 @@ def _fractional(
     return (out, at) if batched else (out[0], at[0])
 
 
-@op(node="FractionalMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(node="FractionalMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False,
+    undifferentiable=("random_samples",), aten="fractional_max_pool2d")  # fmt: skip
 def fractional_max_pool2d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:
     return _fractional(input, kernel_size, output_size, random_samples, 2)
 
 
-@op(node="FractionalMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(node="FractionalMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False,
+    undifferentiable=("random_samples",), aten="fractional_max_pool3d")  # fmt: skip
 def fractional_max_pool3d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:

@@ -160,6 +160,9 @@ class OpDef:
     # which inputs stand one after the other in the result, or results in the input; whether the
     # parts lack that axis)
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
+    undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
+    # edge, and may not require grad
+    aten: str = ""  # torch's name of what runs, where it is not the row's
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
     grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
@@ -170,6 +173,7 @@ class OpDef:
     tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
     # "reads_partly_apart": see check_disjoint; "writes_overlap" and "warns_of_overlap":
     # in place, the tensor may overlap itself;
+    # "real_gradient": torch refuses to record complex results (in place it does not look);
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
 
     @property

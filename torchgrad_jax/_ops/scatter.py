@@ -290,7 +290,7 @@ def _positions(shape: Shape) -> np.ndarray:
     return np.arange(math.prod(shape)).reshape(shape)
 
 
-@op(out=False, layout=Layout.PRESERVE)
+@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}))
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     if not input.ndim:
@@ -311,7 +311,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE)
+@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}))
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

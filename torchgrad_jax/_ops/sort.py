@@ -360,7 +360,7 @@ def histogram_bins_tensor(
     return _histogram(input, bins, weight, density)
 
 
-@op(function=False, method=False, grad=Grad.NO)
+@op(function=False, method=False, grad=Grad.MISSING)
 def bincount_sized(input: Array, weights: Array | None, size: int) -> Array:
     """Sum of weights (or count) per value, for values below `size`."""
     index = input.astype(jnp.int64)

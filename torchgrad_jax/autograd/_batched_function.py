@@ -46,7 +46,7 @@ def check_rule(cls: Any, own: bool) -> None:
         )
 
 
-def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool) -> Any:
+def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: Any) -> Any:
     """What the Function gives for one example, computed for all of them outside."""
     flat, spec = tree.flatten(args)
     at = [i for i, v in enumerate(flat) if isinstance(v, Tensor) and lift.touches((v,))]
@@ -61,7 +61,7 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool) -> Any
             info = VmapInfo(lift.size, lift.randomness)
             out, out_dims = _pair(cls.vmap(info, in_dims, *batch))
         else:
-            out = _generated(cls, in_dims, lift.randomness).apply(*batch)
+            out = _generated(cls, in_dims, lift.randomness, base).apply(*batch)
             out_dims = 0
         outs, out_spec = tree.flatten(out)
         places = _fitting(out_dims, out_spec)
@@ -137,10 +137,8 @@ class _Slot(NamedTuple):
     dim: int | None
 
 
-def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str) -> Any:
-    """A Function over the batch whose methods are the methods of `cls`, batched."""
-    from .function import Function
-
+def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -> Any:
+    """A subclass of `base` over the batch whose methods are the methods of `cls`, batched."""
     batched = functools.partial(vmap, randomness=randomness)
 
     def forward(*args: Any) -> Any:
@@ -187,7 +185,7 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str) -> Any:
         "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
         "backward": staticmethod(backward), "jvp": staticmethod(jvp), "generate_vmap_rule": True,
     }  # fmt: skip
-    return type(f"Vmapped{cls.__name__}", (Function,), space)
+    return type(f"Vmapped{cls.__name__}", (base,), space)
 
 
 def _setup(

@@ -263,14 +263,15 @@ class Function(_SingleLevelFunction):
     def _apply_transformed(cls, args: tuple[Any, ...], forward: Any) -> Any:
         """`apply` inside of the transforms of `func`."""
         lift = MODES.lifts[-1] if MODES.bits & LIFT else None
-        batched = lift is not None and lift.size is not None
-        if (MODES.transforms or batched) and not _is_setup_context_defined(cls.setup_context):
+        if lift is not None and lift.size is None:  # not one of `vmap`
+            lift = None
+        if (MODES.transforms or lift is not None) and not _is_setup_context_defined(cls.setup_context):
             raise RuntimeError(
-                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
-                "override the setup_context staticmethod. For more details, please see "
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                "must override the setup_context staticmethod. For more details, please see "
                 "https://pytorch.org/docs/main/notes/extending.func.html"
             )
-        if not batched:
+        if lift is None:
             return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
         from ._batched_function import apply_batched, check_rule
 
@@ -279,7 +280,7 @@ class Function(_SingleLevelFunction):
         if not any(isinstance(t, Tensor) and lift.touches((t,)) for t in tree.flatten(args)[0]):
             with lift.outside():
                 return cls.apply(*args)
-        output = apply_batched(cls, lift, args, own)
+        output = apply_batched(cls, lift, args, own, Function)
 
         def known(ctx: Any, *inputs: Any) -> Any:
             cls.setup_context(ctx, inputs, output)

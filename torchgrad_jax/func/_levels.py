@@ -134,7 +134,7 @@ class transforming:
 
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:
     """The arguments that `argnums` names: one, or a tuple of them."""
-    if isinstance(argnums, int) and not isinstance(argnums, bool):
+    if isinstance(argnums, int):
         return args[_position(argnums, len(args))]
     return tuple(args[_position(i, len(args))] for i in argnums)
 

@@ -6,7 +6,6 @@ import keyword
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from .._engine.bind import ops
 from .._engine.tensor import Tensor

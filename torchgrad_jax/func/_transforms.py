@@ -8,8 +8,8 @@ from typing import Any
 
 from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, MODES
-from .._engine.record import zeros_for
 from .._engine.history import requires_grad_of
+from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
 from ..autograd import forward_ad, grad as autograd_grad
 from ._levels import (

@@ -1,0 +1,128 @@
+"""torchgrad_jax.testing: comparisons and what they say."""
+
+import jax.numpy as jnp
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax.testing import (
+    assert_close,
+    assert_matches_jax,
+    assert_matches_torch,
+    make_tensor,
+)
+
+t = torch.tensor
+nan = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kwargs"),
+    [
+        (t([1.0, 2.0]), t([1.0, 2.0 + 1e-6]), {}),
+        (t([nan]), t([nan]), {"equal_nan": True}),
+        ([t(1.0), {"a": 2}], [t(1.0), {"a": 2}], {}),
+        (t([1.0]), t([1.0], dtype=torch.float64), {"check_dtype": False}),
+        (1.0, 1.0 + 1e-9, {}),
+        (t([]), t([]), {}),
+        (None, None, {}),
+    ],
+)
+def test_close(a, b, kwargs):
+    assert_close(a, b, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kwargs", "text"),
+    [
+        (
+            t([1.0, 2.0]),
+            t([1.0, 2.5]),
+            {},
+            "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+            "Greatest absolute difference: 0.5 at index (1,) (up to 1e-05 allowed)\n"
+            "Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)",
+        ),
+        (
+            t([[1, 2], [3, 4]]),
+            t([[1, 2], [3, 5]]),
+            {},
+            "Tensor-likes are not equal!\n\nMismatched elements: 1 / 4 (25.0%)\n"
+            "Greatest absolute difference: 1 at index (1, 1)\n"
+            "Greatest relative difference: 0.20000000298023224 at index (1, 1)",
+        ),
+        (
+            [t(1.0), t(2.0)],
+            [t(1.0), t(3.0)],
+            {},
+            "Scalars are not close!\n\nExpected 3.0 but got 2.0.\nAbsolute difference: 1.0 (up to 1e-05 allowed)\n"
+            "Relative difference: 0.3333333333333333 (up to 1.3e-06 allowed)\n\nThe failure occurred for item [1]",
+        ),
+        (t([1.0]), t([1.0, 2.0]), {}, "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2])."),
+        (t([1.0]), t([1]), {}, "The values for attribute 'dtype' do not match: torch.float32 != torch.int64."),
+        ({"a": 1}, {"b": 1}, {}, "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
+         "Additional keys in the actual mapping: ['a']"),
+        ([1], [1, 2], {}, "The length of the sequences mismatch: 1 != 2"),
+        (True, False, {}, "Booleans mismatch: True is not False"),
+        (t([1.0]), t([2.0]), {"msg": "mine"}, "mine"),
+    ],
+)  # fmt: skip
+def test_not_close(a, b, kwargs, text):
+    with pytest.raises(AssertionError) as caught:
+        assert_close(a, b, **kwargs)
+    assert str(caught.value) == text
+
+
+def test_misuse():
+    with pytest.raises(ValueError, match="got no atol"):
+        assert_close(1.0, 1.0, rtol=0.1)
+    with pytest.raises(TypeError, match="No comparison pair"):
+        assert_close("a", "b")
+    with pytest.raises(TypeError, match="No comparison pair"):
+        assert_close(t(1.0), 1.0)
+
+
+def test_make_tensor():
+    x = make_tensor(
+        2,
+        3,
+        dtype=torch.float64,
+        device="cpu",
+        low=1,
+        high=2,
+        noncontiguous=True,
+        requires_grad=True,
+    )
+    assert x.stride() == (6, 2)
+    assert x.requires_grad
+    assert bool(((x >= 1) & (x < 2)).all())
+    assert make_tensor((4,), dtype=torch.bool, device="cpu").dtype is torch.bool
+
+
+def test_beside_jax():
+    x, y = torch.arange(3.0), torch.full((3,), 2.0)
+    assert_matches_jax(
+        lambda x, y: {"a": (x.sin() * y).cumsum(0)},
+        lambda x, y: {"a": jnp.cumsum(jnp.sin(x) * y)},
+        [x, y],
+    )
+    with pytest.raises(
+        AssertionError, match=r"float32: value: 3 of 3 elements differ, first at \(0,\)"
+    ):
+        assert_matches_jax(torch.sin, jnp.cos, [x])
+    with pytest.raises(AssertionError, match="float32: gradient"):
+        assert_matches_jax(lambda x: (x * x.detach()).sum(), lambda x: (x * x).sum(), [y])
+
+
+def test_beside_torch():
+    pytest.importorskip("torch", exc_type=ImportError)
+    assert_matches_torch(lambda torch, x: torch.relu(x).t() * 2, [torch.randn(2, 3)])
+    with pytest.raises(AssertionError, match="output 0: 2 of 2 elements differ"):
+        assert_matches_torch(lambda lib, x: x * (1 if lib is torch else 2), [torch.ones(2)])
+    with pytest.raises(AssertionError, match="raised nothing, torch raised ValueError"):
+
+        def f(lib, x):
+            if lib is not torch:
+                raise ValueError
+            return x
+
+        assert_matches_torch(f, [torch.ones(2)])

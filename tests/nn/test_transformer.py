@@ -1,0 +1,196 @@
+"""Attention and transformers; compared with torch."""
+
+import pytest
+
+from .programs import attempt, gradients, numbers, quietly, weighted
+
+PROGRAMS = []
+
+
+def program(fn):
+    PROGRAMS.append(fn)
+    return fn
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_torch(fn, same):
+    same(fn)
+
+
+def attend(m, options, shape=(3, 2, 4), **call):
+    m.manual_seed(0)
+    layer = m.nn.MultiheadAttention(4, 2, **options)
+    state = list(layer.state_dict().items())
+    layer.double()
+    x = numbers(m, *shape, requires_grad=True)
+    out, weights = layer(x, x, x, **call)
+    weighted(out).backward()
+    return repr(layer), state, out.detach(), weights, x.grad, gradients(layer)
+
+
+@program
+def attention(m):
+    return attend(m, {})
+
+
+@program
+def attention_batch_first(m):
+    mask = m.tensor([[False, True, False], [False, False, False]])
+    return attend(m, {"batch_first": True}, (2, 3, 4), key_padding_mask=mask, average_attn_weights=False)[2:]
+
+
+@program
+def attention_with_extras(m):
+    return attend(m, {"bias": False, "add_bias_kv": True, "add_zero_attn": True}, need_weights=False)
+
+
+@program
+def attention_with_dropout_and_causal_mask(m):
+    mask = m.nn.Transformer.generate_square_subsequent_mask(3).double()
+    return attend(m, {"dropout": 0.4}, attn_mask=mask, need_weights=False)[2:]
+
+
+@program
+def attention_without_a_batch(m):
+    return attend(m, {}, (3, 4))[2:]
+
+
+@program
+def attention_of_other_sizes(m):
+    m.manual_seed(0)
+    layer = m.nn.MultiheadAttention(4, 2, kdim=3, vdim=5)
+    state = list(layer.state_dict().items())
+    layer.double()
+    out, weights = layer(numbers(m, 3, 2, 4), numbers(m, 2, 2, 3), numbers(m, 2, 2, 5))
+    weighted(out).backward()
+    return state, out.detach(), weights.detach(), gradients(layer)
+
+
+@program
+def refused_attention(m):
+    a = m.nn.MultiheadAttention
+    x = m.ones(2, 1, 4)
+    layer = a(4, 2)
+    return [
+        attempt(t)
+        for t in (
+            lambda: a(0, 1), lambda: a(4, 3), lambda: layer(m.ones(2, 1, 6), x, x), lambda: layer(x[0, 0], x, x),
+            lambda: layer(x, x, m.ones(3, 1, 4)),
+        )
+    ]  # fmt: skip
+
+
+@program
+def merged_masks(m):
+    layer = m.nn.MultiheadAttention(4, 2)
+    x, padding = m.ones(1, 2, 4), m.tensor([[0.0, 1.0]])
+    return [
+        layer.merge_masks(None, None, x), layer.merge_masks(None, padding, x),
+        layer.merge_masks(m.ones(2, 2), padding, x), layer.merge_masks(m.ones(2, 2, 2), None, x),
+    ]  # fmt: skip
+
+
+LAYERS = [
+    {}, {"norm_first": True, "activation": "gelu"}, {"batch_first": True, "bias": False},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", LAYERS, ids=str)
+def test_encoder_layer(options, same):
+    def program(m):
+        m.manual_seed(0)
+        layer = m.nn.TransformerEncoderLayer(4, 2, 8, **options)
+        seen = [repr(layer), list(layer.state_dict().items())]
+        layer.double()
+        x = numbers(m, 3, 2, 4, requires_grad=True)
+        out = layer(x)
+        weighted(out).backward()
+        layer.eval()
+        return seen, out.detach(), x.grad, gradients(layer), layer(x).detach()
+
+    program.__name__ = f"encoder layer {options}"
+    same(program)
+
+
+@pytest.mark.parametrize("options", LAYERS, ids=str)
+def test_decoder_layer(options, same):
+    def program(m):
+        m.manual_seed(0)
+        layer = m.nn.TransformerDecoderLayer(4, 2, 8, 0.2, **options)
+        seen = [repr(layer), list(layer.state_dict().items())]
+        layer.double()
+        x, memory = numbers(m, 3, 2, 4, requires_grad=True), numbers(m, 3, 2, 4) * 2
+        mask = m.nn.Transformer.generate_square_subsequent_mask(2 if options.get("batch_first") else 3)
+        out = layer(x, memory, tgt_mask=mask.double())
+        weighted(out).backward()
+        return seen, out.detach(), x.grad, gradients(layer)
+
+    program.__name__ = f"decoder layer {options}"
+    same(program)
+
+
+@program
+def whole_transformer(m):
+    m.manual_seed(0)
+    t = quietly(lambda: m.nn.Transformer(4, 2, 2, 1, 8, 0.0))
+    seen = [repr(t), list(t.state_dict().items())]
+    t.double()
+    src, tgt = numbers(m, 3, 2, 4, requires_grad=True), numbers(m, 2, 2, 4)
+    mask = t.generate_square_subsequent_mask(2)
+    padding = m.tensor([[False, False, True], [False, False, False]])
+    out = t(src, tgt, tgt_mask=mask, src_key_padding_mask=padding, memory_key_padding_mask=padding)
+    weighted(out).backward()
+    return seen, out.detach(), src.grad, gradients(t)["encoder.layers.0.linear1.weight"]
+
+
+@program
+def refused_transformers(m):
+    t = quietly(lambda: m.nn.Transformer(4, 2, 1, 1, 8))
+    x = m.ones(2, 1, 4)
+    return [
+        attempt(f)
+        for f in (
+            lambda: t(x, m.ones(2, 2, 4)), lambda: t(m.ones(2, 1, 3), x),
+            lambda: m.nn.TransformerEncoderLayer(4, 2, activation="tanh"),
+        )
+    ]  # fmt: skip
+
+
+@program
+def encoders_that_warn(m):
+    layer = m.nn.TransformerEncoderLayer
+    made = [
+        layer(4, 2, 8), layer(4, 2, 8, batch_first=True, norm_first=True), layer(3, 3, 8, batch_first=True),
+        layer(4, 2, 8, batch_first=True, activation=m.tanh), layer(4, 2, 8, batch_first=True),
+        layer(4, 2, 8, batch_first=True, bias=False), m.nn.TransformerDecoderLayer(4, 2, 8),
+    ]  # fmt: skip
+    return [m.nn.TransformerEncoder(x, 1).use_nested_tensor for x in made]
+
+
+@program
+def padding_in_inference(m):
+    m.manual_seed(0)
+    layer = m.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    encoder = m.nn.TransformerEncoder(layer, 2, m.nn.LayerNorm(4)).eval()
+    x = numbers(m, 2, 3, 4).float()
+    end = m.tensor([[False, False, True], [False, False, False]])
+    start = m.tensor([[True, False, False], [False, False, False]])
+    seen = [encoder(x, src_key_padding_mask=end).detach()]
+    with m.no_grad():
+        seen += [quietly(lambda: encoder(x, src_key_padding_mask=end)), encoder(x, src_key_padding_mask=start)]
+        seen += [encoder(x, mask=encoder_mask(m)), encoder(x[0])]
+    return seen
+
+
+def encoder_mask(m):
+    return m.nn.Transformer.generate_square_subsequent_mask(3)
+
+
+@program
+def causal_masks(m):
+    find = m.nn.modules.transformer._detect_is_causal_mask
+    mask = encoder_mask(m)
+    return (
+        mask, find(mask), find(mask, False), find(mask, None, 3), find(mask * 0), find(None), find(None, True),
+        m.nn.Transformer.generate_square_subsequent_mask(2, dtype=m.float64),
+    )  # fmt: skip

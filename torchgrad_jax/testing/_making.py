@@ -1,0 +1,86 @@
+"""make_tensor: random tensors for tests."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._core import dtypes
+from .._engine.bind import NAMESPACES
+from .._engine.tensor import Tensor
+
+_RANGES = {
+    "uint8": (0, 10),
+    "bool": (0, 2),
+}
+
+
+def make_tensor(
+    *shape: Any, dtype: dtypes.dtype, device: Any, low: float | None = None,
+    high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
+    exclude_zero: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """A tensor of uniformly random numbers.
+
+    Args:
+        *shape: its shape.
+        dtype: its dtype.
+        device: its device.
+        low: least value (inclusive); by default -9, or 0 for unsigned and bool.
+        high: greatest value (exclusive); by default 9 for floating types, 10 for integers, 2 for bool.
+        requires_grad: whether it requires a gradient.
+        noncontiguous: whether its elements have gaps between them.
+        exclude_zero: replace zeros by the smallest positive number of the type, or 1.
+        memory_format: its memory format.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> torch.testing.make_tensor(2, 3, dtype=torch.float32, device="cpu").shape
+        torch.Size([2, 3])
+    """
+    torch = NAMESPACES[""]
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        shape = tuple(shape[0])
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and "
+            f"{memory_format=}"
+        )
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}"
+        )
+    inexact = dtype.is_floating_point or dtype.is_complex
+    usual = _RANGES.get(dtype.name, (-9, 9) if inexact else (-9, 10))
+    least, most = usual[0] if low is None else low, usual[1] if high is None else high
+    if math.isnan(least) or math.isnan(most):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    if least > most or (least == most and not inexact):
+        raise ValueError(f"`low` must be less than `high`, but got {least} >= {most}")
+    apart = noncontiguous and math.prod(shape) > 1
+    if apart:
+        shape = (*shape[:-1], 2 * shape[-1])
+    if inexact:
+        out = torch["empty"](shape, dtype=dtype, device=device)
+        if dtype.is_complex:
+            _uniform(torch["view_as_real"](out), least, most)
+        else:
+            _uniform(out, least, most)
+    else:
+        out = torch["randint"](math.ceil(least), math.ceil(most), shape, dtype=dtype, device=device)
+    if apart:
+        out = out[..., 1::2]
+    elif memory_format is not None:
+        out = out.clone(memory_format=memory_format)
+    if exclude_zero:
+        out[out == 0] = dtypes.finfo(dtype).tiny if inexact else 1
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def _uniform(t: Tensor, low: float, high: float) -> None:
+    t.uniform_(low, high)
+
+
+__all__ = ["make_tensor"]

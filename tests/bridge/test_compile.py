@@ -415,7 +415,7 @@ def test_values_are_not_known_and_nothing_is_lost():
 
 @pytest.mark.parametrize("use", [torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy])
 def test_no_values_for_python(use):
-    with pytest.raises(RuntimeError, match="torch.compile"):
+    with pytest.raises(RuntimeError, match=r"torch\.compile:"):
         compiled(use)(torch.ones(()))
 
 
@@ -424,7 +424,7 @@ def test_arguments_of_compile():
     assert torch.compile(f, disable=True) is f
     assert torch.compile(f, backend="eager") is f
     assert torch.compile(fullgraph=True, dynamic=False)(f)(torch.ones(1)).tolist() == [1.0]
-    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+    with pytest.raises(RuntimeError, match="Unrecognized mode"):
         torch.compile(f, mode="fast")
     with pytest.raises(RuntimeError, match="Either mode or options"):
         torch.compile(f, mode="default", options={})
@@ -508,7 +508,7 @@ def test_a_compiled_module_is_a_module():
     torch.nn.functional.mse_loss(plain(x), y).backward()
     same(got, plain[0].weight.grad)
     assert isinstance(model, torch.nn.Module)
-    assert [n for n, _ in model.named_parameters()][0] == "_orig_mod.0.weight"
+    assert next(n for n, _ in model.named_parameters()) == "_orig_mod.0.weight"
     assert model._orig_mod is plain
     assert len(model) == 5
     model.train()

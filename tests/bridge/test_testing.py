@@ -57,7 +57,8 @@ def test_close(a, b, kwargs):
             "Scalars are not close!\n\nExpected 3.0 but got 2.0.\nAbsolute difference: 1.0 (up to 1e-05 allowed)\n"
             "Relative difference: 0.3333333333333333 (up to 1.3e-06 allowed)\n\nThe failure occurred for item [1]",
         ),
-        (t([1.0]), t([1.0, 2.0]), {}, "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2])."),
+        (t([1.0]), t([1.0, 2.0]), {},
+         "The values for attribute 'shape' do not match: torch.Size([1]) != torch.Size([2])."),
         (t([1.0]), t([1]), {}, "The values for attribute 'dtype' do not match: torch.float32 != torch.int64."),
         ({"a": 1}, {"b": 1}, {}, "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
          "Additional keys in the actual mapping: ['a']"),
@@ -118,11 +119,11 @@ def test_beside_torch():
     assert_matches_torch(lambda torch, x: torch.relu(x).t() * 2, [torch.randn(2, 3)])
     with pytest.raises(AssertionError, match="output 0: 2 of 2 elements differ"):
         assert_matches_torch(lambda lib, x: x * (1 if lib is torch else 2), [torch.ones(2)])
+
+    def f(lib, x):
+        if lib is not torch:
+            raise ValueError
+        return x
+
     with pytest.raises(AssertionError, match="raised nothing, torch raised ValueError"):
-
-        def f(lib, x):
-            if lib is not torch:
-                raise ValueError
-            return x
-
         assert_matches_torch(f, [torch.ones(2)])

@@ -30,7 +30,15 @@ def sequential(m):
     nn = m.nn
     s = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
     named = nn.Sequential(OrderedDict([("a", nn.ReLU()), ("b", nn.Tanh())]))
-    seen = [repr(s), repr(named), len(s), kinds(s), kinds(s[1:]), kinds([s[-1], named[0]]), repr(named[1:])]
+    seen = [
+        repr(s),
+        repr(named),
+        len(s),
+        kinds(s),
+        kinds(s[1:]),
+        kinds([s[-1], named[0]]),
+        repr(named[1:]),
+    ]
     s[0] = nn.ELU()
     del s[1]
     seen.append(repr(s))
@@ -38,7 +46,13 @@ def sequential(m):
     seen += [repr(s), kinds([s.pop(1)]), repr(s), repr(s + named), repr(s * 2), repr(2 * s)]
     s += named
     s *= 2
-    seen += [repr(s), kinds(s.extend([nn.ReLU()])), kinds(nn.Sequential()), m.nn.Sequential()(3), s.append(nn.ReLU()) is s]
+    seen += [
+        repr(s),
+        kinds(s.extend([nn.ReLU()])),
+        kinds(nn.Sequential()),
+        m.nn.Sequential()(3),
+        s.append(nn.ReLU()) is s,
+    ]
     s.pop(slice(0, 2))
     seen.append(list(s._modules))
     del s[1:3]
@@ -50,7 +64,7 @@ def sequential(m):
 def sequential_errors(m):
     s = m.nn.Sequential(m.nn.ReLU())
     tries = [
-        lambda: s[1], lambda: s[-2], lambda: s["0"], lambda: s + [1], lambda: s.__iadd__(3), lambda: s * 0,
+        lambda: s[1], lambda: s[-2], lambda: s["0"], lambda: s.__add__([1]), lambda: s.__iadd__(3), lambda: s * 0,
         lambda: s * "a", lambda: s.insert(5, m.nn.ReLU()), lambda: s.insert(0, 3), lambda: m.nn.Sequential(3),
         lambda: s.append(3), lambda: s.__imul__(-1), lambda: s.__imul__(1.5),
     ]  # fmt: skip
@@ -60,18 +74,26 @@ def sequential_errors(m):
 @program
 def module_list(m):
     nn = m.nn
-    x = nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Linear(2, 2), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh())])
+    x = nn.ModuleList(
+        [nn.ReLU(), nn.ReLU(), nn.Linear(2, 2), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh())]
+    )
     seen = [repr(x), len(x), kinds(x), kinds(x[1:3]), kinds([x[-1]]), repr(nn.ModuleList())]
     x.insert(1, nn.Tanh())
     x.append(nn.ELU())
     x.extend([nn.CELU()])
     x += [nn.GELU()]
-    seen += [repr(x), kinds(x + [nn.ReLU()]), kinds([x.pop(0)]), list(x._modules)]
+    seen += [repr(x), kinds(x.__add__([nn.ReLU()])), kinds([x.pop(0)]), list(x._modules)]
     del x[0:2]
     x[0] = nn.SELU()
     seen += [repr(x), list(x._modules)]
     del x[-1]
-    tries = [lambda: x[10], lambda: x.extend(3), lambda: x.append(3), lambda: x(1), lambda: nn.ModuleList(3)]
+    tries = [
+        lambda: x[10],
+        lambda: x.extend(3),
+        lambda: x.append(3),
+        lambda: x(1),
+        lambda: nn.ModuleList(3),
+    ]
     return seen, [attempt(t) for t in tries], list(x._modules), kinds(copy.deepcopy(x))
 
 
@@ -80,7 +102,15 @@ def module_dict(m):
     nn = m.nn
     d = nn.ModuleDict({"b": nn.ReLU(), "a": nn.Tanh()})
     d["c"] = nn.ELU()
-    seen = [repr(d), len(d), list(d), list(d.keys()), kinds(d.values()), "a" in d, [k for k, _ in d.items()]]
+    seen = [
+        repr(d),
+        len(d),
+        list(d),
+        list(d.keys()),
+        kinds(d.values()),
+        "a" in d,
+        [k for k, _ in d.items()],
+    ]
     d.update([("x", nn.ReLU()), ["y", nn.ReLU()]])
     d.update(nn.ModuleDict({"z": nn.ReLU()}))
     d.update(OrderedDict(q=nn.Tanh()))
@@ -97,26 +127,62 @@ def module_dict(m):
 
 @program
 def parameter_list(m):
-    p = m.nn.ParameterList([m.ones(2, 3), 3, m.nn.Parameter(m.ones(2)), m.zeros(1, dtype=m.float64), "x"])
-    seen = [repr(p), len(p), [type(v).__name__ for v in p], [k for k, _ in p.named_parameters()], len(p[1:3]), p[-1]]
+    p = m.nn.ParameterList(
+        [m.ones(2, 3), 3, m.nn.Parameter(m.ones(2)), m.zeros(1, dtype=m.float64), "x"]
+    )
+    seen = [
+        repr(p),
+        len(p),
+        [type(v).__name__ for v in p],
+        [k for k, _ in p.named_parameters()],
+        len(p[1:3]),
+        p[-1],
+    ]
     p.append(m.zeros(2))
     p.extend([1, 2])
     p += [m.ones(1)]
     p[0] = m.zeros(1)
     seen += [repr(p), list(p.state_dict())]
     tries = [lambda: p[20], lambda: p(1), lambda: p.extend(3), lambda: p.extend(m.ones(1))]
-    return seen, [attempt(t) for t in tries], repr(pickle.loads(pickle.dumps(p))), repr(copy.deepcopy(p))
+    return (
+        seen,
+        [attempt(t) for t in tries],
+        repr(pickle.loads(pickle.dumps(p))),
+        repr(copy.deepcopy(p)),
+    )
 
 
 @program
 def parameter_dict(m):
     p = m.nn.ParameterDict({"b": m.ones(2, 3), "a": 3})
     q = m.nn.ParameterDict(OrderedDict([("z", m.ones(1)), ("a", m.zeros(2))]))
-    seen = [repr(p), repr(q), len(p), list(p), list(reversed(p)), "a" in p, [k for k, _ in p.named_parameters()]]
-    seen += [repr(p | q), repr(q | p), p.get("none", 7), p.setdefault("n", 5), list(p.items())[0][0], type(p["b"]).__name__]
+    seen = [
+        repr(p),
+        repr(q),
+        len(p),
+        list(p),
+        list(reversed(p)),
+        "a" in p,
+        [k for k, _ in p.named_parameters()],
+    ]
+    seen += [
+        repr(p | q),
+        repr(q | p),
+        p.get("none", 7),
+        p.setdefault("n", 5),
+        next(iter(p.items()))[0],
+        type(p["b"]).__name__,
+    ]
     p |= q
     p.update([("u", m.ones(1))])
-    seen += [repr(p), p.popitem()[0], p.pop("a"), repr(p.copy()), repr(p.fromkeys(["r"], 1)), list(p.keys())]
+    seen += [
+        repr(p),
+        p.popitem()[0],
+        p.pop("a"),
+        repr(p.copy()),
+        repr(p.fromkeys(["r"], 1)),
+        list(p.keys()),
+    ]
     del p["b"]
     tries = [
         lambda: p["none"], lambda: p.update(3), lambda: p.update([3]), lambda: p.update([(1, 2, 3)]), lambda: p(1),

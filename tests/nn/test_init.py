@@ -65,7 +65,11 @@ def test_same_as_torch(fn, same):
 def gains(m):
     g = m.nn.init.calculate_gain
     names = ("linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu", "selu", "what")
-    return [attempt(lambda n=n: g(n)) for n in names], g("leaky_relu", 0.5), attempt(lambda: g("leaky_relu", "a"))
+    return (
+        [attempt(lambda n=n: g(n)) for n in names],
+        g("leaky_relu", 0.5),
+        attempt(lambda: g("leaky_relu", "a")),
+    )
 
 
 @program
@@ -91,7 +95,14 @@ def generators(m):
     t = m.empty(2, 3)
     g = m.Generator()
     seen = []
-    for name in ("uniform_", "normal_", "xavier_uniform_", "kaiming_normal_", "orthogonal_", "trunc_normal_"):
+    for name in (
+        "uniform_",
+        "normal_",
+        "xavier_uniform_",
+        "kaiming_normal_",
+        "orthogonal_",
+        "trunc_normal_",
+    ):
         g.manual_seed(4)
         seen.append(getattr(m.nn.init, name)(t, generator=g).clone())
     return seen

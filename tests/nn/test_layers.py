@@ -142,7 +142,18 @@ def test_same_as_torch(fn, same):
 @program
 def in_place_activations(m):
     seen = []
-    for name in ("ReLU", "ELU", "SiLU", "Hardtanh", "LeakyReLU", "Mish", "SELU", "CELU", "ReLU6", "Hardswish"):
+    for name in (
+        "ReLU",
+        "ELU",
+        "SiLU",
+        "Hardtanh",
+        "LeakyReLU",
+        "Mish",
+        "SELU",
+        "CELU",
+        "ReLU6",
+        "Hardswish",
+    ):
         layer = getattr(m.nn, name)(inplace=True)
         x = numbers(m, 4)
         seen += [repr(layer), layer(x) is x, x]
@@ -161,10 +172,12 @@ def hardsigmoid(m):
 def refused_constructions(m):
     nn = m.nn
     tries = [
-        lambda: nn.Conv2d(3, 2, 1, groups=2), lambda: nn.Conv2d(2, 3, 1, groups=2), lambda: nn.Conv2d(1, 1, 1, groups=0),
+        lambda: nn.Conv2d(3, 2, 1, groups=2), lambda: nn.Conv2d(2, 3, 1, groups=2),
+        lambda: nn.Conv2d(1, 1, 1, groups=0),
         lambda: nn.Conv1d(1, 1, 1, stride=2, padding="same"), lambda: nn.Bilinear(0, 1, 1), lambda: nn.Dropout(2),
         lambda: nn.ConvTranspose1d(1, 1, 1, padding_mode="reflect"), lambda: nn.GroupNorm(2, 3),
-        lambda: nn.Hardtanh(1, 0), lambda: nn.Embedding(2, 2, padding_idx=2), lambda: nn.Embedding(2, 2, padding_idx=-3),
+        lambda: nn.Hardtanh(1, 0), lambda: nn.Embedding(2, 2, padding_idx=2),
+        lambda: nn.Embedding(2, 2, padding_idx=-3),
         lambda: nn.Embedding(2, 2, _weight=m.ones(3, 2)), lambda: nn.EmbeddingBag(2, 2, padding_idx=2),
         lambda: nn.Embedding.from_pretrained(m.ones(2)), lambda: nn.Unflatten(1, 2), lambda: nn.Unflatten(1, (2, 1.5)),
         lambda: nn.MultiMarginLoss(p=3), lambda: nn.MultiMarginLoss(weight=m.ones(1, 1)),
@@ -188,7 +201,8 @@ def refused_inputs(m):
         lambda: nn.InstanceNorm2d(3)(x), lambda: nn.InstanceNorm3d(3)(x),
         lambda: nn.InstanceNorm1d(5, affine=True)(m.ones(2, 3, 4)), lambda: nn.InstanceNorm1d(5)(m.ones(2, 3, 4)).shape,
         lambda: nn.SyncBatchNorm(1)(m.ones(1)), lambda: nn.CircularPad1d(1)(m.ones(3)), lambda: nn.CrossMapLRN2d(2)(x),
-        lambda: nn.Softmax2d()(x), lambda: nn.LazyConv1d(1, 1)(m.ones(3)), lambda: nn.LazyConv2d(2, 1, groups=2)(m.ones(1, 3, 1, 1)),
+        lambda: nn.Softmax2d()(x), lambda: nn.LazyConv1d(1, 1)(m.ones(3)),
+        lambda: nn.LazyConv2d(2, 1, groups=2)(m.ones(1, 3, 1, 1)),
         lambda: nn.ConvTranspose1d(1, 1, 2, stride=3)(m.ones(1, 1, 2), output_size=[9]),
         lambda: nn.ConvTranspose1d(1, 1, 2, stride=3)(m.ones(1, 1, 2), output_size=[1, 2]),
         lambda: nn.ConvTranspose1d(1, 1, 2, stride=3)(m.ones(1, 1, 2), output_size=[6]).shape,
@@ -249,17 +263,42 @@ def adaptive_softmax(m):
 @program
 def lazy_modules(m):
     m.manual_seed(0)
-    n = m.nn.Sequential(m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False))
-    seen = [repr(n), list(n.state_dict()), n[0].has_uninitialized_params(), attempt(lambda: n[0].weight.shape)]
+    n = m.nn.Sequential(
+        m.nn.LazyConv1d(2, 2),
+        m.nn.LazyBatchNorm1d(),
+        m.nn.Flatten(),
+        m.nn.LazyLinear(3, bias=False),
+    )
+    seen = [
+        repr(n),
+        list(n.state_dict()),
+        n[0].has_uninitialized_params(),
+        attempt(lambda: n[0].weight.shape),
+    ]
     m.manual_seed(0)
     n(m.ones(2, 3, 4))
     seen += [repr(n), [type(x).__name__ for x in n], list(n.state_dict().items())]
-    other = m.nn.Sequential(m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False))
+    other = m.nn.Sequential(
+        m.nn.LazyConv1d(2, 2),
+        m.nn.LazyBatchNorm1d(),
+        m.nn.Flatten(),
+        m.nn.LazyLinear(3, bias=False),
+    )
     other.load_state_dict(n.state_dict())
-    seen += [type(other[0]).__name__, other[0].weight.shape, other(m.ones(2, 3, 4)).shape, type(other[3]).__name__]
+    seen += [
+        type(other[0]).__name__,
+        other[0].weight.shape,
+        other(m.ones(2, 3, 4)).shape,
+        type(other[3]).__name__,
+    ]
     late = m.nn.LazyLinear(2)
     late.load_state_dict(m.nn.Linear(4, 2).state_dict())
-    return seen, attempt(lambda: late(m.ones(1, 3))), late(m.ones(1, 4)).shape, len(late._forward_pre_hooks)
+    return (
+        seen,
+        attempt(lambda: late(m.ones(1, 3))),
+        late(m.ones(1, 4)).shape,
+        len(late._forward_pre_hooks),
+    )
 
 
 @program

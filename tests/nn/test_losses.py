@@ -34,7 +34,8 @@ ROWS = [
     ("KLDivLoss", lambda m: m.nn.KLDivLoss(reduction="batchmean"), lambda m: [probabilities(m)]),
     ("KLDivLoss-log", lambda m: m.nn.KLDivLoss(reduction="sum", log_target=True), lambda m: [numbers(m, 3, 4) * 2]),
     ("BCELoss", lambda m: m.nn.BCELoss(probabilities(m)[0]), lambda m: [probabilities(m)], probabilities),
-    ("BCEWithLogitsLoss", lambda m: m.nn.BCEWithLogitsLoss(pos_weight=probabilities(m)[0]), lambda m: [probabilities(m)]),
+    ("BCEWithLogitsLoss", lambda m: m.nn.BCEWithLogitsLoss(pos_weight=probabilities(m)[0]),
+    lambda m: [probabilities(m)]),
     ("HingeEmbeddingLoss", lambda m: m.nn.HingeEmbeddingLoss(0.5), lambda m: [signs(m)[:, None].expand(3, 4)]),
     ("MultiLabelMarginLoss", lambda m: m.nn.MultiLabelMarginLoss(), lambda m: [m.tensor([[1, 0, -1, -1]] * 3)]),
     ("SmoothL1Loss", lambda m: m.nn.SmoothL1Loss(beta=0.5), lambda m: [numbers(m, 3, 4) * 2]),
@@ -46,7 +47,8 @@ ROWS = [
     ("CosineEmbeddingLoss", lambda m: m.nn.CosineEmbeddingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2 + 0.1, signs(m)]),
     ("MarginRankingLoss", lambda m: m.nn.MarginRankingLoss(0.2), lambda m: [numbers(m, 3, 4) * 2, signs(m)[:, None]]),
     ("MultiMarginLoss", lambda m: m.nn.MultiMarginLoss(p=2, weight=probabilities(m)[0]), lambda m: [classes(m)]),
-    ("TripletMarginLoss", lambda m: m.nn.TripletMarginLoss(swap=True), lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)]),
+    ("TripletMarginLoss", lambda m: m.nn.TripletMarginLoss(swap=True),
+    lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)]),
     (
         "TripletMarginWithDistanceLoss", lambda m: m.nn.TripletMarginWithDistanceLoss(reduction="none"),
         lambda m: [numbers(m, 3, 4) * 2, numbers(m, 3, 4).flip(0)],
@@ -65,7 +67,14 @@ def test_loss(row, same):
         x = (first[0](m) if first else numbers(m, 3, 4)).requires_grad_()
         out = loss(x, *others(m))
         out.sum().backward()
-        return out.detach(), x.grad, gradients(loss), repr(loss), list(loss.state_dict()), loss.reduction
+        return (
+            out.detach(),
+            x.grad,
+            gradients(loss),
+            repr(loss),
+            list(loss.state_dict()),
+            loss.reduction,
+        )
 
     program.__name__ = name
     same(program)
@@ -96,8 +105,14 @@ def ctc(m):
 
 @program
 def older_reductions(m):
-    seen = [m.nn.MSELoss(*a).reduction for a in ((False,), (None, False), (True, True), (False, True))]
-    return seen, m.nn.CrossEntropyLoss(size_average=False).reduction, attempt(lambda: m.nn.NLLLoss2d().reduction)
+    seen = [
+        m.nn.MSELoss(*a).reduction for a in ((False,), (None, False), (True, True), (False, True))
+    ]
+    return (
+        seen,
+        m.nn.CrossEntropyLoss(size_average=False).reduction,
+        attempt(lambda: m.nn.NLLLoss2d().reduction),
+    )
 
 
 @program

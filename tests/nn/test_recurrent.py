@@ -135,7 +135,13 @@ def cells(m):
         out = list(out) if lstm else [out]
         sum(weighted(o) for o in out).backward()
         single = cell(x[0])
-        seen += [[o.detach() for o in out], x.grad, h.grad, gradients(cell), [o.detach() for o in states(cell, single)]]
+        seen += [
+            [o.detach() for o in out],
+            x.grad,
+            h.grad,
+            gradients(cell),
+            [o.detach() for o in states(cell, single)],
+        ]
     return seen
 
 
@@ -148,13 +154,15 @@ def refused(m):
         lambda: nn.LSTM(1, 2.0), lambda: nn.LSTM(1, 1, bias=1), lambda: nn.LSTM(1, 1, batch_first=1),
         lambda: nn.LSTM(1, 1, dropout=2), lambda: nn.LSTM(1, 1, dropout=True), lambda: nn.LSTM(1, 2, proj_size=2),
         lambda: nn.LSTM(1, 2, proj_size=-1), lambda: nn.GRU(1, 2, proj_size=1), lambda: nn.RNN(1, 2, proj_size=1),
-        lambda: nn.RNN(1, 1, nonlinearity="x"), lambda: nn.RNNBase("X", 1, 1), lambda: nn.RNNCell(1, 1, nonlinearity="x")(x[0, :, :1]),
+        lambda: nn.RNN(1, 1, nonlinearity="x"), lambda: nn.RNNBase("X", 1, 1),
+        lambda: nn.RNNCell(1, 1, nonlinearity="x")(x[0, :, :1]),
         lambda: nn.LSTM(3, 4)(m.ones(3)), lambda: nn.RNN(3, 4)(m.ones(3)), lambda: nn.GRU(3, 4)(m.ones(3)),
         lambda: nn.LSTM(3, 4)(x.double()), lambda: nn.LSTM(2, 4)(x), lambda: nn.LSTM(3, 4)(x, (x, x)),
         lambda: nn.LSTM(3, 4)(x, (x[0], x[0])), lambda: nn.LSTM(3, 4)(x[0], (x, x)), lambda: nn.GRU(3, 4)(x, x),
         lambda: nn.GRU(3, 4)(x, x[0]), lambda: nn.RNN(3, 4)(x[0], x), lambda: nn.LSTM(3, 4)(x, (m.ones(1, 1, 4), x)),
         lambda: nn.LSTM(3, 4)(m.ones(0, 1, 3)), lambda: nn.LSTMCell(3, 4)(x), lambda: nn.GRUCell(3, 4)(x),
-        lambda: nn.GRUCell(3, 4)(x[0], x), lambda: nn.LSTMCell(3, 4)(x[0], (x, x)), lambda: nn.LSTMCell(3, 4)(x[0], (x[0], x[0])),
+        lambda: nn.GRUCell(3, 4)(x[0], x), lambda: nn.LSTMCell(3, 4)(x[0], (x, x)),
+        lambda: nn.LSTMCell(3, 4)(x[0], (x[0], x[0])),
         lambda: nn.GRUCell(2, 4)(x[0], m.ones(1, 4)), lambda: nn.GRUCell(3, 4)(x[0], m.ones(2, 4)),
     ]  # fmt: skip
     return [attempt(t) for t in tries]

@@ -36,12 +36,16 @@ def attention(m):
 @program
 def attention_batch_first(m):
     mask = m.tensor([[False, True, False], [False, False, False]])
-    return attend(m, {"batch_first": True}, (2, 3, 4), key_padding_mask=mask, average_attn_weights=False)[2:]
+    return attend(
+        m, {"batch_first": True}, (2, 3, 4), key_padding_mask=mask, average_attn_weights=False
+    )[2:]
 
 
 @program
 def attention_with_extras(m):
-    return attend(m, {"bias": False, "add_bias_kv": True, "add_zero_attn": True}, need_weights=False)
+    return attend(
+        m, {"bias": False, "add_bias_kv": True, "add_zero_attn": True}, need_weights=False
+    )
 
 
 @program
@@ -120,7 +124,9 @@ def test_decoder_layer(options, same):
         seen = [repr(layer), list(layer.state_dict().items())]
         layer.double()
         x, memory = numbers(m, 3, 2, 4, requires_grad=True), numbers(m, 3, 2, 4) * 2
-        mask = m.nn.Transformer.generate_square_subsequent_mask(2 if options.get("batch_first") else 3)
+        mask = m.nn.Transformer.generate_square_subsequent_mask(
+            2 if options.get("batch_first") else 3
+        )
         out = layer(x, memory, tgt_mask=mask.double())
         weighted(out).backward()
         return seen, out.detach(), x.grad, gradients(layer)
@@ -177,7 +183,10 @@ def padding_in_inference(m):
     start = m.tensor([[True, False, False], [False, False, False]])
     seen = [encoder(x, src_key_padding_mask=end).detach()]
     with m.no_grad():
-        seen += [quietly(lambda: encoder(x, src_key_padding_mask=end)), encoder(x, src_key_padding_mask=start)]
+        seen += [
+            quietly(lambda: encoder(x, src_key_padding_mask=end)),
+            encoder(x, src_key_padding_mask=start),
+        ]
         seen += [encoder(x, mask=encoder_mask(m)), encoder(x[0])]
     return seen
 

@@ -32,10 +32,25 @@ def clipped_norms(m):
     for kind in (2, 1, float("inf"), 3.0, 0, -float("inf"), "inf"):
         ps = with_gradients(m)
         total = m.nn.utils.clip_grad_norm_(ps, 1.0, kind)
-        seen += [total, ps[0].grad, ps[1].grad, ps[2].grad, ps[0].grad._version, ps[0].grad.requires_grad]
+        seen += [
+            total,
+            ps[0].grad,
+            ps[1].grad,
+            ps[2].grad,
+            ps[0].grad._version,
+            ps[0].grad.requires_grad,
+        ]
     ps = with_gradients(m)
-    seen += [m.nn.utils.clip_grad_norm_(ps, 100.0), ps[0].grad, m.nn.utils.clip_grad_norm_(ps[0], 1.0, foreach=False)]
-    return seen, m.nn.utils.clip_grad_norm_([], 1.0), m.nn.utils.get_total_norm([m.ones(2).double(), m.ones(3)])
+    seen += [
+        m.nn.utils.clip_grad_norm_(ps, 100.0),
+        ps[0].grad,
+        m.nn.utils.clip_grad_norm_(ps[0], 1.0, foreach=False),
+    ]
+    return (
+        seen,
+        m.nn.utils.clip_grad_norm_([], 1.0),
+        m.nn.utils.get_total_norm([m.ones(2).double(), m.ones(3)]),
+    )
 
 
 @program
@@ -47,7 +62,9 @@ def clipping_nothing(m):
 def norms_that_are_not_finite(m):
     ps = with_gradients(m)
     ps[0].grad[0, 0] = float("nan")
-    return attempt(lambda: m.nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)), m.nn.utils.clip_grad_norm_(ps, 1.0)
+    return attempt(
+        lambda: m.nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)
+    ), m.nn.utils.clip_grad_norm_(ps, 1.0)
 
 
 @program
@@ -88,18 +105,36 @@ def parametrized(m):
     weight = layer.weight
     p.register_parametrization(layer, "weight", symmetric(m))
     p.register_parametrization(layer, "bias", m.nn.Tanh())
-    seen = [layer.weight.detach(), layer.parametrizations.weight.original is weight, repr(layer), list(layer.state_dict())]
+    seen = [
+        layer.weight.detach(),
+        layer.parametrizations.weight.original is weight,
+        repr(layer),
+        list(layer.state_dict()),
+    ]
     with p.cached():
         seen.append(layer.weight is layer.weight)
     layer.weight = m.ones(3, 3)
     seen += [layer.weight.detach(), attempt(lambda: setattr(layer, "bias", m.ones(3)))]
     layer(m.ones(1, 3)).sum().backward()
-    seen += [gradients(layer), p.is_parametrized(layer), p.is_parametrized(layer, "x"), p.type_before_parametrizations(layer).__name__]
+    seen += [
+        gradients(layer),
+        p.is_parametrized(layer),
+        p.is_parametrized(layer, "x"),
+        p.type_before_parametrizations(layer).__name__,
+    ]
     other = copy.deepcopy(layer)
     seen += [other.weight.detach(), type(other).__name__, attempt(lambda: pickle.dumps(layer))]
     p.remove_parametrizations(layer, "weight")
     p.remove_parametrizations(layer, "bias", leave_parametrized=False)
-    return seen, layer.weight is weight, layer.weight, layer.bias, type(layer).__name__, repr(layer)
+    return (
+        seen,
+        layer.weight is weight,
+        layer.weight.detach(),
+        layer.bias.detach(),
+        layer.weight.requires_grad,
+        type(layer).__name__,
+        repr(layer),
+    )
 
 
 @program
@@ -118,7 +153,10 @@ def parametrized_by_several(m):
     p.register_parametrization(layer, "weight", Product())
     seen = [list(layer.state_dict()), layer.weight.detach()]
     layer.weight = m.ones(3, 2) * 2
-    seen += [layer.weight.detach(), attempt(lambda: p.remove_parametrizations(layer, "weight", leave_parametrized=False))]
+    seen += [
+        layer.weight.detach(),
+        attempt(lambda: p.remove_parametrizations(layer, "weight", leave_parametrized=False)),
+    ]
     target = m.nn.Linear(2, 3)
     p.transfer_parametrizations_and_params(layer, target)
     seen += [target.weight.detach(), list(target.state_dict())]
@@ -152,11 +190,16 @@ def refused_parametrizations(m):
             layer = m.nn.Linear(3, 3)
             if not first:
                 p.register_parametrization(layer, "weight", m.nn.Identity())
-            seen.append(attempt(lambda layer=layer, b=b: bool(p.register_parametrization(layer, "weight", b))))
+            seen.append(
+                attempt(
+                    lambda layer=layer, b=b: bool(p.register_parametrization(layer, "weight", b))
+                )
+            )
     layer = m.nn.Linear(1, 1)
     return (
         seen, attempt(lambda: p.register_parametrization(layer, "x", m.nn.Identity())),
-        attempt(lambda: p.remove_parametrizations(layer, "bias")), attempt(lambda: p.ParametrizationList([], layer.weight)),
+        attempt(lambda: p.remove_parametrizations(layer, "bias")),
+        attempt(lambda: p.ParametrizationList([], layer.weight)),
     )  # fmt: skip
 
 
@@ -195,7 +238,11 @@ def weight_norms(m):
         m.manual_seed(0)
         layer = make(m.nn.Linear(3, 4).double(), dim=dim)
         weighted(layer(numbers(m, 2, 3))).backward()
-        seen += [layer.weight.detach(), gradients(layer), [v.shape for v in layer.state_dict().values()]]
+        seen += [
+            layer.weight.detach(),
+            gradients(layer),
+            [v.shape for v in layer.state_dict().values()],
+        ]
     old = {"bias": m.zeros(4), "weight_g": m.ones(4, 1), "weight_v": m.ones(4, 3)}
     layer = make(m.nn.Linear(3, 4))
     layer.load_state_dict(old)
@@ -208,9 +255,19 @@ def older_weight_norms(m):
     u = m.nn.utils
     layer = u.weight_norm(m.nn.Linear(3, 4))
     weighted(layer(m.ones(2, 3))).backward()
-    seen = [list(layer.state_dict()), gradients(layer), layer.weight.detach(), attempt(lambda: quietly(lambda: u.weight_norm(layer)))]
+    seen = [
+        list(layer.state_dict()),
+        gradients(layer),
+        layer.weight.detach(),
+        attempt(lambda: quietly(lambda: u.weight_norm(layer))),
+    ]
     u.remove_weight_norm(layer)
-    return seen, list(layer.state_dict()), layer.weight, attempt(lambda: u.remove_weight_norm(layer))
+    return (
+        seen,
+        list(layer.state_dict()),
+        layer.weight,
+        attempt(lambda: u.remove_weight_norm(layer)),
+    )
 
 
 @program
@@ -254,7 +311,10 @@ def older_spectral_norms(m):
 def fused(m):
     m.manual_seed(0)
     u = m.nn.utils
-    conv, norm = m.nn.Conv2d(2, 3, 2, bias=False).double().eval(), m.nn.BatchNorm2d(3).double().eval()
+    conv, norm = (
+        m.nn.Conv2d(2, 3, 2, bias=False).double().eval(),
+        m.nn.BatchNorm2d(3).double().eval(),
+    )
     norm.running_mean.fill_(0.3)
     norm.running_var.fill_(2.0)
     back = m.nn.ConvTranspose2d(2, 3, 2).double().eval()
@@ -263,7 +323,8 @@ def fused(m):
     return (
         u.fuse_conv_bn_eval(conv, norm)(x).detach(), u.fuse_conv_bn_eval(back, norm, True)(x).detach(),
         u.fuse_linear_bn_eval(linear, flat)(numbers(m, 2, 2)).detach(),
-        attempt(lambda: u.fuse_conv_bn_eval(conv.train(), norm)), attempt(lambda: u.fuse_linear_bn_eval(m.nn.Linear(2, 2).eval(), flat)),
+        attempt(lambda: u.fuse_conv_bn_eval(conv.train(), norm)),
+        attempt(lambda: u.fuse_linear_bn_eval(m.nn.Linear(2, 2).eval(), flat)),
     )  # fmt: skip
 
 

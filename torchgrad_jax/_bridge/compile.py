@@ -104,13 +104,15 @@ class Compiled:
             entry.plain = (mode, tuple([(x._m, x._rg) for x in args]))
             self.last = entry
 
-    def _trace(self, key: Any, flat: list[Any], spec: Any, tensors: list[Tensor], reason: Any) -> Any:
+    def _trace(
+        self, key: Any, flat: list[Any], spec: Any, tensors: list[Tensor], reason: Any
+    ) -> Any:
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
             told = reason or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(told)
             if _wants_logs():
-                print(
+                print(  # noqa: T201 - asked for
                     f"[recompiles] {getattr(self.fn, '__qualname__', self.fn)}: traced again: {told}",
                     file=sys.stderr,
                 )
@@ -149,7 +151,13 @@ class _Out:
     __slots__ = ("freed", "index", "meta", "node", "requires")
 
     def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
-        self.index, self.meta, self.requires, self.node, self.freed = index, m, requires, node, freed
+        self.index, self.meta, self.requires, self.node, self.freed = (
+            index,
+            m,
+            requires,
+            node,
+            freed,
+        )
 
 
 class _Entry:
@@ -187,7 +195,9 @@ class _Entry:
         self.plain: tuple[int, Any] = (-1, ())
         kinds = {s.kind for s in program.sources}
         self.simple = self.parts is None and kinds <= {"arg", "tensor"} and not program.fresh
-        self.simple = self.simple and not program.grads and all(i >= 0 for i, _, _ in program.writes)
+        self.simple = (
+            self.simple and not program.grads and all(i >= 0 for i, _, _ in program.writes)
+        )
         self.simple = self.simple and not any(isinstance(vc, int) for vc, _ in program.counters)
         self.simple = self.simple and not any(isinstance(g, int) for g, _ in program.guards)
         self.inputs = [
@@ -255,7 +265,12 @@ class _Entry:
         if mode != then or len(args) != len(kinds):
             return False
         for x, (m, requires) in zip(args, kinds):
-            if x.__class__ is not Tensor or x._m is not m or x._rg is not requires or x._al is not None:
+            if (
+                x.__class__ is not Tensor
+                or x._m is not m
+                or x._rg is not requires
+                or x._al is not None
+            ):
                 return False
             if x._x is not None:
                 return False

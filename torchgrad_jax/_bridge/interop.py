@@ -99,9 +99,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def operator(*args: Any, **kwargs: Any) -> Any:
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
-        dynamic = [
-            i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)
-        ]
+        dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
         kept = tuple(None if i in dynamic else _Kept(x) for i, x in enumerate(flat))
         leaves = [
             x if isinstance(x, Tensor) else wrap_array(jnp.asarray(x))

@@ -79,7 +79,8 @@ def _boundary(told: Backward, roots: Sequence[Any], began: int) -> list[tuple[An
         if node in seen:
             continue
         seen.add(node)
-        if node.extras is not None and node.extras.observed or isinstance(node, PyNode):
+        hooked = node.extras is not None and node.extras.observed
+        if hooked or isinstance(node, PyNode):
             told.plain = False
         for edge in node.edges:
             if edge is None:
@@ -133,7 +134,9 @@ class Parts:
         reads = [v for eqn in late_steps for v in eqn.invars] + list(grads)
         between = list(
             dict.fromkeys(
-                v for v in reads if not hasattr(v, "val") and v not in made and v not in jaxpr.constvars
+                v
+                for v in reads
+                if not hasattr(v, "val") and v not in made and v not in jaxpr.constvars
             )
         )
         self.between = len(between)

@@ -136,7 +136,12 @@ class StateLift(Lift):
         if found is None or self.storages[id(st)][1] is not st.array:
             self.know(t)
             leaf = self.gradient_of.get(id(st))
-            if leaf is not None and leaf._g is not None and leaf._g._st is st and leaf._g._al is None:
+            if (
+                leaf is not None
+                and leaf._g is not None
+                and leaf._g._st is st
+                and leaf._g._al is None
+            ):
                 source = Source("grad", self.named(leaf), None, st.meta)
             else:
                 owner = t if t._al is None or t._al.base is None else t._al.base
@@ -191,7 +196,18 @@ class StateLift(Lift):
 class Program:
     """A run as it can be repeated."""
 
-    __slots__ = ("consts", "counters", "fresh", "grads", "guards", "jaxpr", "known", "run", "sources", "writes")
+    __slots__ = (
+        "consts",
+        "counters",
+        "fresh",
+        "grads",
+        "guards",
+        "jaxpr",
+        "known",
+        "run",
+        "sources",
+        "writes",
+    )
 
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
@@ -326,9 +342,7 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
 
     def alive() -> list[Storage]:
         found = [ref() for ref in lift.born]
-        return [
-            st for st in found if st is not None and id(st) not in own and lift.ours(st.array)
-        ]
+        return [st for st in found if st is not None and id(st) not in own and lift.ours(st.array)]
 
     own = {id(s[5]) for s in lift.swapped}
     found = alive()

@@ -119,7 +119,7 @@ class Watch:
                         self._place(group, key)
                 self.lists.append((group["params"], list(group["params"])))
             self.dicts.append((x.state, len(x.state)))
-        elif hasattr(x, "__dict__") and not _ours(type(x)) or hasattr(x, "_parameters"):
+        elif (hasattr(x, "__dict__") and not _ours(type(x))) or hasattr(x, "_parameters"):
             self._dict(vars(x))
 
     def _dict(self, x: dict[Any, Any]) -> None:

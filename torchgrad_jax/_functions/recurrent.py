@@ -85,9 +85,7 @@ def _run(
             k = layer * directions + direction
             first = [s.select(0, k) for s in states]
             cell = first[1] if len(first) > 1 else None
-            made = ops._rnn_layer(
-                x, first[0], cell, *pieces[k], lengths, mode, direction == 1
-            )
+            made = ops._rnn_layer(x, first[0], cell, *pieces[k], lengths, mode, direction == 1)
             made = made if isinstance(made, tuple) else (made,)
             outs.append(made[0])
             for kept, sequence in zip(lasts, made):
@@ -95,7 +93,11 @@ def _run(
         x = outs[0] if len(outs) == 1 else ops.cat(outs, 2)
         if dropout and train and layer < num_layers - 1:
             # Of packed data the rows that belong to sequences are drawn for, and no other.
-            x = drop(x, dropout) if sizes is None else spread(drop(collect(x, sizes), dropout), sizes)
+            x = (
+                drop(x, dropout)
+                if sizes is None
+                else spread(drop(collect(x, sizes), dropout), sizes)
+            )
 
     return x, tuple(ops.stack(kept, 0) for kept in lasts)
 

@@ -10,6 +10,7 @@ import numpy as np
 from .._core import dtypes
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
+from .._core.state import GRAD, MODES
 from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
@@ -69,8 +70,11 @@ def set_(
             "set_", (source,), {}, "", "torch.Storage source", "Tensor source",
             "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
         )  # fmt: skip
-    check_inplace(self, requires_grad_of(self))
-    if requires_grad_of(self) or (isinstance(source, Tensor) and requires_grad_of(source)):
+    recording = bool(MODES.bits & GRAD)
+    if recording:
+        check_inplace(self, requires_grad_of(self))
+    given = source if isinstance(source, Tensor) else None
+    if recording and (requires_grad_of(self) or (given is not None and requires_grad_of(given))):
         raise NotImplementedError(
             "set_() is not differentiable; use it on tensors that do not require grad"
         )

@@ -34,7 +34,8 @@ def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[A
         r, z = jax.nn.sigmoid(xr + hr), jax.nn.sigmoid(xz + hz)
         n = jnp.tanh(xn + r * hn)
         return (h - n) * z + n, None
-    assert mode == "LSTM" and c is not None
+    assert mode == "LSTM"
+    assert c is not None
     i, f, g, o = jnp.split(xg + hg, 4, -1)
     new = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jax.nn.sigmoid(o) * jnp.tanh(new), new

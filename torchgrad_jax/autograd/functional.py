@@ -7,13 +7,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from .._bridge.basis import basis, row_of_ones
 from .._bridge.vmap import vmap
 from .._core import dtypes
 from .._core.meta import meta
 from .._core.state import GRAD, MODES
-from .._engine.record import zeros_for
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
+from .._engine.record import zeros_for
 from .._engine.tensor import Tensor, alias_of, make, plain_alias
 from .._functions.shape import movedim, split
 from . import forward_ad
@@ -90,13 +91,15 @@ def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
         if what == "outputs":
             if not requires_grad_of(t):
                 raise RuntimeError(
-                    f"Output {i} of the user-provided function does not require gradients. The outputs must be computed "
+                    f"Output {i} of the user-provided function does not require gradients. The outputs must be "
+                    "computed "
                     "in a differentiable manner from the input when running in strict mode."
                 )
         elif t is None:
             if what == "grad_inputs":
                 raise RuntimeError(
-                    f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
+                    f"The output of the user-provided function is independent of input {i}. This is not allowed in "
+                    "strict "
                     "mode."
                 )
             raise RuntimeError(
@@ -111,8 +114,10 @@ def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
                 )
             if what == "jacobian":
                 raise RuntimeError(
-                    "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-                    f"input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
+                    "While computing the hessian, found that the jacobian of the user-provided function with respect "
+                    "to "
+                    f"input {i} is independent of the input. This is not allowed in strict mode. You should ensure "
+                    "that "
                     "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
                     "violated by a linear function for example)."
                 )
@@ -160,16 +165,21 @@ _INDEPENDENT = {
     "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
     "strict mode.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. "
-    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode AD.",
+    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode "
+    "AD.",
 }
 _CONSTANT = {
-    "back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode "
+    "back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict "
+    "mode "
     "when create_graph=True.",
-    "back_trick": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict "
+    "back_trick": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
+    "strict "
     "mode when create_graph=True.",
-    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in strict "
+    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in "
+    "strict "
     "mode when create_graph=True.",
-    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not allowed in "
+    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not allowed "
+    "in "
     "strict mode when create_graph=True.",
 }
 
@@ -202,7 +212,7 @@ def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str) -> 
                 "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
                 "single element."
             )
-        return (make(jnp.ones(like[0]._m.shape, like[0]._m.dtype.np), like[0]._m.like(shape=like[0]._m.shape)),)  # fmt: skip
+        return (row_of_ones(like[0]._m),)
     _, given = _tupled(v, "v", fn)
     given = _variables(given, False, False)
     _check_direction(given, like, like_is_tuple)
@@ -380,18 +390,6 @@ class _recording:
 # --- whole matrices -------------------------------------------------------------------------------
 
 
-def _basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Unit vectors of the space of all these tensors together, a batch for each of them."""
-    total = sum(t._m.numel for t in tensors)
-    out, at = [], 0
-    for t in tensors:
-        m = t._m
-        eye = jnp.eye(total, m.numel, -at, dtype=m.dtype.np)
-        out.append(make(eye.reshape(total, *m.shape), meta((total, *m.shape), m.dtype, m.device)))
-        at += m.numel
-    return tuple(out)
-
-
 def jacobian(
     func: Callable[..., Any], inputs: _Tensors, create_graph: bool = False, strict: bool = False,
     vectorize: bool = False, strategy: str = "reverse-mode",
@@ -424,7 +422,8 @@ def jacobian(
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported '
+                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
+                "supported "
                 'together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
             )
         return _forward_jacobian(func, inputs, strict, vectorize)
@@ -435,7 +434,8 @@ def jacobian(
         if vectorize:
             if strict:
                 raise RuntimeError(
-                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                    "together. "
                     "Please either set `strict=False` or `vectorize=False`."
                 )
             rows = _all_rows(outputs, inputs, create_graph)
@@ -457,7 +457,7 @@ def _block(
     told_apart = strict or create or out._m.dtype.is_complex or not requires_grad_of(out)
     found = None
     if not told_apart and 1 < n <= _MOST_ROWS:
-        found = compiled_rows([out], list(_basis([out])), [out._m], True, inputs)
+        found = compiled_rows([out], basis([out]), [out._m], True, inputs)
     if found is None:
         return _rows(out, i, inputs, strict, create)
     blocks = []
@@ -484,12 +484,14 @@ def _rows(
             if g is not None:
                 if strict and create and not requires_grad_of(g):
                     raise RuntimeError(
-                        f"The jacobian of the user-provided function is independent of input {k}. This is not allowed in "
+                        f"The jacobian of the user-provided function is independent of input {k}. This is not "
+                        "allowed in "
                         "strict mode when create_graph=True."
                     )
             elif strict:
                 raise RuntimeError(
-                    f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict "
+                    f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in "
+                    "strict "
                     "mode."
                 )
             else:
@@ -506,12 +508,12 @@ def _all_rows(
 ) -> list[tuple[Tensor, ...]]:
     """All blocks from one batched pass."""
     sizes = [t._m.numel for t in outputs]
-    basis = _basis(outputs)
+    given = basis(outputs)
     at = [i for i, t in enumerate(outputs) if requires_grad_of(t)]
     found: tuple[Any, ...] = (None,) * len(inputs)
     if at:
-        roots, given = [outputs[i] for i in at], [basis[i] for i in at]
-        found = run_batched(roots, given, create, create, inputs, True)
+        roots = [outputs[i] for i in at]
+        found = run_batched(roots, [given[i] for i in at], create, create, inputs, True)
     columns = []
     for g, x in zip(found, inputs):
         if g is None:
@@ -525,7 +527,8 @@ def _all_rows(
 def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> Any:
     if strict:
         raise RuntimeError(
-            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            "together "
             '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
     was, inputs = _tupled(inputs, "inputs", "jacobian")
@@ -548,7 +551,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
             parts = [forward_ad.unpack_dual(t) for t in outputs]
             return tuple(zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts)
 
-    slopes = vmap(column)(*_basis(inputs))
+    slopes = vmap(column)(*basis(inputs))
     sizes = [x._m.numel for x in inputs]
     rows = []
     for columns in slopes:

@@ -6,28 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
+from .._bridge.basis import basis
 from .._bridge.vmap import vmap
 from .._core import tree
-from .._core.meta import meta
 from .._engine.bind import ops
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Tensor
 from .._functions.shape import movedim, split, unflatten
 from ._levels import Function, check_argnums, only_real, pick
 from ._transforms import pullback, pushforward
-
-
-def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Unit vectors of the space of all these tensors together, a batch for each of them."""
-    total = sum(t._m.numel for t in tensors)
-    out, at = [], 0
-    for t in tensors:
-        m = t._m
-        eye = jnp.eye(total, m.numel, -at, dtype=m.dtype.np)
-        out.append(make(eye.reshape(total, *m.shape), meta((total, *m.shape), m.dtype, m.device)))
-        at += m.numel
-    return out
 
 
 def jacrev(
@@ -66,11 +52,11 @@ def jacrev(
         def row(*cotangents: Any) -> Any:
             return tuple(tree.flatten(pull(tree.unflatten(cotangents, out_spec)))[0])
 
-        basis = _basis(outs)
+        rows_in = basis(outs)
         if sum(t._m.numel for t in outs) == 1:
-            rows = [ops.unsqueeze(t, 0) for t in row(*[ops.select(t, 0, 0) for t in basis])]
+            rows = [ops.unsqueeze(t, 0) for t in row(*[ops.select(t, 0, 0) for t in rows_in])]
         else:
-            rows = vmap(row, chunk_size=chunk_size)(*basis)
+            rows = vmap(row, chunk_size=chunk_size)(*rows_in)
         sizes = [t._m.numel for t in outs]
         blocks: list[Any] = [[] for _ in outs]
         for x, column in zip(inputs, rows):
@@ -121,7 +107,7 @@ def jacfwd(
         if has_aux:
             slopes, aux = _with_aux(column, inputs, randomness)
         else:
-            slopes, aux = vmap(column, randomness=randomness)(*_basis(inputs)), None
+            slopes, aux = vmap(column, randomness=randomness)(*basis(inputs)), None
         sizes = [x._m.numel for x in inputs]
         outs = []
         for columns in slopes:
@@ -150,7 +136,7 @@ def _with_aux(column: Any, inputs: Sequence[Any], randomness: str) -> Any:
         return slopes, tuple(t for t in kinds[-1][0] if isinstance(t, Tensor))
 
     kinds: list[Any] = []
-    slopes, tensors = vmap(both, randomness=randomness)(*_basis(inputs))
+    slopes, tensors = vmap(both, randomness=randomness)(*basis(inputs))
     leaves, spec = kinds[-1]
     it = iter(tensors)
     aux = [ops.select(next(it), 0, 0) if isinstance(t, Tensor) else t for t in leaves]

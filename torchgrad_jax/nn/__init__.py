@@ -15,6 +15,7 @@ from . import (
     utils as utils,
 )
 from .modules import *  # noqa: F403
+
 from . import _compiled as _compiled  # isort: skip - needs the modules
 from .parameter import (
     Buffer as Buffer,

@@ -128,7 +128,8 @@ def _no_grad_trunc_normal_(
 ) -> Tensor:
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+            "incorrect.",
             stacklevel=2,
         )
     inside = _below((b - mean) / std) - _below((a - mean) / std)
@@ -288,9 +289,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
         generator: where the random numbers come from.
     """
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    return _no_grad_normal_(
-        tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator
-    )
+    return _no_grad_normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
 
 def _kaiming_std(tensor: Any, a: float, mode: Any, nonlinearity: Any) -> float | None:

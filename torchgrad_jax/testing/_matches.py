@@ -49,7 +49,8 @@ def _close(what: str, got: Any, want: Any, inputs: Any, source: str, factor: flo
         if bad.any():
             at = tuple(int(k) for k in np.argwhere(bad)[0])
             raise AssertionError(
-                f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {at}: {a[at]!r}, expected {b[at]!r}\n"
+                f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {at}: {a[at]!r}, "
+                f"expected {b[at]!r}\n"
                 f"{_again(source, inputs)}"
             )
 
@@ -137,7 +138,12 @@ def _one_dtype(
     conj = [jnp.conj(g) for g in want_grads]  # torch's gradient is the conjugate of JAX's
     _close(f"{name}: gradient", [read(g) for g in found], conj, arrays, source, 10.0)
     pure = as_jax(tensor_fn)
-    slopes = [jnp.cos(jnp.arange(a.size).reshape(a.shape)).astype(a.dtype) if i in at else np.zeros(a.shape, jax.dtypes.float0) for i, a in enumerate(arrays)]  # fmt: skip
+    slopes = [
+        jnp.cos(jnp.arange(a.size).reshape(a.shape)).astype(a.dtype)
+        if i in at
+        else np.zeros(a.shape, jax.dtypes.float0)
+        for i, a in enumerate(arrays)
+    ]
     _close(
         f"{name}: jvp", jax.jvp(pure, arrays, slopes)[1], jax.jvp(jax_fn, arrays, slopes)[1], arrays, source, 10.0
     )  # fmt: skip
@@ -155,8 +161,9 @@ def _one_dtype(
 
 
 def assert_matches_torch(
-    fn: Callable[..., Any], inputs: Sequence[Any], *, gradients: bool = True, factor: float = 1.0
-) -> None:
+    fn: Callable[..., Any], inputs: Sequence[Any], *, gradients: bool = True, factor: float = 1.0,
+    oracle: str = "torch",
+) -> None:  # fmt: skip
     """Raise unless the same source gives the same under torch: values, dtypes, strides and gradients.
 
     Args:
@@ -164,6 +171,7 @@ def assert_matches_torch(
         inputs: arrays or tensors; floating ones require gradients.
         gradients: whether gradients of the sum of all floating outputs are compared.
         factor: a factor on the tolerances.
+        oracle: the module to compare with.
 
     Raises:
         AssertionError: where the two differ.
@@ -174,16 +182,13 @@ def assert_matches_torch(
         >>> f = lambda torch, x: torch.relu(x) * 2
         >>> torchgrad_jax.testing.assert_matches_torch(f, [[1.0, -1.0]])  # doctest: +SKIP
     """
-    if importlib.util.find_spec("torch") is None:
-        raise RuntimeError("assert_matches_torch needs torch, which is not installed")
+    if importlib.util.find_spec(oracle) is None:
+        raise RuntimeError(f"assert_matches_torch needs {oracle}, which is not installed")
     ours = importlib.import_module(__name__.partition(".")[0])
-    theirs = importlib.import_module("torch")
+    theirs = importlib.import_module(oracle)
     if theirs is ours:
         raise RuntimeError("assert_matches_torch needs torch itself, not its alias")
-    arrays = [
-        np.asarray(x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x, np.float32 if isinstance(x, list) else None))
-        for x in inputs
-    ]  # fmt: skip
+    arrays = [_host(x) for x in inputs]
     source = _source(fn)
     seen = [_observed(lib, fn, arrays, gradients) for lib in (ours, theirs)]
     (error, outs, grads), (want_error, want_outs, want_grads) = seen
@@ -205,6 +210,12 @@ def assert_matches_torch(
             raise AssertionError(f"gradient {i}: {g}, torch's {w}\n{_again(source, arrays)}")
         if g is not None:
             _close(f"gradient {i}", g, w, arrays, source, 10.0 * factor)
+
+
+def _host(x: Any) -> np.ndarray:
+    if isinstance(x, Tensor):
+        return np.asarray(x.detach().numpy())
+    return np.asarray(x, np.float32 if isinstance(x, list) else None)
 
 
 def _observed(lib: Any, fn: Any, arrays: list[np.ndarray], gradients: bool) -> Any:

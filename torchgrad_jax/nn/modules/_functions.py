@@ -9,7 +9,7 @@ from ...autograd.function import Function
 from .. import functional as F
 
 
-def _window_sums(x: Tensor, before: int, after: int) -> Tensor:
+def _window_sums(x: Any, before: int, after: int) -> Tensor:
     """Sums over the channels from `before` in front of each to `after` behind it."""
     channels = x.shape[1]
     padded = F.pad(x, (0, 0, 0, 0, before, after))
@@ -28,7 +28,7 @@ class _CrossMapLRN2d(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1
+        ctx: Any, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1
     ) -> Tensor:  # fmt: skip
         if x.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {x.dim()}D instead.")

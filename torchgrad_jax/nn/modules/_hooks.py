@@ -241,9 +241,7 @@ def _before(module: Any, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any,
     return args, kwargs
 
 
-def _after(
-    module: Any, args: tuple[Any, ...], kwargs: Any, result: Any, called: set[int]
-) -> Any:
+def _after(module: Any, args: tuple[Any, ...], kwargs: Any, result: Any, called: set[int]) -> Any:
     """The result as the forward hooks leave it; `called` learns which of the insistent ones ran."""
     for key, hook in (*forward.items(), *module._forward_hooks.items()):
         if key in module._forward_hooks_always_called or key in forward_always_called:
@@ -286,7 +284,9 @@ def _attach_older(module: Any, hooks: list[Any], args: Any, result: Any) -> None
     module._maybe_warn_non_full_backward_hook(args, result, node)
 
 
-_DEPRECATED = " is deprecated and will be removed in future versions. This hook will be missing some "
+_DEPRECATED = (
+    " is deprecated and will be removed in future versions. This hook will be missing some "
+)
 _INSTEAD = " Please use register_full_backward_hook to get the documented behavior."
 
 
@@ -313,7 +313,8 @@ def _what_is_missed(inputs: Any, result: Any, node: Any) -> str | None:
     makers = {r.grad_fn for r in results if r.grad_fn is not None}
     if not makers or (len(makers) == 1 and node not in makers):
         return (
-            f"Using a non-full backward hook when outputs are nested in python data structure{_DEPRECATED}grad_output."
+            "Using a non-full backward hook when outputs are nested in python data structure"
+            f"{_DEPRECATED}grad_output."
         )
     if len(makers) > 1:
         return (

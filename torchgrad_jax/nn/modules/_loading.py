@@ -80,7 +80,9 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
             f"but received {type(given)}"
         )
     if not is_lazy(param):
-        if not param.shape and tuple(given.shape) == (1,):  # what old versions saved for 0-dim tensors
+        if not param.shape and tuple(given.shape) == (
+            1,
+        ):  # what old versions saved for 0-dim tensors
             given = given[0]
         if given.shape != param.shape:
             return (
@@ -143,5 +145,7 @@ def load(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool)
                 errors.insert(0, f"{what} key(s) in state_dict: {quoted}. ")
     if errors:
         lines = "\n\t".join(errors)
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}")
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{lines}"
+        )
     return _IncompatibleKeys(missing, unexpected)

@@ -88,7 +88,9 @@ class _NormBase(Module):
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:  # type: ignore[override]
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:  # type: ignore[override]
         version = local_metadata.get("version", None)
         if (version is None or version < 2) and self.track_running_stats:
             # States of the first version do not count batches.

@@ -7,7 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ..._engine.tensor import Tensor
 from ..._functions.misc import typename
@@ -72,10 +72,6 @@ class Sequential(Module):
 
     _modules: dict[str, Module]  # type: ignore[assignment]
 
-    @overload
-    def __init__(self, *args: Module) -> None: ...
-    @overload
-    def __init__(self, arg: OrderedDict[str, Module]) -> None: ...
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
@@ -585,7 +581,7 @@ class ParameterDict(Module):
             key: the key.
             default: what is returned where there is none.
         """
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new dictionary with these keys.

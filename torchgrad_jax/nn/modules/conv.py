@@ -25,7 +25,9 @@ _PADDING_STRINGS = {"same", "valid"}
 _PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
 
 
-def _check(in_channels: int, out_channels: int, groups: int, padding: Any, stride: Any, mode: str) -> None:
+def _check(
+    in_channels: int, out_channels: int, groups: int, padding: Any, stride: Any, mode: str
+) -> None:
     if groups <= 0:
         raise ValueError("groups must be a positive integer")
     if in_channels % groups != 0:
@@ -233,9 +235,7 @@ class _ConvTransposeNd(_ConvNd):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
-            raise ValueError(
-                f'Only "zeros" padding mode is supported for {type(self).__name__}'
-            )
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias,
             padding_mode, device, dtype,
@@ -339,7 +339,9 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    __doc__ = "Transposed convolution over (batch, channels, depth, height, width)." + _TRANSPOSED_ARGS
+    __doc__ = (
+        "Transposed convolution over (batch, channels, depth, height, width)." + _TRANSPOSED_ARGS
+    )
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1,
@@ -410,7 +412,9 @@ class _LazyConvXdMixin(LazyModuleMixin):
         raise NotImplementedError
 
 
-_LAZY = " that takes the number of input channels from its first input; see there for the arguments."
+_LAZY = (
+    " that takes the number of input channels from its first input; see there for the arguments."
+)
 
 
 class LazyConv1d(_LazyConvXdMixin, Conv1d):

@@ -69,7 +69,8 @@ class Unflatten(Module):
         for i, size in enumerate(input):
             if not isinstance(size, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {i}"
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {i}"
                 )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -205,8 +205,8 @@ class MSELoss(_Loss):
 
 class BCELoss(_WeightedLoss):
     __doc__ = (
-        "Cross entropy of probabilities of two classes.\n\n    Args:\n        weight: a factor for each element.\n        "
-        + _REDUCTION
+        "Cross entropy of probabilities of two classes.\n\n    Args:\n"
+        "        weight: a factor for each element.\n        " + _REDUCTION
     )
 
     __constants__ = ["reduction"]
@@ -262,9 +262,7 @@ class HingeEmbeddingLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss."""
-        return F.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
-        )
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):

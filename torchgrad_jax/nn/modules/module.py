@@ -23,10 +23,7 @@ from ._hooks import (
     backward_pre as _global_backward_pre_hooks,
     buffer_registration as _global_buffer_registration_hooks,  # noqa: F401
     forward as _global_forward_hooks,
-    forward_always_called as _global_forward_hooks_always_called,
     forward_pre as _global_forward_pre_hooks,
-    forward_with_kwargs as _global_forward_hooks_with_kwargs,
-    has_any_global_hook as _has_any_global_hook,
     module_registration as _global_module_registration_hooks,  # noqa: F401
     parameter_registration as _global_parameter_registration_hooks,  # noqa: F401
     register_module_backward_hook as register_module_backward_hook,
@@ -38,7 +35,7 @@ from ._hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from ._loading import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys
+from ._loading import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX
 
 __all__ = [
     "Module",
@@ -714,7 +711,9 @@ class Module:
             prepend: whether it comes before the hooks that are there.
             with_kwargs: whether it gets and may return the keyword arguments too.
         """
-        handle = _register(self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs)
+        handle = _register(
+            self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs
+        )
         if with_kwargs:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
         return handle

@@ -297,7 +297,9 @@ class _FractionalMaxPoolNd(Module):
         self.output_ratio = several(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if output_size is None and output_ratio is None:
-            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
@@ -448,7 +450,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         """Pool."""
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
@@ -456,7 +458,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         """Pool."""
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
@@ -464,7 +466,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     def forward(self, input: Tensor) -> Any:
         """Pool."""
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)  # type: ignore[arg-type]
 
 
 class _AdaptiveAvgPoolNd(Module):

@@ -14,7 +14,7 @@ from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
 
-__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _FUNCTIONS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
@@ -44,7 +44,7 @@ def _check_arguments(
     mode: str, input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any,
     proj_size: int,
 ) -> None:  # fmt: skip
-    if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:  # type: ignore[operator]
+    if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
@@ -67,9 +67,7 @@ def _check_arguments(
     if num_layers <= 0:
         raise ValueError("num_layers must be greater than zero")
     if proj_size < 0:
-        raise ValueError(
-            "proj_size should be a positive integer or zero to disable projections"
-        )
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
     if proj_size >= hidden_size:
         raise ValueError("proj_size has to be smaller than hidden_size")
     if mode not in _GATES:
@@ -364,7 +362,8 @@ class LSTM(RNNBase):
         ndim, kind = (3, "batched 3-D") if batched else (2, "unbatched 2-D")
         if hx[0].dim() != ndim or hx[1].dim() != ndim:
             raise RuntimeError(
-                f"For {kind} input, hx and cx should also be {ndim}-D but got ({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
+                f"For {kind} input, hx and cx should also be {ndim}-D but got ({hx[0].dim()}-D, "
+                f"{hx[1].dim()}-D) tensors"
             )
         return tuple(hx) if batched else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
 

@@ -38,9 +38,7 @@ class _Table(Module):
             self.reset_parameters()
             return
         if tuple(given.shape) != shape:
-            raise AssertionError(
-                "Shape of weight does not match num_embeddings and embedding_dim"
-            )
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
         self.weight = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:

@@ -38,7 +38,9 @@ def _get_seq_len(src: Any, batch_first: bool) -> int:
     return src.shape[0] if src.dim() == 2 else src.shape[1 if batch_first else 0]
 
 
-def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+def _detect_is_causal_mask(
+    mask: Any, is_causal: bool | None = None, size: int | None = None
+) -> bool:
     """Whether a mask is the causal one; what the caller says counts if he says anything."""
     if is_causal is not None or mask is None:
         return is_causal is True
@@ -206,7 +208,11 @@ class TransformerEncoder(Module):
             self.use_nested_tensor = False
 
     def forward(
-        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+        self,
+        src: Any,
+        mask: Any = None,
+        src_key_padding_mask: Any = None,
+        is_causal: bool | None = None,
     ) -> Tensor:
         """Encode.
 
@@ -226,8 +232,7 @@ class TransformerEncoder(Module):
         for layer in self.layers:
             out = layer(out, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if cut:
-            # A mask of numbers counts as padding where it is 0, as in torch.
-            out = out.masked_fill(~padding.logical_not().unsqueeze(-1), 0.0)
+            out = out.masked_fill((padding != 0).unsqueeze(-1), 0.0)
         return out if self.norm is None else self.norm(out)
 
     def _cuts_padding(self, src: Any, padding: Any) -> bool:
@@ -235,7 +240,7 @@ class TransformerEncoder(Module):
         first: Any = self.layers[0]
         if not self.use_nested_tensor or first.training or src.dim() != 3:
             return False
-        real = padding.logical_not()
+        real = padding == 0
         if self.mask_check and bool((real[:, 1:] & ~real[:, :-1]).any()):
             return False
         tensors = (src, *first.parameters())
@@ -362,7 +367,8 @@ class TransformerEncoderLayer(_Layer):
     ) -> None:  # fmt: skip
         super().__init__()
         kind: Any = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **kind)  # fmt: skip
+        attention: Any = {"dropout": dropout, "batch_first": batch_first, **kind}
+        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
         self.linear1 = Linear(d_model, dim_feedforward, **kind)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **kind)
@@ -381,7 +387,11 @@ class TransformerEncoderLayer(_Layer):
         self.activation = activation
 
     def forward(
-        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
+        self,
+        src: Any,
+        src_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        is_causal: bool = False,
     ) -> Tensor:
         """Encode.
 

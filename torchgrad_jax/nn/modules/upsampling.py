@@ -23,7 +23,14 @@ class Upsample(Module):
         recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
     """
 
-    __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
+    __constants__ = [
+        "size",
+        "scale_factor",
+        "mode",
+        "align_corners",
+        "name",
+        "recompute_scale_factor",
+    ]
     name: str
     size: Any
     scale_factor: Any

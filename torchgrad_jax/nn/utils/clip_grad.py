@@ -128,9 +128,7 @@ def clip_grad_norm(
 
 
 @no_grad()
-def clip_grad_value_(
-    parameters: Tensors, clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of the gradients to a range around 0.
 
     Args:

@@ -228,7 +228,9 @@ class _SpectralNorm(Module):
 
     def _reshape_weight_to_matrix(self, weight: Any) -> Any:
         if weight.ndim <= 1:
-            raise AssertionError(f"Expected weight to have more than 1 dimension, got {weight.ndim}")
+            raise AssertionError(
+                f"Expected weight to have more than 1 dimension, got {weight.ndim}"
+            )
         return weight.movedim(self.dim, 0).flatten(1)
 
     @no_grad()

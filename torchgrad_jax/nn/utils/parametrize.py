@@ -45,7 +45,7 @@ def _register_parameter_or_buffer(module: Module, name: str, x: Any) -> None:
 
 def _set(dest: Any, src: Any) -> None:
     """Make a tensor hold another's data, without changing its identity."""
-    dest.data = src.data if isinstance(src, Parameter) else src
+    dest.set_(src)
 
 
 def _compare(what: str, old: tuple[str, Any], new: tuple[str, Any], names: tuple[str, ...]) -> None:
@@ -72,9 +72,7 @@ class ParametrizationList(ModuleList):
     original: Any
     unsafe: bool
 
-    def __init__(
-        self, modules: Sequence[Module], original: Any, unsafe: bool = False
-    ) -> None:
+    def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -149,7 +147,9 @@ class ParametrizationList(ModuleList):
                 self._assign_several(value)
                 return
             if not isinstance(value, Tensor):
-                raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}")
+                raise ValueError(
+                    f"`right_inverse` should return a tensor. Got {type(value).__name__}"
+                )
             given: Any = value
             if given.dtype != self.original.dtype:
                 raise ValueError(

@@ -64,7 +64,9 @@ class PackedSequence(PackedSequence_):
             return self
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "dtype")}
         move: Callable[[Tensor], Tensor] = lambda t: t.to(data.device, **kwargs)  # noqa: E731
-        places = [None if t is None else move(t) for t in (self.sorted_indices, self.unsorted_indices)]
+        places = [
+            None if t is None else move(t) for t in (self.sorted_indices, self.unsorted_indices)
+        ]
         return type(self)(data, self.batch_sizes, *places)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -153,8 +155,8 @@ def _check_lengths(lengths: np.ndarray, batch: int, time: int) -> None:
     if (np.diff(lengths) > 0).any():
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
-            "not need ONNX exportability."
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
+            "do not need ONNX exportability."
         )
     if lengths[0] > time:
         raise RuntimeError(
@@ -163,7 +165,7 @@ def _check_lengths(lengths: np.ndarray, batch: int, time: int) -> None:
 
 
 def pack_padded_sequence(
-    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Pack sequences that were padded to the same length.
 
@@ -226,7 +228,9 @@ def pad_packed_sequence(
         longest = total_length
     out = spread(sequence.data, sizes)
     inside = np.arange(int(sizes[0])) < sizes[:, None]
-    mask = torch.tensor(inside.tolist(), device=out.device).view(*inside.shape, *(1,) * (out.dim() - 2))
+    mask = torch.tensor(inside.tolist(), device=out.device).view(
+        *inside.shape, *(1,) * (out.dim() - 2)
+    )
     out = torch.where(mask, out, torch.full((), padding_value, dtype=out.dtype, device=out.device))
     if longest > len(sizes):
         more = (longest - len(sizes), *out.shape[1:])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from ..modules.module import Module
-from ..parameter import Parameter, UninitializedParameter
 from ...autograd.grad_mode import no_grad
 from .. import functional as F
 from .._top import torch
+from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from ..modules.module import Module
+from ..parameter import Parameter, UninitializedParameter
 
 __all__ = [
     "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
@@ -102,9 +102,7 @@ class SpectralNorm:
             )
         with no_grad():
             sizes = fn.reshape_weight_to_matrix(weight).size()
-            u, v = (
-                F.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in sizes
-            )
+            u, v = (F.normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in sizes)
         delattr(module, name)
         module.register_parameter(name + "_orig", weight)
         # A plain attribute, since it is no parameter any more.

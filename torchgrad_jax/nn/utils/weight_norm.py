@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, TypeVar
 
+from .._top import torch
 from ..modules.module import Module
 from ..parameter import Parameter, UninitializedParameter
-from .._top import torch
 from ._weight_norm import weight_from
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]

@@ -1,0 +1,189 @@
+"""Programs that import torch, each in a process of its own, with this package in torch's place."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*args, cwd, **options):
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, *map(str, args)], cwd=cwd, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path}, **options,
+    )  # fmt: skip
+
+
+PROGRAM = '''
+"""
+>>> import torch
+>>> torch.ones(2) + 1
+tensor([2., 2.])
+"""
+import doctest, importlib, importlib.metadata, inspect, os, pickle, subprocess, sys
+import multiprocessing
+import torch
+import torch.nn.functional as F
+import torch.autograd.functional
+from torch import nn
+from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader
+
+
+def child(q):
+    q.put(torch.__name__)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(2, 1)
+
+
+def said(statement):
+    try:
+        exec(statement, {"torch": torch})
+    except (ImportError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    import torchgrad_jax
+
+    assert sys.argv[1:] == ["--lr", "0.1"], sys.argv
+    assert os.path.isabs(__file__) and sys.path[0] == os.path.dirname(__file__)
+    assert torch is torchgrad_jax and torch.Tensor is torchgrad_jax.Tensor
+    assert F is torch.nn.functional is sys.modules["torch.nn.functional"]
+    assert lr_scheduler is torch.optim.lr_scheduler
+    assert importlib.import_module("torch.linalg") is torch.linalg
+    assert torch.linalg.__spec__.name == torch.linalg.__name__ == "torchgrad_jax.linalg"
+    assert torch.__version__ >= (2, 0) and torch.__version__ >= "2.13" and torch.__version__ < "2.14"
+    assert torch.__version__.split("+")[0] == importlib.metadata.version("torch") == "2.13.0"
+    assert type(pickle.loads(pickle.dumps(Net()))) is Net
+    assert pickle.loads(b"ctorch.nn.modules.linear\\nLinear\\n.") is nn.Linear
+    assert inspect.getsource(nn.Linear).startswith("class Linear")
+    assert doctest.testmod().failed == 0
+    told = "torchgrad_jax does not implement torch."
+    assert said("torch.nope").startswith(f"AttributeError: {told}nope"), said("torch.nope")
+    assert said("from torch import nope").startswith(f"ImportError: {told}nope")
+    assert said("from torch.nn import Nope").startswith(f"ImportError: {told}nn.Nope")
+    assert said("import torch.nope").startswith(f"ModuleNotFoundError: {told}nope")
+    assert "docs/coverage.md" in said("torch.nope")
+    assert said("import torch._alias").startswith(f"ModuleNotFoundError: {told}_alias")
+    code = "import torch; print(torch.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "torchgrad_jax\\n", done
+    context = multiprocessing.get_context("spawn")
+    q = context.Queue()
+    process = context.Process(target=child, args=(q,))
+    process.start()
+    assert q.get(timeout=120) == "torchgrad_jax"
+    process.join()
+    sys.stderr.write("done")
+    sys.exit(7)
+'''
+
+
+def test_a_script(tmp_path):
+    (tmp_path / "script.py").write_text(PROGRAM, encoding="utf-8")
+    done = run("-m", "torchgrad_jax", "script.py", "--lr", "0.1", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, "done")
+
+
+def test_a_traceback_shows_the_program_only(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text("import torch\n\n\ndef f():\n    raise LookupError('x')\n\n\nf()\n")
+    done = run("-m", "torchgrad_jax", "script.py", cwd=tmp_path)
+    plain = run("-c", f"import runpy; runpy.run_path({str(path)!r})", cwd=tmp_path).stderr
+    wanted = plain[plain.index(f'  File "{path}"') :]
+    assert done.returncode == 1
+    assert done.stderr == "Traceback (most recent call last):\n" + wanted
+
+
+def test_a_module_of_a_package(tmp_path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "__main__.py").write_text(
+        "import sys, torch\nprint(sys.argv[1:], __name__, __package__, torch.__name__)\n"
+        "raise SystemExit('bye')\n"
+    )
+    done = run("-m", "torchgrad_jax", "-m", "pkg", "a", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "bye\n")
+    assert done.stdout == "['a'] __main__ pkg torchgrad_jax\n"
+
+
+def test_code_and_the_guard_against_another_torch(tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    code = (
+        "import torch, torchgrad_jax\n"
+        "try: torchgrad_jax.install_as_torch()\n"
+        "except RuntimeError as e: print(e)\n"
+    )
+    done = run("-c", code, cwd=tmp_path)
+    assert "another torch is already imported, from" in done.stdout, done.stderr
+    done = run("-m", "torchgrad_jax", "-c", "import sys, torch; print(torch.__name__, sys.argv)", "x", cwd=tmp_path)  # fmt: skip
+    assert done.stdout == "torchgrad_jax ['-c', 'x']\n", done.stderr
+
+
+def test_an_alias_for_some_packages(tmp_path):
+    """The others see whatever torch there is, here one made up."""
+    for name in ("inside", "outside"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(
+            "from . import deep\nimport torch\n\n\ndef late():\n    import torch.nn.functional as F\n    return F\n"
+        )
+        (tmp_path / name / "deep.py").write_text("from torch import ones\nimport torch.nn as nn\n")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("ones = 'made up'\n")
+    (tmp_path / "torch" / "nn").mkdir()
+    (tmp_path / "torch" / "nn" / "__init__.py").write_text("")
+    (tmp_path / "torch" / "nn" / "functional.py").write_text("")
+    code = """
+import torchgrad_jax
+alias = torchgrad_jax.install_as_torch("inside")
+import inside, outside, torch
+assert torch.ones == outside.deep.ones == "made up" and outside.torch is torch
+assert inside.torch is torchgrad_jax and inside.deep.nn is torchgrad_jax.nn
+assert inside.deep.ones is torchgrad_jax.ones and inside.late() is torchgrad_jax.nn.functional
+assert outside.late().__name__ == "torch.nn.functional" and outside.late() is not inside.late()
+try:
+    torchgrad_jax.install_as_torch(["outside"])
+except RuntimeError as e:
+    assert "already imported" in str(e) and "outside" in str(e)
+else:
+    raise AssertionError
+alias.remove()
+print("fine")
+"""
+    done = run("-c", code, cwd=tmp_path)
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_the_plug_in_of_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        "import torch\n\n\ndef test_it():\n    assert torch.__name__ == 'torchgrad_jax'\n"
+        "    assert torch.ones(2).sum().item() == 2\n"
+    )
+    done = run("-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_alias", "-p", "no:cacheprovider", cwd=tmp_path)  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "args, code, said",
+    [
+        ((), 2, "usage:"),
+        (("--help",), 0, "usage:"),
+        (("--nothing",), 2, "unknown option"),
+        (("-m",), 2, "Argument expected"),
+    ],
+)
+def test_the_command_line(args, code, said, capsys):
+    from torchgrad_jax._alias.run import main
+
+    assert main(args) == code
+    out, err = capsys.readouterr()
+    assert said in out + err

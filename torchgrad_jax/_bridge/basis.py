@@ -1,0 +1,48 @@
+"""Unit vectors, which a Jacobian's rows and columns are products with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core.meta import Meta, meta
+from .._engine.tensor import Tensor, make
+
+
+def basis(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Unit vectors of the space of all these tensors together: a batch of them for each tensor."""
+    return _basis(tuple([t._m for t in tensors]))
+
+
+def _basis(metas: tuple[Meta, ...]) -> tuple[Tensor, ...]:
+    total = sum(m.numel for m in metas)
+    out, at = [], 0
+    for m in metas:
+        want = meta((total, *m.shape), m.dtype, m.device)
+        out.append(make(_eye(want, m.numel, at), want))
+        at += m.numel
+    return tuple(out)
+
+
+def _eye(m: Meta, n: int, at: int) -> Any:
+    cached = _small if m.numel <= 1 << 16 else _small.__wrapped__
+    return cached(m, n, at)
+
+
+@functools.lru_cache(maxsize=256)
+def _small(m: Meta, n: int, at: int) -> Any:
+    with jax.ensure_compile_time_eval():  # also while something is being traced
+        return jnp.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape)
+
+
+def row_of_ones(m: Meta) -> Tensor:
+    """Ones of a meta."""
+    want = m if m.dense else meta(m.shape, m.dtype, m.device)
+    return make(jnp.ones(m.shape, m.dtype.np), want)
+
+
+__all__ = ["basis", "row_of_ones"]

@@ -79,7 +79,7 @@ def train(model, loader, epochs, compiled):
         step = torch.compile(step)
     model.train()
     losses, total = [], epochs * len(loader)
-    start = None
+    start = 0.0
     for _ in range(epochs):
         for x, y in loader:
             losses.append(step(x, y).item())
@@ -138,7 +138,7 @@ def plot(losses, path, title):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Tell drawn shapes apart.")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--examples", type=int, default=2400)
     parser.add_argument("--batch-size", type=int, default=64)

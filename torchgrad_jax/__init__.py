@@ -161,6 +161,10 @@ def to_jax(f: object) -> object:
 
 
 def __getattr__(name: str) -> object:
+    if name.startswith("_foreach_"):
+        foreach = _importlib.import_module(f"{__name__}._functions.foreach").FUNCTIONS
+        if name in foreach:
+            return foreach[name]
     if name in _LAZY:
         found = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = found

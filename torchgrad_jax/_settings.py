@@ -23,7 +23,11 @@ def _count(n: Any, name: str) -> int:
 
 def get_num_threads() -> int:
     """The number last set, or the cores of the machine."""
-    return _kept["threads"] or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # fmt: skip
+    return (
+        _kept["threads"] or len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def set_num_threads(int: int) -> None:
@@ -57,7 +61,9 @@ def set_float32_matmul_precision(precision: str) -> None:
     accelerators use faster, coarser formats. On CPU all are the same.
     """
     if precision not in _PRECISIONS:
-        raise RuntimeError(f"Invalid float32 matmul precision {precision!r}: one of {', '.join(_PRECISIONS)}")  # fmt: skip
+        raise RuntimeError(
+            f"Invalid float32 matmul precision {precision!r}: one of {', '.join(_PRECISIONS)}"
+        )
     _kept["precision"] = precision
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 
@@ -84,7 +90,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
             )
         debug_mode = names[debug_mode]
     if debug_mode not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")  # fmt: skip
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
     SETTINGS.deterministic, SETTINGS.deterministic_warn_only = debug_mode > 0, debug_mode == 1
 
 

@@ -176,6 +176,14 @@ def touches(a: Any, b: Any) -> bool:
     return same and bool(places(a) & places(b))
 
 
+def taints(me: Any, other: Any) -> bool:
+    """Whether writing `other` into `me` makes a tensor of integers require grad, as torch then says.
+
+    Hardly anything can be done with one: "Autograd not support dtype: Long", or an internal assert.
+    """
+    return other.requires_grad and not inexact(me)
+
+
 def _dense(t: Any) -> bool:
     found = places(t)
     return len(found) == t.numel() and max(found) - min(found) == (t.numel() - 1) * t.element_size()
@@ -186,6 +194,8 @@ def races(me: Any, other: Any) -> bool:
 
     torch refuses only between tensors without gaps; otherwise the result is up to its loops.
     """
+    if taints(me, other):
+        return True
     if not me.numel() or not other.numel():
         return False
     if me.untyped_storage()._cdata != other.untyped_storage()._cdata or not places(me) & places(

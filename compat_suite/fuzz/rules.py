@@ -18,6 +18,7 @@ from .maker import (
     places,
     real,
     rule,
+    taints,
     touches,
     tracked,
     writable,
@@ -246,6 +247,8 @@ def reduction(m: Maker) -> str | None:
     option = m.one(*REDUCTIONS)
     if x and "logcumsumexp" in option and not (m.env[x].dim() and m.env[x].numel()):
         return None  # torch saves the result even where there is nothing to add up
+    if x and "softmax" in option and not (inexact(m.env[x]) or m.env[x].numel()):
+        return None  # torch runs no kernel, which is what would complain
     if x and m.env[x].is_inference() and "roll" in option:
         return None  # torch's kernel makes it of views, which show outside of inference mode
     return (
@@ -351,6 +354,8 @@ def in_place(m: Maker) -> str | None:
         return None
     option = m.one(*IN_PLACE[:12]) if m.chance(0.6) else m.one(*IN_PLACE)
     y = m.partner(x, into=m.chance(0.95))
+    if y in m.env and taints(m.env[x], m.env[y]):
+        return None
     return f"{x}." + option.format(x, y) if m.has("Tensor." + option.partition("(")[0]) else None
 
 
@@ -378,13 +383,13 @@ def assign(m: Maker) -> str | None:
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
         values += [
-            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not touches(t, u))
+            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not touches(t, u) and not taints(t, u))
             or m.scalar(),
             f"{x}[{index}] * 2",
         ]
     except (IndexError, RuntimeError):
         pass
-    values.append(m.pick(lambda u: not touches(t, u)) or m.scalar())
+    values.append(m.pick(lambda u: not touches(t, u) and not taints(t, u)) or m.scalar())
     how = m.one("=", "=", "=", "+=", "*=")
     if len(places(t)) < t.numel():  # where it overlaps itself, nothing but a number is sure
         values = values[:1]

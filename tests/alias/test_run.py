@@ -125,7 +125,14 @@ def test_code_and_the_guard_against_another_torch(tmp_path):
     )
     done = run("-c", code, cwd=tmp_path)
     assert "another torch is already imported, from" in done.stdout, done.stderr
-    done = run("-m", "torchgrad_jax", "-c", "import sys, torch; print(torch.__name__, sys.argv)", "x", cwd=tmp_path)  # fmt: skip
+    done = run(
+        "-m",
+        "torchgrad_jax",
+        "-c",
+        "import sys, torch; print(torch.__name__, sys.argv)",
+        "x",
+        cwd=tmp_path,
+    )
     assert done.stdout == "torchgrad_jax ['-c', 'x']\n", done.stderr
 
 
@@ -168,7 +175,16 @@ def test_the_plug_in_of_pytest(tmp_path):
         "import torch\n\n\ndef test_it():\n    assert torch.__name__ == 'torchgrad_jax'\n"
         "    assert torch.ones(2).sum().item() == 2\n"
     )
-    done = run("-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_alias", "-p", "no:cacheprovider", cwd=tmp_path)  # fmt: skip
+    done = run(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "torchgrad_jax.pytest_alias",
+        "-p",
+        "no:cacheprovider",
+        cwd=tmp_path,
+    )
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

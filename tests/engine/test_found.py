@@ -366,6 +366,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "a.index_select(1, torch.tensor([1]))",
     ),
     # Forward mode: what a tangent depends on.
+    "tangent_of_window_outside": (
+        "x = torch.arange(6.0)[2:4]",
+        DUAL,
+        "d = import_level.make_dual(x, torch.ones(2))",
+        "t = import_level.unpack_dual(d.as_strided((3,), (1,), 1))[1].clone()",
+        "level.__exit__(None, None, None)",
+    ),
     "tangent_of_linear": (
         LEAF,
         DUAL,
@@ -380,6 +387,82 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         DUAL,
         "d = import_level.make_dual(x, x * 2)",
         "level.__exit__(None, None, None)",
+    ),
+    # What a node says of its inputs and of what it saved.
+    "entry_of_bound_left_out": (
+        LEAF,
+        "y = x.clamp(max=x.sum())",
+        "z = x.clamp(min=x.sum())",
+        "w = x.clone().clamp_(max=x.sum())",
+        "v = x.clamp(max=2.0)",
+    ),
+    "entry_of_weight_left_out": (
+        LEAF,
+        "F = torch.nn.functional",
+        "y = F.layer_norm(x, (3,), None, x[0])",
+        "z = F.conv1d(x, torch.ones(1, 2, 1))",
+        "w = F.batch_norm(x, torch.zeros(3), torch.ones(3))",
+        "v = F.binary_cross_entropy_with_logits(x, torch.ones(2, 3), torch.ones(2, 3))",
+        "u = F.nll_loss(x, torch.tensor([0, 1]), torch.ones(3))",
+    ),
+    "result_saved_by_write_to_part": (
+        LEAF,
+        "y = x.sum(0)",
+        "y[::2].exp_()",
+        "y.clamp_min_(0)",
+        "y.sum().backward()",
+    ),
+    "result_saved_of_one_element": (
+        "x = torch.tensor(2.0, requires_grad=True)",
+        "y = x.cumprod(0); y.fill_(2.0)",
+        "y.backward()",
+        "z = x.prod(); z.fill_(2.0)",
+        "z.backward()",
+        "w = x.logcumsumexp(0); w.fill_(2.0)",
+        "w.backward()",
+        "v = x.cumprod(0) * x.prod() * x.logcumsumexp(0)",
+        "v.backward()",
+    ),
+    # What torch has no gradient of.
+    "no_formula_for_argument": (
+        LEAF,
+        "F = torch.nn.functional",
+        "y = F.binary_cross_entropy(x.sigmoid(), torch.ones(2, 3), x)",
+        "z = F.cross_entropy(torch.ones(2, 3), torch.tensor([0, 1]), x[0])",
+        "w = F.batch_norm(x, x[0], x[0])",
+        "v = F.soft_margin_loss(x, x)",
+        "with torch.no_grad(): u = F.soft_margin_loss(x, x)",
+    ),
+    "no_formula_for_complex": (
+        COMPLEX,
+        "a = torch.slice_scatter(x, x[:1] * 2, 0, 0, 1)",
+        "b = torch.select_scatter(x.detach(), x[0], 0, 0)",
+        "c = torch.nn.functional.silu(x)",
+        "d = torch.nn.functional.embedding(torch.tensor([0]), x)",
+        "e = torch.slice_scatter(x.detach(), x.detach()[:1] * 2, 0, 0, 1)",
+    ),
+    "no_formula_for_counts": (LEAF, "y = torch.bincount(torch.tensor([0, 1, 1]), x[0])"),
+    # out= and gradients.
+    "out_of_comparison": (
+        LEAF,
+        "a = torch.zeros(2, 3, dtype=torch.bool)",
+        "torch.lt(x, 3, out=a)",
+        "b = torch.tensor(0)",
+        "torch.argmax(x, out=b)",
+        "torch.lt(x, 3, out=x)",
+        "torch.add(x, 3, out=x)",
+    ),
+    "out_of_random_draw": (
+        LEAF,
+        "a = torch.zeros(2, 3)",
+        "torch.bernoulli(x.sigmoid(), out=a)",
+        "torch.normal(x, 1.0, out=a)",
+    ),
+    "out_is_input": (
+        "a = torch.zeros(3, 0)",
+        "torch.stack([a], out=a)",
+        "b = torch.ones(2, 3)",
+        "torch.index_add(b, 0, torch.tensor([0]), b[:1], out=b)",
     ),
     # Hooks on several tensors.
     "hooks_of_single_root": (

@@ -181,3 +181,20 @@ def test_inputs_that_need_no_gradient_of_a_generated_rule():
 
     x, y = tg.tensor([1.0, 2.0]), tg.tensor([3.0, 4.0], requires_grad=True)
     assert tg.autograd.grad(vmap(Picky.apply)(x, y).sum(), y)[0].tolist() == [1, 2]
+
+
+def test_nothing_traced_is_kept():
+    """What the package keeps for later calls is made of arrays, also when it is first needed inside."""
+
+    def seven(x):
+        return tg.autograd.grad(x.expand(7).clone(), x, tg.ones(7))[0]
+
+    x = tg.ones(2, requires_grad=True)
+    vmap(lambda x: tg.func.vjp(lambda y: (y * tg.ones(7, dtype=tg.float64)).sum(), x)[1](x)[0])(
+        tg.ones(2, dtype=tg.float64)
+    )
+    vmap(lambda x: grad(lambda y: y.double() * 2)(x))(x.detach())
+    z = tg.ones((), dtype=tg.float64, requires_grad=True)
+    (z * 2).backward()
+    assert z.grad.item() == 2
+    assert vmap(seven)(x.detach().requires_grad_()).tolist() == [7, 7]

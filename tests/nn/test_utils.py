@@ -54,6 +54,21 @@ def clipped_norms(m):
 
 
 @program
+def clipped_gradients_that_share_memory(m):
+    """Views of one tensor, one transposed tensor twice, and a half beside a float."""
+    ps = [m.nn.Parameter(m.ones(2, 3)) for _ in range(4)]
+    flat = m.arange(12.0)
+    ps[0].grad, ps[1].grad = flat[:6].view(2, 3), flat[6:].view(2, 3)
+    ps[2].grad = m.arange(6.0).reshape(3, 2).t()
+    ps[3].grad = ps[2].grad
+    total = m.nn.utils.clip_grad_norm_(ps, 1.0)
+    half = m.nn.Parameter(m.ones(3, dtype=m.float16))
+    half.grad = m.arange(3.0).half()
+    both = m.nn.utils.clip_grad_norm_([half, ps[0]], 0.5)
+    return total, flat, flat._version, [p.grad for p in ps], ps[2].grad.stride(), half.grad, both
+
+
+@program
 def clipping_nothing(m):
     return m.nn.utils.clip_grad_norm_((p for p in []), 1.0), m.nn.utils.clip_grad_norm([], 1.0)
 

@@ -21,6 +21,8 @@ from typing import Any
 
 from .._functions import unsupported
 
+_METHODS = unsupported.TENSOR_METHODS.keys() - {"values", "indices"}
+"""Methods that no tensor has here, less those that containers have too: what `x.values` is cannot be read off."""
 _KINDS = ("missing", "differs", "supported")
 
 
@@ -141,7 +143,7 @@ class _Reader(ast.NodeVisitor):
         if name is not None:
             self.uses.append((name, node.lineno))
             return
-        if node.attr in unsupported.TENSOR_METHODS:
+        if node.attr in _METHODS:
             self.methods.append((node.attr, node.lineno))
         self.visit(node.value)
 
@@ -151,7 +153,10 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         match node:
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[of, ast.Constant(value=str(attr)), *_]):  # fmt: skip
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr"),
+                args=[of, ast.Constant(value=str(attr)), *_],
+            ):
                 base = self._dotted(of)
                 if base is not None and len(node.args) == 2 and node.func.id == "getattr":
                     self.uses.append((f"{base}.{attr}", node.lineno))
@@ -173,7 +178,11 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Lambda):
             self.visit(node.body)
         else:
-            for part in (*node.decorator_list, *([node.returns] if node.returns else []), *node.body):  # fmt: skip
+            for part in (
+                *node.decorator_list,
+                *([node.returns] if node.returns else []),
+                *node.body,
+            ):
                 self.visit(part)
         self.bound = before
 
@@ -268,7 +277,9 @@ def report(uses: Sequence[Use], complaints: Sequence[str]) -> str:
         if group:
             lines += ["", f"{kind} ({len(group)})"]
         for u in group:
-            lines.append(f"  {u.name}  [{_places(u, len(files) == 1)}]" + (f": {u.note}" if u.note else ""))  # fmt: skip
+            lines.append(
+                f"  {u.name}  [{_places(u, len(files) == 1)}]" + (f": {u.note}" if u.note else "")
+            )
     return "\n".join(lines) + "\n"
 
 

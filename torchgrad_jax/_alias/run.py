@@ -89,9 +89,7 @@ def _own_frames_off(tb: TracebackType | None) -> TracebackType | None:
     """A traceback without the runner's frames, and runpy's, at its beginning."""
     while tb is not None:
         file = tb.tb_frame.f_code.co_filename
-        if not (
-            file.startswith(_OWN) or file == runpy.__file__ or file.startswith("<frozen runpy")
-        ):
+        if not file.startswith((_OWN, runpy.__file__, "<frozen runpy")):
             break
         tb = tb.tb_next
     return tb

@@ -154,6 +154,14 @@ def undifferentiable(function: str, argument: str) -> str:
     )
 
 
+def untracked_out(function: str) -> str:
+    """The message about ``out=`` where something requires grad."""
+    return (
+        f"{function}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+        "arguments requires grad."
+    )
+
+
 def no_complex_gradient(function: str) -> str:
     """The message about a complex result whose gradient torch does not compute."""
     return f"{function} does not support automatic differentiation for outputs with complex dtype."

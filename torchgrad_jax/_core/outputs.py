@@ -96,12 +96,23 @@ APART = (
         }
     )
     | _CAT_LIKE
+    | {"index_add"}
 )
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
 
+UNTRACKED = frozenset({
+    "eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "nonzero", "isin", "histc", "any", "all", "argmax", "argmin", "isposinf", "isneginf", "signbit",
+    "logical_and", "logical_or", "logical_xor", "logical_not", "searchsorted", "bucketize", "linalg.matrix_rank",
+})  # fmt: skip
+"""Operators without a gradient, to whose ``out=`` it does not matter who requires one."""
+
 SILENT = frozenset({"split_copy", "split_with_sizes_copy", "unbind_copy"})
 """Operators that return nothing where they write into a list of tensors."""
+
+UNLESS_EMPTY = frozenset({"stack", "index_add"})
+"""Those of them that compare memory alone, of which an empty tensor has none."""
 
 ROW_MAJOR = frozenset({
     "cholesky", "cholesky_solve", "quantile", "nanquantile", *(

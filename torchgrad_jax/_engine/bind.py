@@ -13,6 +13,7 @@ import types
 import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from .._ops import TABLE, registry as reg
 from . import record
 from .history import edge_of, requires_grad_of
 from .overrides import REPLACED, SOURCES, foreign, handle, overridden as overridden
-from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
+from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call, no_grad
 from .resize import resize
 from .strided import check_disjoint, check_writable, read
 from .tensor import Storage, Tensor
@@ -858,12 +859,10 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
             )
     tensors = [a for a in args if isinstance(a, Tensor)]
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
-    if MODES.bits & 1 and any(requires_grad_of(t) for t in [*tensors, *targets]):
-        raise RuntimeError(
-            f"{me.__name__}(): functions with out=... arguments don't support automatic "
-            "differentiation, but one of the arguments requires grad."
-        )
     name, named = _out_name(me), dict(zip(names, args))
+    tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
+    if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
+        raise RuntimeError(errors.untracked_out(me.__name__))
     if name in outputs.COMPUTED_AS:
         if named.get("dtype") is None:
             named["dtype"] = targets[0]._m.dtype
@@ -879,9 +878,11 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
             raise refused
         if name in outputs.APART:
             check_writable(t)
-            check_disjoint(t, tensors, True)
-    for t, r in zip(targets, results):
-        _store(t, r, name in outputs.ROW_MAJOR)
+            if t._m.numel or name not in outputs.UNLESS_EMPTY:
+                check_disjoint(t, tensors, True)
+    with nullcontext() if tracked else no_grad():
+        for t, r in zip(targets, results):
+            _store(t, r, name in outputs.ROW_MAJOR)
     if name in outputs.SILENT:
         return None
     return (

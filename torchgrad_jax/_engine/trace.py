@@ -579,7 +579,8 @@ class GradPlan:
         axis, new = plan.call.joins(key.ndim, **plan.call.statics)
         outs = [plan.outs[k] for k in plan.diff]
         join = wide.forward(outs, key, axis, new)
-        zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
+        with jax.ensure_compile_time_eval():  # kept, whatever is being traced now
+            zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
 
         def vjp(*cts: Any) -> list[Any]:
             it = iter(cts)

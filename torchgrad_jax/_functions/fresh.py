@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, shapes
+from .._core import devices, dtypes, errors, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, LIFT, MODES
@@ -142,10 +142,7 @@ def into(
             f"device type {devices.resolve(device).type} does not match device type of out parameter ({m.device.type})"
         )
     if requires_grad_of(out):
-        raise RuntimeError(
-            f"aten::{fn}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
+        raise RuntimeError(errors.untracked_out(f"aten::{fn}"))
     check_shape(shape, m.dtype.itemsize)
     array = values(m.dtype, m.device)
     resize(out, shape)

@@ -49,6 +49,9 @@ def _result(
     if isinstance(host, Tensor):
         return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, host))
     if out is not None:
+        recording = MODES.bits & GRAD and grad is not Grad.NO
+        if recording and any(requires_grad_of(t) for t in inputs):
+            raise RuntimeError(errors.untracked_out(fn))
         warn_resized(_tensor(fn, "out", out, 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
     drawn = make(put(host, dev), meta(host.shape, dtypes.BY_NP[host.dtype], dev))

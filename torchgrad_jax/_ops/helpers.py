@@ -12,6 +12,22 @@ from .._core import shapes
 Array = jax.Array
 
 
+@jax.custom_batching.custom_vmap
+def anywhere(mask: Array) -> Array:
+    """Whether any element is true; under `jax.vmap`, of any example.
+
+    A `lax.cond` on it stays one. On a predicate per example JAX computes both branches, and can no longer
+    transpose them.
+    """
+    return jnp.any(mask)
+
+
+@anywhere.def_vmap
+def _anywhere_of_all(size: int, batched: Any, mask: Array) -> tuple[Array, bool]:
+    del size, batched
+    return anywhere(mask), False
+
+
 def broadcast(*xs: Array) -> tuple[Array, ...]:
     """Broadcast arrays to their common shape, with torch's complaint where there is none."""
     if all(x.shape == xs[0].shape for x in xs):

@@ -25,7 +25,7 @@ from .._core.matrices import (
     require_supported,
     vector_rhs,
 )
-from .helpers import is_complex, is_float
+from .helpers import anywhere, is_complex, is_float
 from .registry import Array, Grad, Scalar, op
 
 _product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
@@ -508,7 +508,7 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
     det, lu, pivots = _det(a)
     size = jnp.abs(_diagonal(lu))
     eps = 100 * float(jnp.finfo(size.dtype).eps)
-    singular = jnp.any(jnp.min(size, -1) <= eps * jnp.max(size, -1))
+    singular = anywhere(jnp.min(size, -1) <= eps * jnp.max(size, -1))
     t_det = lax.cond(
         singular,
         lambda a, lu, pivots, det, t: _cofactor_product(a, t),
@@ -797,7 +797,7 @@ def linalg_matrix_exp(input: Array) -> Array:
     def square(x: Array, i: Array) -> tuple[Array, None]:
         again = (i < times)[..., None, None]
         return lax.cond(
-            i < jnp.max(times), lambda x: jnp.where(again, _product(x, x), x), lambda x: x, x
+            anywhere(i < times), lambda x: jnp.where(again, _product(x, x), x), lambda x: x, x
         ), None
 
     x, _ = lax.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))

@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .helpers import (
+    anywhere,
     broadcast,
     convert,
     expanded_gradient,
@@ -148,12 +149,11 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
         def by_tree(x: Array, y: Array, t: Array) -> Array:
             return jax.jvp(value, (x,), (t,))[1]
 
-        some = lax.reduce_or(zero, axes=tuple(range(x.ndim)))
-        return lax.cond(some, by_tree, by_division, x, y, t)
+        return lax.cond(anywhere(zero), by_tree, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)):
         return _keep(value(x), dims, x.ndim, keepdim)
-    return _ruled(x, dims, keepdim, value, tangent) if x.ndim else x
+    return _ruled(x, dims, keepdim, value, tangent)
 
 
 @op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}")

@@ -11,18 +11,38 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .helpers import convert, is_bool, is_complex, is_float, is_integral
+from .helpers import anywhere, convert, is_bool, is_complex, is_float, is_integral
 from .registry import Array, Dtype, op
 
 FLOAT0 = jax.dtypes.float0
 
 
-def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any]) -> Any:
-    """Run `scan` over the wrapped dimension; a 0-dim tensor is scanned as one element."""
+def _on_axis(x: Array, dim: int, scan: Callable[[Array, int], Any], ruled: bool = False) -> Any:
+    """Run `scan` over the wrapped dimension; a 0-dim tensor is scanned as one element.
+
+    A `ruled` scan does that itself, so that its rule sees the very result, which a node saves.
+    """
     axis = shapes.wrap_dim(dim, x.ndim)
-    if x.ndim:
+    if x.ndim or ruled:
         return scan(x, axis)
     return jax.tree.map(lambda y: y.reshape(()), scan(x.reshape(1), 0))
+
+
+def _ruled(x: Array, value: Callable[..., Array], tangent: Callable[..., Array]) -> Array:
+    """``value(x)`` with derivative ``tangent(x, y, t)``, both of at least one dimension."""
+
+    @jax.custom_jvp
+    def f(x: Array) -> Array:
+        return value(x.reshape(x.shape or (1,))).reshape(x.shape)
+
+    @f.defjvp
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (t,) = primals, tangents
+        y = f(x)
+        lifted = [v.reshape(x.shape or (1,)) for v in (x, y, t)]
+        return y, tangent(*lifted).reshape(x.shape)
+
+    return f(x)
 
 
 def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> Any:
@@ -59,19 +79,10 @@ def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
 
 
 def _running_product(x: Array, axis: int) -> Array:
-    if x.shape[axis] == 1:
-        return x
-    if not (is_float(x) or is_complex(x)) or not x.size:
+    def value(x: Array) -> Array:
         return lax.cumprod(x, axis)
 
-    @jax.custom_jvp
-    def f(x: Array) -> Array:
-        return lax.cumprod(x, axis)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        y = f(x)
+    def tangent(x: Array, y: Array, t: Array) -> Array:
         zero = x == 0
 
         # Dividing by x is cheap and what torch saves the result for; JAX's own rule does not divide.
@@ -79,19 +90,20 @@ def _running_product(x: Array, axis: int) -> Array:
             return y * lax.cumsum(t / jnp.where(zero, jnp.ones_like(x), x), axis)
 
         def by_scan(x: Array, y: Array, t: Array) -> Array:
-            return jax.jvp(lambda x: lax.cumprod(x, axis), (x,), (t,))[1]
+            return jax.jvp(value, (x,), (t,))[1]
 
-        some = lax.reduce_or(zero, axes=tuple(range(x.ndim)))
-        return y, lax.cond(some, by_scan, by_division, x, y, t)
+        return lax.cond(anywhere(zero), by_scan, by_division, x, y, t)
 
-    return f(x)
+    if not (is_float(x) or is_complex(x)):
+        return value(x.reshape(x.shape or (1,))).reshape(x.shape)
+    return _ruled(x, value, tangent)
 
 
 @op(inplace=True, inplace_check=_no_bool("cumprod"))
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     x, run = _accumulating(input, dtype, _running_product)
-    return _on_axis(x, dim, run)
+    return _on_axis(x, dim, run, ruled=True)
 
 
 def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Array]]:
@@ -156,14 +168,7 @@ def _running_logsumexp(x: Array, axis: int) -> Array:
     if not x.size:
         return x
 
-    @jax.custom_jvp
-    def f(x: Array) -> Array:
-        return _logsumexp_scan(x, axis)
-
-    @f.defjvp
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        y = f(x)
+    def tangent(x: Array, y: Array, t: Array) -> Array:
         # Each tangent is exp(y_before - y) of the one before plus exp(x - y) of its own. Infinite
         # totals count as unchanged, so that only what is infinite itself gets NaN, as in torch.
         n = y.shape[axis]
@@ -176,9 +181,9 @@ def _running_logsumexp(x: Array, axis: int) -> Array:
         def join(a: Any, b: Any) -> Any:
             return a[0] * b[0], b[0] * a[1] + b[1]
 
-        return y, lax.associative_scan(join, (carry, jnp.exp(x - y) * t), axis=axis)[1]
+        return lax.associative_scan(join, (carry, jnp.exp(x - y) * t), axis=axis)[1]
 
-    return f(x)
+    return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)
 
 
 @op
@@ -188,4 +193,4 @@ def logcumsumexp(input: Array, dim: int) -> Array:
         kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
     x, run = _accumulating(input, None, _running_logsumexp)
-    return _on_axis(x, dim, run)
+    return _on_axis(x, dim, run, ruled=True)

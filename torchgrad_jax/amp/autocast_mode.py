@@ -56,7 +56,9 @@ class _Mode:
                 to = _target(name, kind, args, kwargs)
                 if to is not None:
                     args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
-                    return func(*args, **kwargs)  # what it calls is as it is: the mode is off the stack
+                    return func(
+                        *args, **kwargs
+                    )  # what it calls is as it is: the mode is off the stack
         overrides.set_modes((*MODES.function_modes, self))
         try:
             return overrides.skip_one(func, args, kwargs)
@@ -205,7 +207,9 @@ class autocast:
             )
         self.fast_dtype = STATE.dtype[self.device] if dtype is None else dtype
         if self.device == "cuda" and enabled and not _has_gpu():
-            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
+            )
             enabled = False
         if enabled and self.fast_dtype not in _KNOWN:
             name = self.device.upper()

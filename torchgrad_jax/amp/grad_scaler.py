@@ -40,8 +40,8 @@ class GradScaler:
     """
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-        growth_interval: int = 2000, enabled: bool = True,
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         self._device = devices.device(device).type
         self._enabled = enabled
@@ -80,7 +80,9 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._scale = _torch["full"]((), self._init_scale, dtype=dtypes.float32, device=outputs._m.device)  # fmt: skip
+                self._scale = _torch["full"](
+                    (), self._init_scale, dtype=dtypes.float32, device=outputs._m.device
+                )
             return outputs * self._scale.to(outputs._m.device)  # type: ignore[operator]
         if isinstance(outputs, list | tuple):
             scaled = [self.scale(x) for x in outputs]
@@ -94,7 +96,9 @@ class GradScaler:
         scale = self._started("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")  # fmt: skip
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = scale.double().reciprocal().float()
@@ -144,7 +148,11 @@ class GradScaler:
         if new_scale is not None:
             scale.fill_(float(new_scale))
         else:
-            found = [v for s in self._per_optimizer_states.values() for v in s["found_inf_per_device"].values()]  # fmt: skip
+            found = [
+                v
+                for s in self._per_optimizer_states.values()
+                for v in s["found_inf_per_device"].values()
+            ]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._adapt(any(bool(v) for v in found))

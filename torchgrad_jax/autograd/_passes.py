@@ -218,7 +218,8 @@ def ones_like(m: Meta) -> Tensor:
     if array is None:
         if len(_ONES) > 256:
             _ONES.clear()
-        array = _ONES[m] = jnp.ones(m.shape, m.dtype.np)
+        with jax.ensure_compile_time_eval():  # an array also while something is being traced
+            array = _ONES[m] = jnp.ones(m.shape, m.dtype.np)
     return make(array, m if m.dense else meta(m.shape, m.dtype, m.device))
 
 

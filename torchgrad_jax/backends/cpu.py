@@ -2,5 +2,5 @@
 
 
 def get_cpu_capability() -> str:
-    """"DEFAULT": XLA chooses the processor's instructions by itself."""
+    """ "DEFAULT": XLA chooses the processor's instructions by itself."""
     return "DEFAULT"

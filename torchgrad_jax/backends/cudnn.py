@@ -52,7 +52,9 @@ def flags(
     allow_tf32: bool = True, fp32_precision: str = "none",
 ) -> Iterator[None]:  # fmt: skip
     """The flags as given inside of a `with` block."""
-    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
+    before = set_flags(
+        enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision
+    )
     try:
         yield
     finally:

@@ -21,7 +21,8 @@ def is_available() -> bool:
 
 
 def set_flags(
-    _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none"
+    _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None,
+    _fp32_precision: str = "none",
 ) -> tuple[Any, ...]:  # fmt: skip
     """Set flags, and return what they were."""
     global enabled, deterministic, allow_tf32

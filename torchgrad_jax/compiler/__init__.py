@@ -34,7 +34,9 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return ["inductor"]
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:  # fmt: skip
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
     """Mark a function as not to be compiled.
 
     Called by itself it runs as it is written. Called from a compiled function it raises: a function is

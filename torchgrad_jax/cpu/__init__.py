@@ -20,7 +20,7 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """"cpu"."""
+    """ "cpu"."""
     return "cpu"
 
 

@@ -38,13 +38,34 @@ _NONE = (
 )
 
 
-def init_process_group(*args: Any, **kwargs: Any) -> None:
-    """Refused.
+class _Group:
+    """Groups of processes, of which there are none."""
+
+    WORLD = None
+
+
+class ReduceOp:
+    """Names of reductions, for default arguments; nothing reduces with them."""
+
+    SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
+
+
+group = GroupMember = _Group
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    """Refused: there are no process groups.
 
     Raises:
         RuntimeError: always.
     """
     raise RuntimeError(_NONE)
+
+
+init_process_group = destroy_process_group = new_group = get_rank = get_world_size = _refuse
+get_backend = barrier = broadcast = reduce = all_reduce = all_gather = all_gather_object = _refuse
+all_gather_into_tensor = gather = scatter = reduce_scatter = reduce_scatter_tensor = _refuse
+all_to_all = all_to_all_single = broadcast_object_list = send = recv = isend = irecv = _refuse
 
 
 def __getattr__(name: str) -> Any:

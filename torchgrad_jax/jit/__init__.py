@@ -1,4 +1,4 @@
-"""torch.jit: TorchScript is out of scope. `script` and `trace` return what they are given, so that code runs in Python."""
+"""torch.jit: TorchScript is out of scope. `script` and `trace` return what they are given: code runs in Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class ScriptModule:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         raise NotImplementedError(
-            f"class {cls.__name__}(torch.jit.ScriptModule): torchgrad_jax has no TorchScript; derive from torch.nn.Module"
+            f"class {cls.__name__}(torch.jit.ScriptModule): torchgrad_jax has no TorchScript; derive from "
+            "torch.nn.Module"
         )
 
 
@@ -117,7 +118,12 @@ def script_if_tracing(fn: Any) -> Any:
     return fn
 
 
-def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False) -> Any:  # fmt: skip
+def freeze(
+    mod: Any,
+    preserved_attrs: Any = None,
+    optimize_numerics: bool = True,
+    preserve_parameters: bool = False,
+) -> Any:
     """The module as it is.
 
     Differs from torch: there is no TorchScript; code runs in Python.
@@ -164,7 +170,9 @@ def optimized_execution(should_optimize: bool) -> Iterator[None]:
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:
     """Warn: XLA decides what is fused."""
-    warnings.warn("torch.jit.set_fusion_strategy has no effect: XLA decides what is fused", stacklevel=2)  # fmt: skip
+    warnings.warn(
+        "torch.jit.set_fusion_strategy has no effect: XLA decides what is fused", stacklevel=2
+    )
     return []
 
 
@@ -179,7 +187,9 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     )
 
 
-def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:  # fmt: skip
+def load(
+    f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+) -> Any:
     """Refused: TorchScript archives cannot be read.
 
     Raises:

@@ -8,7 +8,12 @@ from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
 
-__all__ = [*_python.__all__, "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]  # type: ignore[attr-defined]
+__all__ = [
+    *_python.__all__,
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+]  # type: ignore[attr-defined]
 
 
 def get_all_sharing_strategies() -> set[str]:
@@ -24,7 +29,9 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Accepts the one strategy there is."""
     if new_strategy not in get_all_sharing_strategies():
-        raise NotImplementedError(f"set_sharing_strategy({new_strategy!r}): memory is not shared between processes")  # fmt: skip
+        raise NotImplementedError(
+            f"set_sharing_strategy({new_strategy!r}): memory is not shared between processes"
+        )
 
 
 def __getattr__(name: str) -> Any:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from .._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from . import (
+    _reduction as _reduction,
+    attention as attention,
     common_types as common_types,
     functional as functional,
+    grad as grad,
     init as init,
     modules as modules,
+    parallel as parallel,
     parameter as parameter,
     utils as utils,
 )
 from .modules import *  # noqa: F403
 
 from . import _compiled as _compiled  # isort: skip - needs the modules
+from .parallel import DataParallel as DataParallel
 from .parameter import (
     Buffer as Buffer,
     Parameter as Parameter,
     UninitializedBuffer as UninitializedBuffer,
     UninitializedParameter as UninitializedParameter,
 )
-
-_LATER = ("attention", "grad", "parallel")
-"""Submodules that are imported when asked for, where they exist."""
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
@@ -52,9 +53,4 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError:
-            pass
     raise AttributeError(f"torchgrad_jax does not implement torch.nn.{name}")

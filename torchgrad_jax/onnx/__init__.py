@@ -18,7 +18,9 @@ def export(*args: Any, **kwargs: Any) -> Any:
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError("torch.onnx.export: exporting to ONNX is out of scope of torchgrad_jax")
+    raise NotImplementedError(
+        "torch.onnx.export: exporting to ONNX is out of scope of torchgrad_jax"
+    )
 
 
 def __getattr__(name: str) -> Any:

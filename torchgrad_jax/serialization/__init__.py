@@ -37,7 +37,9 @@ def save(
     if pickle_module is not _pickle:
         raise NotImplementedError("torch.save: only Python's own pickle is supported")
     if not _use_new_zipfile_serialization:
-        raise NotImplementedError("torch.save: the format before torch 1.6 is read, but not written")
+        raise NotImplementedError(
+            "torch.save: the format before torch 1.6 is read, but not written"
+        )
     if not 2 <= pickle_protocol <= _pickle.HIGHEST_PROTOCOL:
         raise ValueError(f"torch.save: pickle_protocol={pickle_protocol} is not supported")
     _save_to(obj, f, pickle_protocol)
@@ -66,7 +68,9 @@ def load(
     safely = pickle_module is None if weights_only is None else weights_only
     if pickle_module is not None:
         if safely:
-            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")  # fmt: skip
+            raise RuntimeError(
+                "Can not safely load weights when explicit pickle_module is specified"
+            )
         if pickle_module is not _pickle:
             raise NotImplementedError("torch.load: only Python's own pickle is supported")
     return _load_from(f, _Options(map_location, safely, dict(_safe), pickle_load_args))

@@ -25,7 +25,9 @@ _LEGACY_PROTOCOL = 1001
 class Options:
     """How a file is to be read."""
 
-    def __init__(self, map_location: Any, weights_only: bool, allowed: dict[str, Any], rest: dict[str, Any]) -> None:  # fmt: skip
+    def __init__(
+        self, map_location: Any, weights_only: bool, allowed: dict[str, Any], rest: dict[str, Any]
+    ) -> None:
         self.place = _placer(map_location)
         self.weights_only, self.allowed, self.rest = weights_only, allowed, rest
 
@@ -35,16 +37,12 @@ class Options:
             return TrustingUnpickler(file, tensors, **{"encoding": "utf-8", **self.rest}).load()
         try:
             return SafeUnpickler(file, tensors, self.allowed).load()
-        except (MemoryError, KeyboardInterrupt):
-            raise
-        except EOFError:
-            raise
         except Exception as e:
             raise pickle.UnpicklingError(
                 "Weights only load failed. With `weights_only=True`, the default, a file may hold tensors, numbers, "
                 "strings and containers, and nothing that runs code. If you trust where the file is from, "
                 "`weights_only=False` reads everything.\n"
-                f"\tWeightsUnpickler error: {e}"
+                f"\tWeightsUnpickler error: {str(e) or type(e).__name__}"
             ) from (e if not isinstance(e, pickle.UnpicklingError) else None)
 
 
@@ -69,7 +67,9 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
         dev = devices.resolve("cpu")
         import numpy as np
 
-        host = UntypedStorage(Storage(put(np.zeros(0, np.uint8), dev), meta((0,), dtypes.uint8, dev)))  # fmt: skip
+        host = UntypedStorage(
+            Storage(put(np.zeros(0, np.uint8), dev), meta((0,), dtypes.uint8, dev))
+        )
         answer = map_location(host, location)
         return _there(location) if answer is None else answer.device
 
@@ -139,7 +139,11 @@ def _load_zip(file: Any, options: Options) -> Any:
                 "torch.load: this is a TorchScript archive, which torchgrad_jax does not read; save the state_dict() "
                 "with torch instead"
             )
-        order = _member(archive, f"{top}byteorder", 16) if f"{top}byteorder" in archive.namelist() else b"little"  # fmt: skip
+        order = (
+            _member(archive, f"{top}byteorder", 16)
+            if f"{top}byteorder" in archive.namelist()
+            else b"little"
+        )
         if order not in (b"little", b"big"):
             raise ValueError("Unknown endianness type: " + repr(order))
 
@@ -156,15 +160,24 @@ def _member(archive: zipfile.ZipFile, name: str, limit: int, exact: bool = False
     try:
         info = archive.getinfo(name)
     except KeyError:
-        raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found") from None  # fmt: skip
-    if info.file_size > limit or exact and info.file_size < limit:
+        raise RuntimeError(
+            f"PytorchStreamReader failed locating file {name}: file not found"
+        ) from None
+    if info.file_size > limit or (exact and info.file_size < limit):
         raise RuntimeError(f"{name} holds {info.file_size} bytes where {limit} were expected")
     if info.flag_bits & 1:
         raise RuntimeError(f"{name} is encrypted")
     try:
         with archive.open(info) as member:
             data = member.read(limit)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, OSError, struct.error) as e:  # fmt: skip
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        ValueError,
+        EOFError,
+        OSError,
+        struct.error,
+    ) as e:
         raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {e}") from None
     except Exception as e:  # zlib.error and its kin, of compressed members
         raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {e}") from None
@@ -237,7 +250,9 @@ def _load_legacy(file: Any, options: Options) -> Any:
     except (RuntimeError, EOFError):
         raise
     except Exception as e:
-        raise pickle.UnpicklingError(f"torch.load: this is no file that torch.save writes: {e}") from None  # fmt: skip
+        raise pickle.UnpicklingError(
+            f"torch.load: this is no file that torch.save writes: {e}"
+        ) from None
     end = file.tell()
 
     def read(key: str, size: int) -> bytes:

@@ -17,8 +17,8 @@ import numpy as np
 
 from .._core import devices, dtypes, formats
 from .._core.shapes import Size
-from .._engine.hooks import warn_if_has_hooks
 from .._engine.history import requires_grad_of
+from .._engine.hooks import warn_if_has_hooks
 from .._engine.strided import elements, storage_offset, to_flat
 from .._engine.tensor import Storage, Tensor
 from ..nn.parameter import Parameter
@@ -59,7 +59,7 @@ class _StorageRef:
 
 
 class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Python: it lets globals be renamed
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: dict[Any, Any] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
 
     def __init__(self, file: Any, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
@@ -81,7 +81,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         self._write_global("torch", obj.name)
         self.memoize(obj)
 
-    def save_global(self, obj: Any, name: str | None = None) -> None:
+    def save_global(self, obj: Any, name: Any = None) -> None:
         """Classes and functions of this package go by the names that torch has for them."""
         module = getattr(obj, "__module__", None) or ""
         name = name or getattr(obj, "__qualname__", None) or obj.__name__
@@ -100,10 +100,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         else:
             self.save_global(obj)
 
-    dispatch[_Global] = save_torch_global
-    dispatch[dtypes.dtype] = save_dtype
-    dispatch[type] = save_type
-    dispatch[type(lambda: None)] = save_global
+    dispatch.update(
+        {
+            _Global: save_torch_global,
+            dtypes.dtype: save_dtype,
+            type: save_type,
+            type(lambda: None): save_global,
+        }
+    )
 
     def persistent_id(self, obj: Any) -> Any:
         if not isinstance(obj, _StorageRef):
@@ -144,7 +148,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         kind, state = type(p), dict(p.__dict__)
         if kind is not Parameter and type(p.data) is Tensor:
             state = state or {}
-            return _REBUILD_KIND, (_PARAMETER, kind, (p.data, p.requires_grad, OrderedDict()), state)  # fmt: skip
+            return _REBUILD_KIND, (
+                _PARAMETER,
+                kind,
+                (p.data, p.requires_grad, OrderedDict()),
+                state,
+            )
         if state:
             return _PARAMETER_STATE, (p.data, p.requires_grad, OrderedDict(), state)
         return _PARAMETER, (p.data, p.requires_grad, OrderedDict())

@@ -25,7 +25,9 @@ Bytes = Callable[[str, int], bytes]
 class _Held:
     """A storage of the file, loaded when a tensor needs it."""
 
-    def __init__(self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device) -> None:
+    def __init__(
+        self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device
+    ) -> None:
         self.key, self.dtype, self.numel, self.device = key, dtype, numel, dev
         self.made: dict[dtypes.dtype, Storage] = {}
 
@@ -55,7 +57,9 @@ class Tensors:
         "_rebuild_from_type_v2": "of_kind",
     }
 
-    def __init__(self, read: Bytes, place: Callable[[str], devices.device], swap: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self, read: Bytes, place: Callable[[str], devices.device], swap: bool = False
+    ) -> None:
         self.read, self.place, self.swap = read, place, swap
         self.held: dict[str, _Held] = {}
         self.kinds: tuple[type, ...] = (Tensor, Parameter)
@@ -67,9 +71,15 @@ class Tensors:
             raise pickle.UnpicklingError("a persistent identifier that is no storage")
         _, kind, key, location, numel = pid[:5]
         if len(pid) == 6 and pid[5] is not None:
-            raise pickle.UnpicklingError("views of storages, as very old files have, are not supported")  # fmt: skip
+            raise pickle.UnpicklingError(
+                "views of storages, as very old files have, are not supported"
+            )
         dtype = kind if isinstance(kind, dtypes.dtype) else None
-        if type(key) is not str or type(location) is not str or dtype is None and getattr(kind, "__name__", "") != "UntypedStorage":  # fmt: skip
+        if (
+            type(key) is not str
+            or type(location) is not str
+            or (dtype is None and getattr(kind, "__name__", "") != "UntypedStorage")
+        ):
             raise pickle.UnpicklingError("a persistent identifier of unknown form")
         found = self.held.get(key)
         if found is None:
@@ -77,7 +87,9 @@ class Tensors:
             found = self.held[key] = _Held(key, dtype, n, self.place(location))
         return found
 
-    def _made(self, held: Any, dtype: dtypes.dtype | None, shape: tuple[int, ...], fits: bool) -> tuple[Storage, bool]:  # fmt: skip
+    def _made(
+        self, held: Any, dtype: dtypes.dtype | None, shape: tuple[int, ...], fits: bool
+    ) -> tuple[Storage, bool]:
         """The storage in memory, in the shape of a tensor that is all of it, and whether it is new."""
         if not isinstance(held, _Held):
             raise pickle.UnpicklingError("a tensor without a storage")
@@ -95,7 +107,9 @@ class Tensors:
         st = held.made[dt] = Storage(put(values, held.device), meta(values.shape, dt, held.device))
         return st, True
 
-    def _tensor(self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None) -> Tensor:  # fmt: skip
+    def _tensor(
+        self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None
+    ) -> Tensor:
         shape, strides = _naturals(size, "a size"), _naturals(stride, "a stride")
         offset = _natural(offset, "an offset")
         if len(shape) != len(strides):
@@ -121,11 +135,30 @@ class Tensors:
     def plain(self, storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
         return self._tensor(storage, offset, size, stride)
 
-    def v2(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None) -> Tensor:  # fmt: skip
+    def v2(
+        self,
+        storage: Any,
+        offset: Any,
+        size: Any,
+        stride: Any,
+        requires_grad: Any,
+        hooks: Any,
+        metadata: Any = None,
+    ) -> Tensor:
         out = self._tensor(storage, offset, size, stride, None, metadata)
         return self._flagged(out, requires_grad)
 
-    def v3(self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, metadata: Any = None) -> Tensor:  # fmt: skip
+    def v3(
+        self,
+        storage: Any,
+        offset: Any,
+        size: Any,
+        stride: Any,
+        requires_grad: Any,
+        hooks: Any,
+        dtype: Any,
+        metadata: Any = None,
+    ) -> Tensor:
         out = self._tensor(storage, offset, size, stride, dtype, metadata)
         return self._flagged(out, requires_grad)
 
@@ -146,7 +179,7 @@ class Tensors:
         return self._with_state(self.parameter(data, requires_grad, hooks), state)
 
     def of_kind(self, func: Any, kind: Any, args: Any, state: Any) -> Any:
-        call = func if self.trusted else getattr(func, "call", None)
+        call: Any = func if self.trusted else getattr(func, "call", None)
         own = {getattr(self, n).__func__ for n in self.REBUILD.values()}
         if getattr(call, "__func__", None) not in own or not isinstance(args, tuple):
             raise pickle.UnpicklingError("a tensor that no known function makes")
@@ -167,7 +200,9 @@ class Tensors:
             _set_state(t, state)
             return t
         attributes = state if type(state) is dict else None
-        if attributes is None or not all(type(k) is str and not k.startswith("__") for k in attributes):  # fmt: skip
+        if attributes is None or not all(
+            type(k) is str and not k.startswith("__") for k in attributes
+        ):
             raise pickle.UnpicklingError("attributes of a tensor have to be a dict")
         t.__dict__.update(attributes)
         return t

@@ -42,7 +42,7 @@ def _integer(v: Any) -> int:
 
 
 def _device(kind: Any, index: Any = None) -> Any:
-    if type(kind) is not str or index is not None and type(index) is not int:
+    if type(kind) is not str or (index is not None and type(index) is not int):
         raise Refused("torch.device: not a name and a number")
     return devices.device(kind) if index is None else devices.device(kind, index)
 
@@ -163,7 +163,7 @@ def special(full: str, tensors: Tensors) -> _Named | None:
 class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
     """Makes containers, numbers, strings and tensors, and what the user put on the list."""
 
-    dispatch = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: dict[Any, Any] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
 
     def __init__(self, file: Any, tensors: Tensors, allowed: dict[str, Any]) -> None:
         super().__init__(file, encoding="utf-8")
@@ -197,13 +197,14 @@ class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
 
     def load_reduce(self) -> None:
         args = self.stack.pop()
-        func = self.stack[-1]
+        func: Any = self.stack[-1]
         if type(args) is not tuple:
             raise Refused("arguments of a call have to be a tuple")
         if isinstance(func, _Named) and func.call is not None:
             self.stack[-1] = func.call(*args)
         elif self._user(func):
-            self.stack[-1] = func(*args)
+            made: Any = func
+            self.stack[-1] = made(*args)
         else:
             raise Refused(f"an object of {type(func).__name__} cannot be called here")
 
@@ -248,7 +249,7 @@ class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
         self.append(out)
 
     def _put(self, target: Any, items: list[tuple[Any, Any]]) -> None:
-        if not isinstance(target, dict):
+        if not isinstance(target, dict) and not self._user(type(target)):
             raise Refused(f"an object of {type(target).__name__} takes no items")
         for key, value in items:
             _check_key(key)
@@ -262,9 +263,10 @@ class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
         self._extend(self.pop_mark())
 
     def _extend(self, values: list[Any]) -> None:
-        if type(self.stack[-1]) is not list:
-            raise Refused(f"an object of {type(self.stack[-1]).__name__} takes no elements")
-        self.stack[-1].extend(values)
+        target = self.stack[-1]
+        if type(target) is not list and not self._user(type(target)):
+            raise Refused(f"an object of {type(target).__name__} takes no elements")
+        target.extend(values)
 
     def load_additems(self) -> None:
         values = self.pop_mark()

@@ -11,7 +11,9 @@ TreeSpec = _tree.Spec
 PyTree = Any
 
 
-def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:  # fmt: skip
+def tree_flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and how to put them back."""
     _refuse(is_leaf)
     return _tree.flatten(tree)
@@ -39,7 +41,9 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = No
     return _tree.unflatten([func(*xs) for xs in zip(leaves, *others, strict=True)], spec)
 
 
-def tree_map_only(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None) -> Any:  # fmt: skip
+def tree_map_only(
+    type_or_types: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Any = None
+) -> Any:
     """The tree with a function applied to its leaves of some classes."""
     return tree_map(lambda x: func(x) if isinstance(x, type_or_types) else x, tree, is_leaf=is_leaf)
 

@@ -13,7 +13,8 @@ class autocast(_mode.autocast):
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         warnings.warn(
-            "`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` instead.",
+            "`torch.cpu.amp.autocast(args...)` is deprecated. "
+            "Please use `torch.amp.autocast('cpu', args...)` instead.",
             FutureWarning,
             stacklevel=2,
         )
@@ -28,7 +29,8 @@ class GradScaler(_scaler.GradScaler):
         growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         warnings.warn(
-            "`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cpu', args...)` instead.",
+            "`torch.cpu.amp.GradScaler(args...)` is deprecated. "
+            "Please use `torch.amp.GradScaler('cpu', args...)` instead.",
             FutureWarning,
             stacklevel=2,
         )

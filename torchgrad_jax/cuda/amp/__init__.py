@@ -13,7 +13,8 @@ class autocast(_mode.autocast):
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         warnings.warn(
-            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.",
+            "`torch.cuda.amp.autocast(args...)` is deprecated. "
+            "Please use `torch.amp.autocast('cuda', args...)` instead.",
             FutureWarning,
             stacklevel=2,
         )
@@ -28,11 +29,14 @@ class GradScaler(_scaler.GradScaler):
         growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         warnings.warn(
-            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cuda', args...)` instead.",
+            "`torch.cuda.amp.GradScaler(args...)` is deprecated. "
+            "Please use `torch.amp.GradScaler('cuda', args...)` instead.",
             FutureWarning,
             stacklevel=2,
         )
-        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        super().__init__(
+            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        )
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:

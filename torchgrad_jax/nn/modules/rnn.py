@@ -44,11 +44,12 @@ def _check_arguments(
     mode: str, input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any,
     proj_size: int,
 ) -> None:  # fmt: skip
-    if isinstance(dropout, bool) or not isinstance(dropout, numbers.Real) or not 0 <= dropout <= 1:
+    known = isinstance(dropout, numbers.Number) and not isinstance(dropout, bool)
+    if not known or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
-    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+    if dropout > 0 and num_layers == 1:
         warnings.warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
             f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from . import _draw
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
 from ._utils.worker import RUNNING, WorkerInfo, get_worker_info as get_worker_info
-from .dataset import Dataset, IterableDataset
+from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 T_co = TypeVar("T_co", covariant=True)
@@ -60,7 +60,7 @@ class DataLoader(Generic[T_co]):
     batch_sampler: Any
 
     def __init__(
-        self, dataset: Dataset[T_co] | Any, batch_size: int | None = 1, shuffle: bool | None = None,
+        self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None, num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False, drop_last: bool = False,
@@ -68,7 +68,9 @@ class DataLoader(Generic[T_co]):
         multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
     ) -> None:  # fmt: skip
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)  # fmt: skip
+        _check_workers(
+            num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context
+        )
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
@@ -111,7 +113,9 @@ class DataLoader(Generic[T_co]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._FIXED and self.__dict__.get("_ready"):
-            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")  # fmt: skip
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
         super().__setattr__(name, value)
 
     multiprocessing_context = None
@@ -143,7 +147,9 @@ class DataLoader(Generic[T_co]):
 
 def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool, context: Any) -> None:
     if n < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")  # fmt: skip
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if n == 0 and prefetch is not None:
@@ -161,7 +167,9 @@ def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool, cont
                 "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
                 f"num_workers={n}"
             )
-        raise NotImplementedError("DataLoader(multiprocessing_context=...): workers are threads here")  # fmt: skip
+        raise NotImplementedError(
+            "DataLoader(multiprocessing_context=...): workers are threads here"
+        )
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
@@ -204,7 +212,7 @@ class _Fetcher:
             except StopIteration:
                 self.ended = True
                 break
-        if not batch or self.drop_last and len(batch) < len(index):
+        if not batch or (self.drop_last and len(batch) < len(index)):
             raise StopIteration
         return self.collate(batch)
 

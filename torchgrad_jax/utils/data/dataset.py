@@ -111,7 +111,11 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The older spelling of `cumulative_sizes`."""
-        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2)  # fmt: skip
+        warnings.warn(
+            "cummulative_sizes attribute is renamed to cumulative_sizes",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.cumulative_sizes
 
     def __len__(self) -> int:
@@ -164,8 +168,8 @@ class Subset(Dataset[T_co]):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """Several examples at once, by the dataset's own means where it has them."""
         places = [self.indices[i] for i in indices]
-        many = getattr(self.dataset, "__getitems__", None)
-        return many(places) if callable(many) else [self.dataset[i] for i in places]
+        many: Any = getattr(self.dataset, "__getitems__", None)
+        return [self.dataset[i] for i in places] if many is None else many(places)
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -1,0 +1,145 @@
+"""torch.amp against torch: which functions run in which dtype, gradients, the scaler."""
+
+import pytest
+
+import torchgrad_jax as tg
+from tests.engine.helpers import Programs, attempt, leaf, tree
+
+PROGRAMS = Programs()
+
+
+def dtypes_of(m, x):
+    f, w, labels = m.nn.functional, leaf(m, 4, 8), m.tensor([1, 2, 0])
+    calls = [
+        lambda: f.linear(x, w), lambda: x @ w.t(), lambda: m.einsum("abc,dc->abd", x, w), lambda: f.prelu(x, m.ones(1)),
+        lambda: f.conv1d(x, m.ones(4, 3, 3)), lambda: m.bmm(x, x.mT), lambda: m.baddbmm(m.ones(2, 3, 3), x, x.mT),
+        lambda: f.scaled_dot_product_attention(x, x, x), lambda: m.cdist(x, x), lambda: f.mse_loss(x, x),
+        lambda: f.cross_entropy(x[0], labels), lambda: f.softmax(x, -1), lambda: f.layer_norm(x, (8,)), lambda: x.sum(),
+        lambda: x.exp(), lambda: x.prod(), lambda: m.cat([x, m.ones(1, 3, 8)]), lambda: m.fft.fft(x), lambda: x.norm(),
+        lambda: f.binary_cross_entropy_with_logits(x, x), lambda: f.gelu(x), lambda: x + 1,
+    ]  # fmt: skip
+    return [str(out.dtype) if isinstance(out, m.Tensor) else out for out in map(attempt, calls)]
+
+
+@PROGRAMS
+def dtypes_on_cpu(m):
+    x = leaf(m, 2, 3, 8, requires_grad=False)
+    with m.autocast("cpu", dtype=m.bfloat16):
+        return [dtypes_of(m, x), dtypes_of(m, x.bfloat16())]
+
+
+@PROGRAMS
+def gradients_and_kept_casts(m):
+    w, x = leaf(m, 3, 4), leaf(m, 2, 4)
+    with m.autocast("cpu"):
+        a, b = m.nn.functional.linear(x, w), m.nn.functional.linear(x, w)
+        inside = m.is_autocast_enabled("cpu"), m.is_autocast_enabled()
+        with m.autocast("cpu", enabled=False):
+            full = m.nn.functional.linear(x, w)
+        loss = m.nn.functional.mse_loss(a + b, m.zeros(2, 3))
+    loss.backward()
+    # Both products came from one cast of the parameter.
+    casts = [n.grad_fn.next_functions[0][0].next_functions[1][0] for n in (a, b)]
+    return [
+        a, full.dtype, loss.dtype, w.grad.dtype, w.grad, inside, m.is_autocast_enabled("cpu"),
+        str(m.get_autocast_dtype("cpu")), tree(a.grad_fn), casts[0].name(), casts[0] is casts[1],
+    ]  # fmt: skip
+
+
+@PROGRAMS
+def as_a_decorator(m):
+    @m.autocast("cpu", dtype=m.float16)
+    def step(x):
+        return x @ x
+
+    return [step(m.ones(2, 2)), m.ones(2, 2) @ m.ones(2, 2)]
+
+
+@PROGRAMS
+def refusals(m):
+    return [
+        attempt(lambda: m.autocast(3)),
+        attempt(lambda: m.amp.autocast("cpu", dtype=m.float32)._enabled),
+        attempt(lambda: m.amp.GradScaler("cpu").update()),
+        attempt(lambda: m.amp.GradScaler("cpu").scale(3)),
+        attempt(lambda: m.amp.GradScaler("cpu", growth_factor=1.0)),
+    ]
+
+
+@PROGRAMS
+def scaling(m):
+    p = leaf(m, 3)
+    opt = m.optim.SGD([p], lr=0.5)
+    scaler = m.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    seen = [scaler.get_scale(), scaler.state_dict()]
+    for factor in (1.0, 1.0, float("inf"), 1.0):
+        opt.zero_grad()
+        loss = (p * factor).sum()
+        scaler.scale(loss).backward()
+        scaled = p.grad.clone()
+        scaler.unscale_(opt)
+        again = attempt(lambda: scaler.unscale_(opt))
+        scaler.step(opt)
+        scaler.update()
+        seen.append([scaled, p.detach().clone(), scaler.get_scale(), again])
+    state = scaler.state_dict()
+    other = m.amp.GradScaler("cpu")
+    other.load_state_dict(state)
+    off = m.amp.GradScaler("cpu", enabled=False)
+    return [seen, state, other.get_scale(), off.get_scale(), off.state_dict(), off.scale(p) is p]
+
+
+@PROGRAMS
+def functions_with_a_say(m):
+    class Half(m.autograd.Function):
+        @staticmethod
+        @m.amp.custom_fwd(device_type="cpu", cast_inputs=m.float32)
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x @ x
+
+        @staticmethod
+        @m.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g @ x.t() + x.t() @ g
+
+    x = leaf(m, 2, 2)
+    with m.autocast("cpu"):
+        out = Half.apply(x.bfloat16())
+    out.sum().backward()
+    return [out.dtype, x.grad]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_as_torch(program, same):
+    same(program)
+
+
+def test_what_autocast_calls_inside_is_left_alone():
+    """A listed function runs as it would on arguments of that dtype."""
+    x = tg.linspace(0, 1, 12).reshape(3, 4)
+    with tg.autocast("cpu"):
+        got = tg.nn.functional.linear(x, x)
+    assert got.tolist() == tg.nn.functional.linear(x.bfloat16(), x.bfloat16()).tolist()
+
+
+def test_an_exception_leaves_autocast_off():
+    with pytest.raises(LookupError), tg.autocast("cpu"):
+        raise LookupError
+    assert not tg.is_autocast_enabled("cpu")
+    assert (tg.ones(2, 2) @ tg.ones(2, 2)).dtype is tg.float32
+
+
+def test_autocast_inside_of_a_compiled_step():
+    w = tg.ones(3, 3, requires_grad=True)
+
+    @tg.compile
+    def step(x):
+        with tg.autocast("cpu"):
+            out = (x @ w).float().sum()
+        out.backward()
+        return out.detach()
+
+    assert [step(tg.ones(2, 3)).item() for _ in range(3)] == [18.0] * 3
+    assert w.grad.tolist() == [[6.0] * 3] * 3

@@ -1,0 +1,111 @@
+"""`torch._foreach_*`: one operation on each tensor of a list, which optimizers outside of torch are written with.
+
+They are loops here: what they are fast for on a GPU, XLA does for a compiled step.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._engine.bind import METHODS
+from .._engine.tensor import Tensor
+
+UNARY = (
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log",
+    "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
+    "tanh", "trunc",
+)  # fmt: skip
+BINARY = ("add", "sub", "mul", "div", "pow", "lerp", "maximum", "minimum", "clamp_min", "clamp_max")
+TERNARY = ("addcmul", "addcdiv")
+
+
+def _tensors(name: str, xs: Any) -> list[Tensor]:
+    if not isinstance(xs, list | tuple) or not all(isinstance(x, Tensor) for x in xs):
+        raise TypeError(
+            f"{name}(): argument 'self' must be tuple of Tensors, not {type(xs).__name__}"
+        )
+    if not xs:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    return list(xs)
+
+
+def _spread(name: str, value: Any, n: int) -> list[Any]:
+    """One argument for each tensor: of a list its elements, of anything else the thing itself."""
+    if isinstance(value, list | tuple):
+        if len(value) != n:
+            raise RuntimeError(
+                f"Tensor lists must have the same number of tensors, got {n} and {len(value)}"
+            )
+        return list(value)
+    return [value] * n
+
+
+def _method(base: str, inplace: bool) -> Callable[..., Any]:
+    return METHODS[base + "_"] if inplace else METHODS[base]
+
+
+def _one(base: str, inplace: bool, x: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    if base in ("maximum", "minimum", "clamp_min", "clamp_max"):
+        low = base in ("maximum", "clamp_min")
+        bound = {"min" if low else "max": args[0]}
+        return _method("clamp", inplace)(x, **bound)
+    if base in TERNARY and len(args) == 3:
+        return _method(base, inplace)(x, args[0], args[1], value=args[2])
+    return _method(base, inplace)(x, *args, **kwargs)
+
+
+def _make(base: str, inplace: bool) -> Any:
+    name = f"_foreach_{base}{'_' if inplace else ''}"
+
+    def foreach(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "value" in kwargs and base in TERNARY:
+            args = (*args, kwargs.pop("value"))
+        if base in TERNARY and len(args) == 3 and isinstance(args[2], Tensor):
+            args = (args[0], args[1], args[2].tolist())
+        if base == "pow" and not isinstance(self, list | tuple):  # a number to the power of each
+            return [self**x for x in _tensors(name, args[0])]
+        xs = _tensors(name, self)
+        for key in ("other", "weight", "weights", "tensors1", "exponent", "scalars"):
+            if key in kwargs:
+                args = (*args, kwargs.pop(key))
+        rows = zip(*[_spread(name, a, len(xs)) for a in args]) if args else [()] * len(xs)
+        out = [_one(base, inplace, x, row, kwargs) for x, row in zip(xs, rows)]
+        return None if inplace else tuple(out) if not args else out
+
+    foreach.__name__ = foreach.__qualname__ = name
+    foreach.__doc__ = f"`{base}{'_' if inplace else ''}` of each tensor of a list."
+    return foreach
+
+
+def _foreach_zero_(self: Any) -> None:
+    """Fill each tensor of a list with zeros."""
+    for x in _tensors("_foreach_zero_", self):
+        METHODS["zero_"](x)
+
+
+def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> None:
+    """Copy each tensor of a list into that of another."""
+    xs = _tensors("_foreach_copy_", self)
+    for x, y in zip(xs, _spread("_foreach_copy_", src, len(xs))):
+        METHODS["copy_"](x, y)
+
+
+def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Any, ...]:
+    """The norm of each tensor of a list."""
+    from .._engine.bind import NAMESPACES
+
+    norm = NAMESPACES["linalg"]["vector_norm"]
+    return tuple(norm(x, ord, dtype=dtype) for x in _tensors("_foreach_norm", self))
+
+
+FUNCTIONS: dict[str, types.FunctionType] = {
+    f"_foreach_{base}{'_' if inplace else ''}": _make(base, inplace)
+    for base in (*UNARY, *BINARY, *TERNARY)
+    for inplace in (False, True)
+    if base not in UNARY or not inplace or base + "_" in METHODS
+}
+FUNCTIONS.update(
+    _foreach_zero_=_foreach_zero_, _foreach_copy_=_foreach_copy_, _foreach_norm=_foreach_norm
+)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def test_dir_holds_public_names_only():
 
 
 def test_dir_has_nothing_that_torch_lacks(oracle):
-    ours = {"UnsupportedLayoutError", "install_as_torch", "interop"}
+    ours = {"UnsupportedLayoutError", "from_jax", "install_as_torch", "interop", "to_jax"}
     extra = {n for n in dir(tg) if not hasattr(oracle, n)} - ours
     assert not extra
 
@@ -118,7 +118,11 @@ def test_every_bound_function_is_reachable():
             )  # torch.ops has packets
     attributes = {"real", "imag"}  # torch has these as functions, and as attributes of tensors
     for name, fn in {**bind.METHODS, **bind.OPERATORS}.items():
-        assert name in attributes or inspect.getattr_static(tg.Tensor, name) is fn, name
+        if name not in attributes:
+            found = inspect.getattr_static(tg.Tensor, name)
+            # Where torch.add and Tensor.add are two things to override, one is the other's twin.
+            twins = found.__globals__ is fn.__globals__ and found.__closure__ == fn.__closure__
+            assert found is fn or twins, name
 
 
 def test_submodules_are_there_without_a_further_import():

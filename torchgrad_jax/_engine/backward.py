@@ -378,8 +378,9 @@ _UNSHARED = 2
 
 
 def _copied(t: Tensor) -> Tensor:
+    """A contiguous copy, whatever the layout."""
     m = t._m
-    return make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+    return make(read(t), meta(m.shape, m.dtype, m.device))
 
 
 def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: Any) -> list[Any]:

@@ -191,7 +191,11 @@ class Lift:
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
         _, found = self.entered.get(id(t._st.array), (None, None))
-        if found is None or not is_direct(t) or (requires_grad_of(found) and not requires_grad_of(t)):
+        if (
+            found is None
+            or not is_direct(t)
+            or (requires_grad_of(found) and not requires_grad_of(t))
+        ):
             return None
         return found
 

@@ -174,7 +174,11 @@ def run_batched(
 
 
 def compiled_rows(
-    tensors: Sequence[Any], grads: Sequence[Any], metas: Sequence[Any], keep: bool, inputs: Sequence[Any]
+    tensors: Sequence[Any],
+    grads: Sequence[Any],
+    metas: Sequence[Any],
+    keep: bool,
+    inputs: Sequence[Any],
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
     if MODES.bits & ~GRAD or MODES.anomaly is not None or any(g is None for g in grads):

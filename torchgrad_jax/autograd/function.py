@@ -265,7 +265,9 @@ class Function(_SingleLevelFunction):
         lift = MODES.lifts[-1] if MODES.bits & LIFT else None
         if lift is not None and lift.size is None:  # not one of `vmap`
             lift = None
-        if (MODES.transforms or lift is not None) and not _is_setup_context_defined(cls.setup_context):
+        if (MODES.transforms or lift is not None) and not _is_setup_context_defined(
+            cls.setup_context
+        ):
             raise RuntimeError(
                 "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
                 "must override the setup_context staticmethod. For more details, please see "

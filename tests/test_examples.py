@@ -28,7 +28,10 @@ def test_every_example_is_run():
 def test_example(name):
     arguments, expected = PROGRAMS[name]
     done = subprocess.run(
-        [sys.executable, *RUN.get(name, ()), EXAMPLES / name, *arguments], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, *RUN.get(name, ()), EXAMPLES / name, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout

@@ -60,7 +60,26 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         ),
     ),
     ("L4", frozenset({"nn", "optim"})),
-    ("L5", frozenset({"func", "interop", "overrides", "testing", "_C", "_alias", "_codegen", "_dynamo", "__main__", "pytest_alias", "serialization", ""})),
+    (
+        "L5",
+        frozenset(
+            {
+                "func",
+                "interop",
+                "overrides",
+                "testing",
+                "_C",
+                "_alias",
+                "distributions",
+                "_codegen",
+                "_dynamo",
+                "__main__",
+                "pytest_alias",
+                "serialization",
+                "",
+            }
+        ),
+    ),
 )
 
 # Where a folder is narrower than its layer: its files see these of their siblings and no other. The

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 
-def _key(version: Any) -> tuple[int, ...]:
-    """The release numbers of a version: of "2.13.0a1+x", 2, 13, 0, and -1 for what comes before a release."""
+def _key(version: Any) -> tuple[tuple[int, ...], bool]:
+    """The release numbers of a version, less zeros at their end, and whether it is the release itself."""
     if isinstance(version, tuple | list):
         version = ".".join(str(v) for v in version)
     public = str(version).partition("+")[0]
@@ -18,13 +18,13 @@ def _key(version: Any) -> tuple[int, ...]:
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
     early = re.match(r"[.\-_]?(a|b|rc|dev|alpha|beta)", found[2])
-    return (*numbers, -1) if early else tuple(numbers)
+    return tuple(numbers), early is None
 
 
 class TorchVersion(str):
     """A version of torch: a string to print and split, a version to compare."""
 
-    def _compared(self, other: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    def _compared(self, other: Any) -> tuple[Any, Any] | None:
         try:
             return _key(self), _key(other)
         except ValueError:

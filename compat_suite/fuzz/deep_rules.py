@@ -145,6 +145,70 @@ def dtype_mix(m: Maker) -> str | None:
     return f"{m.new()} = " + text.format(x)
 
 
+# --- layers and losses ----------------------------------------------------------------------------
+
+LAYERS = (
+    "gelu({x})", "silu({x})", "elu({x})", "softplus({x})", "leaky_relu({x})", "hardtanh({x})", "logsigmoid({x})",
+    "mish({x})", "selu({x})", "hardswish({x})", "softsign({x})", "tanhshrink({x})", "relu6({x})", "celu({x})",
+    "threshold({x}, 0.5, 2.0)", "softmin({x}, 0)", "hardshrink({x})", "softshrink({x})", "hardsigmoid({x})",
+    "layer_norm({x}, {x}.shape)", "layer_norm({x}, {x}.shape[-1:], {x}.detach()[0] if {x}.dim() > 1 else None)",
+    "normalize({x}, dim=0)", "dropout({x}, 0.0)", "dropout({x}, training=False)", "pad({x}, (1, 0))",
+    "pad({x}, (0, 1), value=2.0)", "mse_loss({x}, {y})", "l1_loss({x}, {y}, reduction='sum')",
+    "smooth_l1_loss({x}, {y}, reduction='none')", "huber_loss({x}, {y})", "cosine_similarity({x}, {y}, dim=0)",
+    "binary_cross_entropy_with_logits({x}, {y})", "kl_div({x}, {y}.clone(), reduction='sum')", "relu({x}, inplace=True)",
+    "elu_({x})", "leaky_relu_({x})", "hardtanh_({x})", "soft_margin_loss({x}, {y}.detach())", "glu({x}.repeat(2), 0)",
+)  # fmt: skip
+MATRIX_LAYERS = (
+    "linear({x}, {y})", "linear({x}, {y}, {x}[:, 0])", "cross_entropy({x}, torch.tensor([1, 0]))",
+    "nll_loss({x}, torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
+    "group_norm({x}, 1)", "conv1d({x}, {y}[None])", "avg_pool1d({x}, 2, 1)",
+    "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
+    "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
+    "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5", "pairwise_distance({x}, {y})",
+)  # fmt: skip
+
+
+@rule(2.5, "nn.functional.linear")
+def layer(m: Maker) -> str | None:
+    matrix = m.chance(0.4)
+    x = m.pick(
+        lambda t: real(t) and t.numel() > 0 and (tuple(t.shape) == (2, 3) if matrix else t.dim())
+    )
+    if x is None:
+        return None
+    text = m.one(*(MATRIX_LAYERS if matrix else LAYERS))
+    if not writable(m.env[x]) and ("_(" in text or "inplace" in text):
+        return None
+    y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x
+    return f"{m.new()} = torch.nn.functional.{text.format(x=x, y=y)}"
+
+
+MORE = (
+    "torch.einsum('...i,...i->...', {x}, {y})", "torch.kron({x}, {y})", "torch.diff({x})", "torch.roll({x}, 1, 0)",
+    "torch.repeat_interleave({x}, 2)", "torch.nan_to_num({x})", "torch.var_mean({x})[1]", "torch.std_mean({x})[0]",
+    "torch.logaddexp({x}, {y})", "torch.hypot({x}, {y})", "torch.copysign({x}, {y})", "torch.fmax({x}, {y})",
+    "torch.dist({x}, {y})", "torch.linalg.vector_norm({x}, 2)", "torch.tensordot({x}, {y}, dims=1)",
+    "torch.cartesian_prod({x}.reshape(-1), {y}.reshape(-1))", "torch.block_diag({x}, {y})", "torch.rot90({x}, 1, (0, -1))",
+    "torch.movedim({x}, 0, -1)", "torch.aminmax({x})[0]", "torch.nansum({x})", "torch.renorm({x}, 2, 0, 1.0)",
+    "torch.cdist({x}, {y})", "torch.fliplr({x})", "torch.trace({x})", "torch.addmv({x}, {y}, {x})", "torch.baddbmm({x}, {x}, {y})",
+    "torch.xlogy({x}, {y})", "torch.heaviside({x}, {y})", "torch.float_power({x}, 2)", "torch.sinc({x})", "torch.digamma({x})",
+    "torch.cov({x})", "torch.atleast_2d({x})", "torch.meshgrid({x}.reshape(-1), {y}.reshape(-1), indexing='ij')[1]",
+    "torch.take_along_dim({x}, torch.zeros_like({x}, dtype=torch.int64), 0)", "torch.argsort({x}, 0)",
+    "torch.lt({x}, {y}, out=torch.zeros(0, dtype=torch.bool))", "torch.clamp({x}, max={y})", "torch.clamp({x}, {y}, {x})",
+    "torch.addr({x}, {y}[0], {x}[0])", "torch.vander({x})", "torch.inner({x}, {y})", "torch.vdot({x}, {y})",
+    "torch.linalg.norm({x})", "torch.exp2({x})", "torch.logit({x})", "torch.rsub({x}, {y})", "torch.ldexp({x}, {y})",
+)  # fmt: skip
+
+
+@rule(2.5, "einsum")
+def rarer_operator(m: Maker) -> str | None:
+    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0)
+    if x is None:
+        return None
+    y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x
+    return f"{m.new()} = {m.one(*MORE).format(x=x, y=y)}"
+
+
 # --- modes ----------------------------------------------------------------------------------------
 
 

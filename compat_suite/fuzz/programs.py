@@ -115,6 +115,7 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
     maker = Maker(rng, torch.module, has)
     maker.env = session.env
     rules = [r for r in RULES if all(has(n) for n in r.needs)]
+    first = next(r for r in rules if r.name == "create")
     modes = [mode for mode in MODES if has(mode)]
     lines: list[str] = []
     watched = rng.random() < 0.7
@@ -122,7 +123,7 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
         if len(lines) >= length:
             break
         creating = len(maker.live()) < 2 and rng.random() < 0.9
-        pick = rules[0] if creating else rng.choices(rules, [r.weight for r in rules])[0]
+        pick = first if creating else rng.choices(rules, [r.weight for r in rules])[0]
         try:
             line = pick.line(maker)
         except RuntimeError:  # an attribute of some view that torch refuses to tell

@@ -423,6 +423,18 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "v = x.cumprod(0) * x.prod() * x.logcumsumexp(0)",
         "v.backward()",
     ),
+    "layout_of_retained_grad": (
+        LEAF,
+        "y = x * 1",
+        "y.exp().backward(torch.ones(3, 2).t(), inputs=[y])",
+        "z = x * 2; z.retain_grad()",
+        "z.view_as(z).backward(torch.ones(()).expand(2, 3), create_graph=True)",
+        "w = x * 3; w.retain_grad()",
+        "w.exp().backward(torch.ones(3, 2, requires_grad=True).t(), create_graph=True)",
+        "g = [torch.tensor(t.grad.stride()) for t in (y, z, w)]",
+        "a, b, c = g",
+        "d = w.grad",
+    ),
     # What torch has no gradient of.
     "no_formula_for_argument": (
         LEAF,

@@ -34,6 +34,9 @@ _add_call = Call(
     node_name="AddBackward0",
     argnames=("self", "other"),
 )
+_clone_call = Call(
+    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",)
+)
 _LAST = 1 << 62
 
 
@@ -368,7 +371,8 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
         if t is None or slot is None:
             continue
         if t._g is None:
-            t._g = slot.tensor if create else _copied(slot.tensor)
+            recorded = create or MODES.bits & DUAL
+            t._g = apply(_clone_call, (slot.tensor,)) if recorded else _copied(slot.tensor)
         else:
             t._g = _add(t._g, slot.tensor, create)
 

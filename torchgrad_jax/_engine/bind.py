@@ -427,6 +427,8 @@ def _edges(
     at = {name: i for name, i, _, _ in recipe}
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)
+    # The tensor that something is filled with has a formula, and an entry, whatever its dtype.
+    fill = {at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar}
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
         # Where numbers are allowed too, torch has another overload for them.
@@ -435,7 +437,7 @@ def _edges(
             i for i, k in enumerate(keys)
             if i not in without and (
                 (i in wrapped and k is not None)
-                or (i in promoted and isinstance(k, Meta))
+                or ((i in promoted or i in fill) and isinstance(k, Meta))
                 or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
                 or (k is None and i in optional and (tensors or not optional[i]))
             )
@@ -534,7 +536,7 @@ _NUMBER = """    elif _c{i} in _numbers:
 _RUN = """
     _plan = _call.plans.get({keys})
     if _plan is None:
-        _plan = _call.plan({keys})
+        _plan = _new_plan(_call, {keys}, {leaves})
     if not _plan.single:
         return _general(_call, {leaves})
     _a = _plan.fwd({xs})
@@ -656,7 +658,7 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
         "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
-        "_rebind": rebind, "_write_out": write_out, "_run_operator": run_operator,
+        "_rebind": rebind, "_new_plan": record.new_plan, "_write_out": write_out, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
         "_run_general": run_general,
     }  # fmt: skip

@@ -216,7 +216,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
         mask = 0
-    plan = call.plans.get(keys) or call.plan(keys)
+    plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
@@ -240,6 +240,18 @@ def finish(
         MODES.tangents.push_tangents(call, plan, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.op_ran(call, leaves, outs)
+
+
+def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
+    """The plan of a call; a view that must not be used any more comes before what is wrong with the call."""
+    try:
+        return call.plan(keys)
+    except Exception:
+        if MODES.bits & GRAD:
+            for t in leaves:
+                if isinstance(t, Tensor) and requires_grad_of(t):
+                    grad_fn_of(t)
+        raise
 
 
 def inplace_call(call: Call) -> Call:
@@ -388,7 +400,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         warn_of_overlap(me, call.name)
     if call.apart is not Apart.NO:
         check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY)
-    plan = call.plans.get(keys) or call.plan(keys)
+    plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     recording = mode & GRAD and mask and plan.any_diff
     gp = plan.grad_plan(mask) if recording else None
     (array,) = run_plan(call, plan, leaves, xs)

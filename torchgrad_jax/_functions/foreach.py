@@ -13,9 +13,9 @@ from .._engine.bind import METHODS
 from .._engine.tensor import Tensor
 
 UNARY = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log",
-    "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan",
-    "tanh", "trunc",
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
+    "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "tan", "tanh", "trunc",
 )  # fmt: skip
 BINARY = ("add", "sub", "mul", "div", "pow", "lerp", "maximum", "minimum", "clamp_min", "clamp_max")
 TERNARY = ("addcmul", "addcdiv")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, shapes
-from .._engine.bind import composite, ops
+from .._engine.bind import METHODS, composite, ops
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
@@ -166,7 +166,7 @@ def repeat_interleave(
         return _host(_counted(input, output_size), input, input._m.dtype)
     if dim is None:
         input, dim = (
-            ops.view(ops.clone_contiguous(input), (-1,)) if input._m.ndim != 1 else input,
+            METHODS["reshape"](input, -1) if input._m.ndim != 1 else input,
             0,
         )
     axis = shapes.wrap_dim(dim, input._m.ndim)

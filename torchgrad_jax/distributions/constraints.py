@@ -24,7 +24,9 @@ class Constraint:
 class _Dependent(Constraint):
     """Depends on other parameters, which have to be there first."""
 
-    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+    def __init__(
+        self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> None:
         if is_discrete is not NotImplemented:
             self.is_discrete = is_discrete
         if event_dim is not NotImplemented:
@@ -42,7 +44,9 @@ def is_dependent(constraint: Any) -> bool:
 class dependent_property(property, _Dependent):
     """A property of a distribution that gives a constraint."""
 
-    def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+    def __init__(
+        self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> None:
         property.__init__(self, fn)
         _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
         self._kw = {"is_discrete": is_discrete, "event_dim": event_dim}
@@ -55,18 +59,19 @@ class _IndependentConstraint(Constraint):
     """Holds for an event if it holds for each of its elements."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
-        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
+        self.base_constraint, self.reinterpreted_batch_ndims = (
+            base_constraint,
+            reinterpreted_batch_ndims,
+        )
         self.is_discrete = base_constraint.is_discrete
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
-            raise ValueError(
-                f"Expected value.dim() >= {self.event_dim} but got {value.dim()}"
-            )
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         n = result.dim() - self.reinterpreted_batch_ndims
-        return result.reshape(result.shape[:n] + (-1,)).all(-1)
+        return result.reshape((*result.shape[:n], -1)).all(-1)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -181,14 +186,14 @@ class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        return (value == value.tril()).reshape(value.shape[:-2] + (-1,)).all(-1)
+        return (value == value.tril()).reshape((*value.shape[:-2], -1)).all(-1)
 
 
 class _LowerCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        lower = (value == value.tril()).reshape(value.shape[:-2] + (-1,)).all(-1)
+        lower = (value == value.tril()).reshape((*value.shape[:-2], -1)).all(-1)
         return lower & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -198,9 +203,8 @@ class _PositiveDefinite(Constraint):
     def check(self, value: Any) -> Any:
         from .. import linalg
 
-        symmetric = (value - value.mT).abs().reshape(value.shape[:-2] + (-1,)).amax(-1) < 1e-6
+        symmetric = (value - value.mT).abs().reshape((*value.shape[:-2], -1)).amax(-1) < 1e-6
         return symmetric & linalg.cholesky_ex(value).info.eq(0)
-
 
 
 dependent = _Dependent()

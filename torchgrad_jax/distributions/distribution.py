@@ -59,6 +59,8 @@ class Distribution:
     _validate_args = __debug__
     arg_constraints: Any = {}
     support: Any = None
+    _batch_shape: Any
+    _event_shape: Any
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -67,7 +69,12 @@ class Distribution:
             raise ValueError
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: Any = Size(), event_shape: Any = Size(), validate_args: bool | None = None) -> None:  # noqa: B008
+    def __init__(
+        self,
+        batch_shape: Any = (),
+        event_shape: Any = (),
+        validate_args: bool | None = None,
+    ) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -121,12 +128,12 @@ class Distribution:
         """The standard deviation."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
+    def sample(self, sample_shape: Any = ()) -> Any:
         """Samples without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:  # noqa: B008
+    def rsample(self, sample_shape: Any = ()) -> Any:
         """Samples that the parameters get gradients through."""
         raise NotImplementedError
 
@@ -160,7 +167,7 @@ class Distribution:
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
-        shape = value.shape  # type: ignore[attr-defined]
+        shape: Any = value.shape  # type: ignore[attr-defined]
         n = len(self._event_shape)
         if tuple(shape[len(shape) - n :]) != tuple(self._event_shape):
             raise ValueError(
@@ -186,7 +193,9 @@ class Distribution:
         if self._validate_args:
             self._validate_sample(value)
 
-    def _expanded(self, batch_shape: Any, instance: Any, names: tuple[str, ...], event: tuple[str, ...] = ()) -> Any:
+    def _expanded(
+        self, batch_shape: Any, instance: Any, names: tuple[str, ...], event: tuple[str, ...] = ()
+    ) -> Any:
         """A copy whose parameters are expanded; those of `event` have the event's dimensions too."""
         new: Any = instance if instance is not None else type(self).__new__(type(self))
         batch = Size(batch_shape)
@@ -196,7 +205,9 @@ class Distribution:
         for name in event:
             if name in self.__dict__:
                 old = self.__dict__[name]
-                new.__dict__[name] = old.expand(tuple(batch) + tuple(old.shape[len(self._batch_shape) :]))
+                new.__dict__[name] = old.expand(
+                    tuple(batch) + tuple(old.shape[len(self._batch_shape) :])
+                )
         Distribution.__init__(new, batch, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

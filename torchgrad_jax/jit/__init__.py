@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -62,12 +63,18 @@ def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: An
     if func is None:
         raise TypeError("trace() needs a function or module")
     if example_inputs is not None:
-        func(*(example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)))
+        func(
+            *(
+                example_inputs
+                if builtins.isinstance(example_inputs, tuple | list)
+                else (example_inputs,)
+            )
+        )
     return func
 
 
 def _same(fn: Any = None, **options: Any) -> Any:
-    return (lambda f: f) if fn is None or isinstance(fn, bool) else fn
+    return (lambda f: f) if fn is None or builtins.isinstance(fn, bool) else fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
@@ -146,7 +153,6 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 def isinstance(obj: Any, target_type: Any) -> bool:
     """As Python's, with the origin of a generic type in its place."""
-    import builtins
     import typing
 
     return builtins.isinstance(obj, typing.get_origin(target_type) or target_type)

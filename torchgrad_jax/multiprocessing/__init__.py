@@ -30,7 +30,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Accepts the one strategy there is."""
     if new_strategy not in get_all_sharing_strategies():
         raise NotImplementedError(
-            f"set_sharing_strategy({new_strategy!r}): memory is not shared between processes"
+            f"torch.multiprocessing.set_sharing_strategy({new_strategy!r}): memory is not shared between processes"
         )
 
 

@@ -44,7 +44,7 @@ def _check_arguments(
     mode: str, input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any,
     proj_size: int,
 ) -> None:  # fmt: skip
-    known = isinstance(dropout, numbers.Number) and not isinstance(dropout, bool)
+    known = issubclass(type(dropout), numbers.Number) and type(dropout) is not bool
     if not known or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"

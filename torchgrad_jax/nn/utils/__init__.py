@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from . import (
@@ -41,9 +40,4 @@ from .weight_norm import remove_weight_norm as remove_weight_norm, weight_norm a
 
 
 def __getattr__(name: str) -> Any:
-    if name == "prune":
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError:
-            pass
     raise AttributeError(f"torchgrad_jax does not implement torch.nn.utils.{name}")

@@ -13,7 +13,7 @@ EXAMPLES = ROOT / "examples"
 
 # Arguments that make a program short, and what its output has to say.
 PROGRAMS = {
-    "train_cnn.py": (["--epochs", "1", "--examples", "1500", "--compile"], "accuracy"),
+    "train_cnn.py": (["--epochs", "2", "--examples", "2000", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
 # Programs written for PyTorch, which the runner starts.

@@ -32,15 +32,29 @@ IntTensor: Any
 LongTensor: Any
 ShortTensor: Any
 from . import _C as _C
+from . import _dynamo as _dynamo
+from . import _settings as _settings
+from . import accelerator as accelerator
+from . import amp as amp
 from . import autograd as autograd
+from . import backends as backends
+from . import compiler as compiler
+from . import cpu as cpu
 from . import cuda as cuda
+from . import distributed as distributed
+from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import hub as hub
 from . import interop as interop
+from . import jit as jit
 from . import linalg as linalg
 from . import masked as masked
+from . import mps as mps
+from . import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
+from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from . import overrides as overrides
@@ -48,12 +62,17 @@ from . import profiler as profiler
 from . import quantization as quantization
 from . import random as random
 from . import return_types as return_types
+from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
 from . import testing as testing
+from . import torch_version as torch_version
+from . import types as types
 from . import utils as utils
 from . import version as version
+from . import xpu as xpu
+from ._alias import install_as_torch as install_as_torch
 from ._bridge.compile import compile as compile
 from ._bridge.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
@@ -68,6 +87,29 @@ from ._engine.attributes import UntypedStorage as UntypedStorage
 from ._engine.attributes import layout as layout
 from ._engine.tensor import Tensor as Tensor
 from ._functions.random import Generator as Generator
+from ._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
+from ._settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from ._settings import get_float32_matmul_precision as get_float32_matmul_precision
+from ._settings import get_num_interop_threads as get_num_interop_threads
+from ._settings import get_num_threads as get_num_threads
+from ._settings import is_vulkan_available as is_vulkan_available
+from ._settings import set_deterministic_debug_mode as set_deterministic_debug_mode
+from ._settings import set_float32_matmul_precision as set_float32_matmul_precision
+from ._settings import set_flush_denormal as set_flush_denormal
+from ._settings import set_num_interop_threads as set_num_interop_threads
+from ._settings import set_num_threads as set_num_threads
+from .amp import GradScaler as GradScaler
+from .amp import autocast as autocast
+from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from .amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from .amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from .amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
 from .autograd.grad_mode import enable_grad as enable_grad
@@ -76,6 +118,8 @@ from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .serialization import load as load
+from .serialization import save as save
 to_jax: Any
 
 __version__: str
@@ -789,6 +833,12 @@ def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, paddi
 def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enabled: _bool = True) -> Tensor:
     """Normalise over groups of channels and all positions."""
 
+def gru(input: Tensor, *args: Any) -> Any:
+    """All layers of the network that `nn.GRU` is, with its parameters in one list."""
+
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of a GRU: the new hidden state."""
+
 def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
 def hamming_window(window_length: Any, periodic: _bool = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
@@ -1030,6 +1080,12 @@ def logspace(start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: 
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the summed exponentials along `dim`."""
 
+def lstm(input: Tensor, *args: Any) -> Any:
+    """All layers of the network that `nn.LSTM` is, with its parameters in one list."""
+
+def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+    """One step of an LSTM: the new hidden state and the new cell."""
+
 def lstsq(*args: Any, **kwargs: Any) -> NoReturn:
     """Removed from torch; use `torch.linalg.lstsq`, which takes its arguments the other way round."""
 
@@ -1172,7 +1228,7 @@ def narrow(input: Tensor, dim: _int, start: Any, length: _int) -> Tensor:
 def narrow_copy(input: Tensor, dim: _int, start: Any, length: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `length` elements along `dim` from `start`."""
 
-def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> Any:
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: Tensor | None = None) -> Any:
     """Normalised input, batch mean and 1 / std."""
 
 def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
@@ -1442,6 +1498,18 @@ def result_type(*args: Any, **kwargs: Any) -> _dtype:
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, eps: _float | None = None) -> Tensor:
     """Divide by the root mean square over the last dimensions."""
+
+def rnn_relu(input: Tensor, *args: Any) -> Any:
+    """All layers of the network that `nn.RNN` is, with its parameters in one list."""
+
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of an RNN with relu: the new hidden state."""
+
+def rnn_tanh(input: Tensor, *args: Any) -> Any:
+    """All layers of the network that `nn.RNN` is, with its parameters in one list."""
+
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """One step of an RNN with tanh: the new hidden state."""
 
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None) -> Tensor: ...
 

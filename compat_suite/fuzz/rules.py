@@ -383,7 +383,11 @@ def assign(m: Maker) -> str | None:
     try:
         part = eval(f"{x}[{index}]", {"torch": m.torch, x: t})
         values += [
-            m.pick(lambda u: tuple(u.shape) == tuple(part.shape) and not touches(t, u) and not taints(t, u))
+            m.pick(
+                lambda u: (
+                    tuple(u.shape) == tuple(part.shape) and not touches(t, u) and not taints(t, u)
+                )
+            )
             or m.scalar(),
             f"{x}[{index}] * 2",
         ]

@@ -8,9 +8,17 @@ from torchgrad_jax.torch_version import TorchVersion
 
 def test_versions_compare_as_versions():
     v = TorchVersion("2.13.0+torchgrad.jax")
-    assert v >= "2.9" and v > (2, 9) and v < "3" and v == "2.13" and v != "2.13.1"
-    assert v <= "2.13.0" and not v < "2.13.0a1" and TorchVersion("2.13.0a1") < "2.13"
-    assert v.split("+")[0] == "2.13.0" and v != "no version" and hash(v) == hash(str(v))
+    assert v >= "2.9"
+    assert v > (2, 9)
+    assert v < "3"
+    assert v == "2.13"
+    assert v != "2.13.1"
+    assert v <= "2.13.0"
+    assert not v < "2.13.0a1"
+    assert TorchVersion("2.13.0a1") < "2.13"
+    assert v.split("+")[0] == "2.13.0"
+    assert v != "no version"
+    assert hash(v) == hash(str(v))
 
 
 def test_flags_are_kept(monkeypatch):
@@ -21,7 +29,8 @@ def test_flags_are_kept(monkeypatch):
     assert cudnn.benchmark == before
     monkeypatch.setattr(cudnn, "benchmark", True)
     assert cudnn.benchmark
-    assert not tg.backends.mps.is_available() and not tg.backends.mkldnn.is_available()
+    assert not tg.backends.mps.is_available()
+    assert not tg.backends.mkldnn.is_available()
     with tg.backends.cuda.sdp_kernel(enable_flash=False):
         assert not tg.backends.cuda.flash_sdp_enabled()
     assert tg.backends.cuda.flash_sdp_enabled()
@@ -50,9 +59,13 @@ def test_scripting_passes_through():
     def f(x):
         return x + 1
 
-    assert tg.jit.script(f) is f and tg.jit.ignore(f) is f and tg.jit.ignore(drop=True)(f) is f
-    assert tg.jit.trace(f, tg.ones(2)) is f and tg.jit.trace(f, (tg.ones(2),)) is f
-    assert not tg.jit.is_scripting() and not tg.jit.is_tracing()
+    assert tg.jit.script(f) is f
+    assert tg.jit.ignore(f) is f
+    assert tg.jit.ignore(drop=True)(f) is f
+    assert tg.jit.trace(f, tg.ones(2)) is f
+    assert tg.jit.trace(f, (tg.ones(2),)) is f
+    assert not tg.jit.is_scripting()
+    assert not tg.jit.is_tracing()
     assert not isinstance(f, tg.jit.ScriptModule)
     assert tg.jit.isinstance([1], list[int])
     with pytest.raises(NotImplementedError, match="TorchScript"):
@@ -91,8 +104,10 @@ def test_missing_names_say_so(where):
 def test_devices():
     assert tg.distributed.is_available() is tg.distributed.is_initialized() is False
     assert tg.accelerator.is_available() == tg.cuda.is_available()
-    assert tg.cpu.is_available() and tg.cpu.device_count() == 1
-    assert not tg.mps.is_available() and not tg.xpu.is_available()
+    assert tg.cpu.is_available()
+    assert tg.cpu.device_count() == 1
+    assert not tg.mps.is_available()
+    assert not tg.xpu.is_available()
     tg.cpu.synchronize()
 
 
@@ -105,7 +120,8 @@ def test_compiler_namespace():
         return x * 2
 
     assert f(tg.ones(2)).tolist() == [2.0, 2.0]
-    assert seen[0] is True and not tg.compiler.is_compiling()
+    assert seen[0] is True
+    assert not tg.compiler.is_compiling()
     alone = tg.compiler.disable(lambda x: x + 1)
     assert alone(tg.ones(1)).tolist() == [2.0]
     with pytest.raises(RuntimeError, match="compiled whole"):

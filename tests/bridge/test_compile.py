@@ -510,7 +510,7 @@ def test_a_compiled_module_is_a_module():
     assert isinstance(model, torch.nn.Module)
     assert next(n for n, _ in model.named_parameters()) == "_orig_mod.0.weight"
     assert model._orig_mod is plain
-    assert len(model) == 5
+    assert len(model) == 5  # type: ignore[arg-type]
     model.train()
     assert plain.training
     plain.eval()

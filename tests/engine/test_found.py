@@ -476,6 +476,37 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "b = torch.ones(2, 3)",
         "torch.index_add(b, 0, torch.tensor([0]), b[:1], out=b)",
     ),
+    "edge_of_fill_value": (
+        LEAF,
+        "y = x.clone().masked_fill_(x > 3, torch.tensor(True))",
+        "z = x.clone().index_fill_(0, torch.tensor([0]), torch.tensor(1))",
+    ),
+    "repeat_interleave_flattens": (
+        LEAF,
+        "y = torch.repeat_interleave(x, 2)",
+        "z = torch.repeat_interleave(x.t(), 2)",
+    ),
+    "forbidden_view_before_shapes": (
+        LEAF,
+        "with torch.no_grad(): a, b = x.clone().unbind()",
+        "w = x * 1",
+        "a, b = w.unbind()",
+        "w.mul_(2)",
+        "a / torch.ones(5)",
+        "torch.cat([a, torch.ones(2, 2)])",
+    ),
+    # Dtypes of what is assigned.
+    "assigned_number_of_other_dtype": (
+        "a = torch.zeros(3)",
+        "b = torch.zeros(3, dtype=torch.bool)",
+        "a[torch.tensor([0, 1])] = torch.tensor(2)",
+        "b[[0, 1]] = torch.tensor(2.0)",
+        "a[a == 0] = torch.tensor(3)",
+        "a[torch.tensor([True, False, False])] = torch.tensor([4])",
+        "a[1] = torch.tensor(5)",
+        "a[torch.tensor([2])] = 6",
+        "a.index_put_((a > 5,), torch.tensor([7]))",
+    ),
     # Hooks on several tensors.
     "hooks_of_single_root": (
         LEAF,

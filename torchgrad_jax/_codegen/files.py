@@ -128,6 +128,7 @@ def _top() -> str:
             constants.append(f"{name}: {_CONSTANTS.get(type(value), 'Any')}")
     lazy = [n for n in torchgrad_jax._SUBMODULES if importlib.util.find_spec(f"torchgrad_jax.{n}")]
     imports += [f"from . import {n} as {n}" for n in lazy]
+    imports += [f"from .{home} import {n} as {n}" for n, home in torchgrad_jax._LAZY.items()]
     body = [
         _start(torchgrad_jax, ".", needs_tensor=False),
         *sorted(set(imports)),

@@ -41,7 +41,9 @@ class Modes(threading.local):
     functions_disabled: int = 0  # see `_engine.overrides`
     skip_function: bool = False
     lifts: tuple[Any, ...] = ()
-    transforms: int = 0  # how many levels of func.grad and its kin the running function is inside of
+    transforms: int = (
+        0  # how many levels of func.grad and its kin the running function is inside of
+    )
     dual_level: int = -1
     dual_open: list[Any] = []  # of all threads, as the level
     forward_grad: bool = True

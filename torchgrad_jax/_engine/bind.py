@@ -428,7 +428,9 @@ def _edges(
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)
     # The tensor that something is filled with has a formula, and an entry, whatever its dtype.
-    fill = {at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar}
+    fill = {
+        at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar
+    }
 
     def edges(keys: Sequence[Any]) -> tuple[int, ...]:
         # Where numbers are allowed too, torch has another overload for them.

@@ -188,7 +188,11 @@ class SpentNode(Node):
     """A node whose graph was used up inside of a compiled program: a name, and an error."""
 
     __slots__ = ("out",)
-    n_outputs = 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Results that it has a gradient for."""
+        return 1
 
     def out_meta(self, nr: int) -> Any:
         """Meta of the output."""

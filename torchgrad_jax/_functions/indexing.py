@@ -246,9 +246,6 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             if _fits(value, self)
             else tensor(value)
         )
-        plain = True
-    else:
-        plain = False
     if index is False:
         return
     if index is True:
@@ -258,9 +255,6 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     if not indices:
         copy_to(out, value)
         return
-    del plain
-    if value._m.dtype is not out._m.dtype and value._m.ndim == 0:
-        value = ops._to_copy(value, out._m.dtype)
     index_put_(out, indices, _trim(value))
 
 
@@ -308,6 +302,8 @@ def index_put_(
     fills = _fills(given, values, accumulate)
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)
+    if fills and values._m.dtype is not out._m.dtype:  # a fill casts; anything else refuses to
+        values = ops._to_copy(values, out._m.dtype)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
     if fills:

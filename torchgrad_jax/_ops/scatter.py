@@ -209,7 +209,13 @@ def take(input: Array, index: Array) -> Array:
     return Cells(wrapped(index, input.size)).take(input)
 
 
-@op(inplace=True, layout=Layout.PRESERVE, check=_check_flat, out=False, tags=frozenset({"reads_apart"}))
+@op(
+    inplace=True,
+    layout=Layout.PRESERVE,
+    check=_check_flat,
+    out=False,
+    tags=frozenset({"reads_apart"}),
+)
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
     if index.dtype != jnp.int64:

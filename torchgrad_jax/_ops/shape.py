@@ -160,7 +160,7 @@ def expanded_shape(
     lead = len(size) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"expand(torch.{type_name}{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
+            f"expand({errors.legacy_type('torch.' + type_name)}{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
     out = list(size)

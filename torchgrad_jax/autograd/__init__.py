@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._engine.record import zeros_for
 from .._engine.overrides import public as overridable
+from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
 from . import (
     anomaly_mode as anomaly_mode,

@@ -113,9 +113,7 @@ def numerical(
 def numerical_rows(nudged: Nudged, forward: bool) -> list[Any]:
     """Per output the derivatives by every element of the moved input, stacked; None for integers."""
     t = nudged.input
-    rows = []
-    for unit in np.eye(t._m.numel):
-        rows.append(column(nudged, t, unit, unit, forward))
+    rows = [column(nudged, t, unit, unit, forward) for unit in np.eye(t._m.numel)]
     if not rows:
         outs = _floats(nudged.fn(*nudged.inputs))
         return [None if o is None else np.zeros((0, o.size), o.dtype) for o in outs]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from compat_suite.fuzz import recorded
 from compat_suite.fuzz.programs import compare, make
-from compat_suite.fuzz.search import Finding, judge, search, shrink
+from compat_suite.fuzz.search import Finding, judge, program_of, search, shrink
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
 from compat_suite.libs import live_torch, ours
@@ -32,6 +32,12 @@ def test_programs(first: int, torch_oracle: Oracle) -> None:
     bad = [expect_no_finding(seed, finding) for seed, finding in zip(seeds, search(seeds))]
     if any(bad):
         pytest.fail("\n\n".join(filter(None, bad)), pytrace=False)
+
+
+@pytest.mark.oracle
+def test_programs_do_something() -> None:
+    lengths = [len(program_of(seed).lines) for seed in range(20)]
+    assert sum(lengths) > 10 * len(lengths), lengths
 
 
 @pytest.mark.oracle

@@ -80,7 +80,6 @@ _LAZY = {
         ),
         "_settings",
     ),
-    "compile": "_bridge.compile",
     "install_as_torch": "_alias",
 }  # fmt: skip
 

@@ -150,7 +150,7 @@ def dtype_mix(m: Maker) -> str | None:
 LAYERS = (
     "gelu({x})", "silu({x})", "elu({x})", "softplus({x})", "leaky_relu({x})", "hardtanh({x})", "logsigmoid({x})",
     "mish({x})", "selu({x})", "hardswish({x})", "softsign({x})", "tanhshrink({x})", "relu6({x})", "celu({x})",
-    "threshold({x}, 0.5, 2.0)", "softmin({x}, 0)", "hardshrink({x})", "softshrink({x})", "hardsigmoid({x})",
+    "threshold({x}, 0.5, 2.0)", "softmin({x}, 0)", "hardshrink({x})", "softshrink({x})",
     "layer_norm({x}, {x}.shape)", "layer_norm({x}, {x}.shape[-1:], {x}.detach()[0] if {x}.dim() > 1 else None)",
     "normalize({x}, dim=0)", "dropout({x}, 0.0)", "dropout({x}, training=False)", "pad({x}, (1, 0))",
     "pad({x}, (0, 1), value=2.0)", "mse_loss({x}, {y})", "l1_loss({x}, {y}, reduction='sum')",

@@ -115,7 +115,7 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
     maker = Maker(rng, torch.module, has)
     maker.env = session.env
     rules = [r for r in RULES if all(has(n) for n in r.needs)]
-    first = next(r for r in rules if r.name == "create")
+    first = next(r for r in rules if r.name == "create")  # whichever module was imported first
     modes = [mode for mode in MODES if has(mode)]
     lines: list[str] = []
     watched = rng.random() < 0.7

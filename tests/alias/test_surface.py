@@ -47,7 +47,7 @@ def test_settings():
     with pytest.raises(RuntimeError, match="positive"):
         tg.set_num_threads(0)
     with pytest.raises(TypeError, match="int"):
-        tg.set_num_threads(1.5)
+        tg.set_num_threads(1.5)  # type: ignore[arg-type]
     for mode in ("warn", "error", "default"):
         tg.set_deterministic_debug_mode(mode)
         assert tg.get_deterministic_debug_mode() == ("default", "warn", "error").index(mode)

@@ -495,6 +495,15 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "a / torch.ones(5)",
         "torch.cat([a, torch.ones(2, 2)])",
     ),
+    "mask_changed_since_saved": (
+        LEAF,
+        "m = x > 3",
+        "y = torch.where(m, x, x * 2)",
+        "m.logical_not_()",
+        "y.sum().backward()",
+        "m.expand(3)",
+        "m.bfloat16().expand(3)",
+    ),
     # Dtypes of what is assigned.
     "assigned_number_of_other_dtype": (
         "a = torch.zeros(3)",

@@ -49,8 +49,8 @@ EMPTY_INDEX = "index 0 is out of bounds for dimension 0 with size 0"
 
 
 def legacy_type(type_name: str) -> str:
-    """A tensor type as torch prints it; bool and complex ones are not among its legacy types."""
-    if type_name.startswith(("torch.Complex", "torch.Bool")):
+    """A tensor type as torch prints it; bool, bfloat16 and complex ones have no legacy name."""
+    if type_name.startswith(("torch.Complex", "torch.Bool", "torch.BFloat16")):
         return f"CPU{type_name.removeprefix('torch.').removesuffix('Tensor')}Type"
     return type_name
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, View
 from . import helpers
 from .registry import (
@@ -159,8 +159,9 @@ def expanded_shape(
     """The shape that `expand(size)` gives."""
     lead = len(size) - len(shape)
     if lead < 0:
+        kind = errors.legacy_type(f"torch.{type_name}")
         raise RuntimeError(
-            f"expand({errors.legacy_type('torch.' + type_name)}{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
+            f"expand({kind}{{{list(shape)}}}, size={list(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
     out = list(size)

@@ -504,6 +504,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "m.expand(3)",
         "m.bfloat16().expand(3)",
     ),
+    "edges_of_missing_gradient": (
+        LEAF,
+        "y = torch.heaviside(x, torch.ones(2, 3))",
+        "z = torch.floor_divide(x, torch.tensor(2))",
+        "w = torch.heaviside(x, x)",
+    ),
+    "passes_from_nothing": (
+        LEAF,
+        *["torch.autograd.grad([], [x])"] * 4,
+    ),
     # Dtypes of what is assigned.
     "assigned_number_of_other_dtype": (
         "a = torch.zeros(3)",

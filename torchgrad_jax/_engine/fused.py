@@ -52,7 +52,7 @@ def run(
     targets: Sequence[tuple[Node, int]] | None, accumulate: bool,
 ) -> list[Tensor | None] | None:  # fmt: skip
     """Run the pass compiled, or return None when it must be (or had better be) walked."""
-    if targets is not None and accumulate:
+    if not roots or (targets is not None and accumulate):
         return None
     found = _structure(roots, grads, targets)
     if found is None:

@@ -440,11 +440,13 @@ class GradPlan:
         self.edge_leaves = (
             plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
         )
+        name = plan.call.node_name
+        self.name = name if isinstance(name, str) else name(plan.keys)
+        if self.name == "NotImplemented":  # made by torch's fallback, which asks who requires grad
+            self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
         self.edge_grads = tuple(
             self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves
         )
-        name = plan.call.node_name
-        self.name = name if isinstance(name, str) else name(plan.keys)
         self.node_class = node_class(self.name)
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}

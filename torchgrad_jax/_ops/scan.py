@@ -94,7 +94,7 @@ def _running_product(x: Array, axis: int) -> Array:
 
         return lax.cond(anywhere(zero), by_scan, by_division, x, y, t)
 
-    if not (is_float(x) or is_complex(x)):
+    if not (is_float(x) or is_complex(x)) or not x.size:
         return value(x.reshape(x.shape or (1,))).reshape(x.shape)
     return _ruled(x, value, tangent)
 

@@ -165,7 +165,7 @@ MATRIX_LAYERS = (
     "group_norm({x}, 1)", "conv1d({x}, {y}[None])", "avg_pool1d({x}, 2, 1)",
     "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
     "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
-    "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5", "pairwise_distance({x}, {y})",
+    "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5",
 )  # fmt: skip
 
 

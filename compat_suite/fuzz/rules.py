@@ -356,6 +356,8 @@ def in_place(m: Maker) -> str | None:
     y = m.partner(x, into=m.chance(0.95))
     if y in m.env and taints(m.env[x], m.env[y]):
         return None
+    if option.startswith("index_fill") and not m.env[x].numel():
+        return None  # torch trips over the storage before it looks at the index
     return f"{x}." + option.format(x, y) if m.has("Tensor." + option.partition("(")[0]) else None
 
 

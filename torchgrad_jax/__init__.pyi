@@ -120,7 +120,6 @@ from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .serialization import load as load
 from .serialization import save as save
-to_jax: Any
 
 __version__: str
 bfloat16: _dtype

@@ -112,9 +112,8 @@ def _start(module: Any, prefix: str, *, needs_tensor: bool = True) -> str:
 
 def _top() -> str:
     imports, constants, functions = [], [], []
-    for name, value in sorted(vars(torchgrad_jax).items()):
-        if name.startswith("_") and name != "__version__":
-            continue
+    for name in sorted([*torchgrad_jax.__all__, "__version__"]):  # what an import alone defines
+        value = vars(torchgrad_jax)[name]
         if isinstance(value, types.ModuleType):
             imports.append(f"from . import {name} as {name}")
         elif isinstance(value, type):

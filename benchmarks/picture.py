@@ -9,7 +9,7 @@ from typing import Any
 def bars(rows: list[dict[str, Any]]) -> str:
     """Horizontal bars; a tick marks each target, a line marks torch's own time."""
     height, left, width = 34, 300, 360
-    top = max([*[r["ratio"] for r in rows], *[r["target"] for r in rows]]) * 1.1
+    top = max([*[r["ratio"] for r in rows], *[r["target"] or 0 for r in rows]]) * 1.1
     scale = width / top
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{height * len(rows) + 40}" '
@@ -18,17 +18,19 @@ def bars(rows: list[dict[str, Any]]) -> str:
     ]
     for i, r in enumerate(rows):
         y = 14 + i * height
-        colour = "#2a7f62" if r["ratio"] <= r["target"] else "#b3412c"
+        met = r["target"] is None or r["ratio"] <= r["target"]
+        colour = "#2a7f62" if met else "#b3412c"
         out.append(
             f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(r["name"])}</text>'
         )
         out.append(
             f'<rect x="{left}" y="{y}" width="{r["ratio"] * scale:.1f}" height="18" fill="{colour}"/>'
         )
-        at = left + r["target"] * scale
-        out.append(
-            f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 3}" y2="{y + 21}" stroke="black" stroke-width="2"/>'
-        )
+        if r["target"] is not None:
+            at = left + r["target"] * scale
+            out.append(
+                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y - 3}" y2="{y + 21}" stroke="black" stroke-width="2"/>'
+            )
         out.append(
             f'<text x="{left + r["ratio"] * scale + 6:.1f}" y="{y + 14}">{r["ratio"]:.2f}x</text>'
         )

@@ -1,5 +1,7 @@
 """A compiled function does what the function does: results, writes, gradients, versions, draws."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -379,6 +381,48 @@ def test_values_that_code_can_reach_are_watched():
     holder.table["w"] = torch.zeros(2)
     assert f(x).tolist() == [0.0, 0.0]
     SCALE = 2.0
+
+
+class Options:
+    """Looked at as a class, and through an instance."""
+
+    scale = 2.0
+
+
+def test_classes_and_other_modules_are_watched(monkeypatch):
+    options = Options()
+    f = compiled(lambda x: x * Options.scale + options.scale)
+    x = torch.ones(1)
+    assert f(x).tolist() == [4.0]
+    monkeypatch.setattr(Options, "scale", 3.0)
+    assert f(x).tolist() == [6.0]
+    elsewhere = types.ModuleType("users_settings")
+    elsewhere.factor = 2.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(globals(), "elsewhere", elsewhere)
+    g = compiled(lambda x: x * elsewhere.factor)  # type: ignore[name-defined]
+    assert g(x).tolist() == [2.0]
+    elsewhere.factor = 5.0  # type: ignore[attr-defined]
+    assert g(x).tolist() == [5.0]
+
+
+def test_arrays_and_objects_as_arguments():
+    f = compiled(lambda x, a: x + torch.from_numpy(a))
+    x, a = torch.ones(2), np.ones(2, np.float32)
+    assert f(x, a).tolist() == [2.0, 2.0]
+    a[0] = 5.0
+    assert f(x, a).tolist() == [6.0, 2.0]
+    g = compiled(lambda x, s: torch.copysign(x, s))
+    assert g(x, 0.0).tolist() == [1.0, 1.0]
+    assert g(x, -0.0).tolist() == [-1.0, -1.0]
+
+    class Held:
+        __slots__ = ("k",)
+
+        def __init__(self, k):
+            self.k = k
+
+    h = compiled(lambda x, o: x * o.k)
+    assert [h(x, Held(k))[0].item() for k in range(4)] == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_recompiles_are_logged(monkeypatch, capsys):

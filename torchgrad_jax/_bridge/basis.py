@@ -39,10 +39,4 @@ def _small(m: Meta, n: int, at: int) -> Any:
         return jnp.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape)
 
 
-def row_of_ones(m: Meta) -> Tensor:
-    """Ones of a meta."""
-    want = m if m.dense else meta(m.shape, m.dtype, m.device)
-    return make(jnp.ones(m.shape, m.dtype.np), want)
-
-
-__all__ = ["basis", "row_of_ones"]
+__all__ = ["basis"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._core import tree
 from .._core.meta import Meta, meta
@@ -78,8 +79,12 @@ class Compiled:
             if isinstance(x, Tensor):
                 key.append((x.__class__, x._m, x._rg or requires_grad_of(x), _first(tensors, x)))
                 tensors.append(x)
+            elif isinstance(x, float):
+                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
             elif isinstance(x, _PLAIN):
                 key.append((x.__class__, x))
+            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
+                key.append((x.dtype, x.shape, x.tobytes()))
             else:
                 key.append(id(x))
         whole = tuple(key)
@@ -164,6 +169,8 @@ class _Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(self, fn: Any, flat: list[Any], spec: Any, tensors: list[Tensor]) -> None:
+        # Identities of arguments are part of the key: they must stay theirs.
+        self.held = [x for x in flat if not isinstance(x, Tensor)]
         self.watch = Watch()
         self.watch.function(fn)
         for x in flat:

@@ -7,6 +7,7 @@ list of places with what was found there, to be compared before the steps are us
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from .._engine.tensor import Tensor
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
+_KNOWN = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
 _MOST = 20_000
 
 
@@ -63,21 +65,47 @@ class Watch:
                 self.value(fn)
             return
         self._mark(fn)
+        names = list(_names(fn.__code__))
         for cell in fn.__closure__ or ():
             try:
-                self._cell(cell)
+                content = cell.cell_contents
             except ValueError:  # still empty
                 continue
-        for name in _names(fn.__code__):
-            if name in fn.__globals__:
+            self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
+            if isinstance(content, types.ModuleType):
+                self._module(content, names)
+            else:
+                self.value(content)
+        for name in names:
+            if name not in fn.__globals__:
+                continue
+            found = fn.__globals__[name]
+            if isinstance(found, types.ModuleType):
+                self._module(found, names)
+            else:
                 self._place(fn.__globals__, name)
         for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             self.value(value)
 
-    def _cell(self, cell: Any) -> None:
-        content = cell.cell_contents
-        self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
-        self.value(content)
+    def _module(self, module: types.ModuleType, names: list[str]) -> None:
+        """What a function may look up in a module of the user's: attributes that it names."""
+        top = module.__name__.partition(".")[0]
+        if top in sys.stdlib_module_names or top in _KNOWN:
+            return
+        for name in names:
+            if name in vars(module):
+                self._place(vars(module), name)
+
+    def _class(self, cls: type) -> None:
+        """Attributes of a class of the user's, which instances fall back on."""
+        for base in cls.__mro__:
+            if base is not object and not _ours(base) and self._mark(base):
+                held = vars(base)
+                self.places += [
+                    (held, key, v)  # type: ignore[misc] - a view of the class's own dict
+                    for key, v in held.items()
+                    if not (key.startswith("__") and key.endswith("__"))
+                ]
 
     def _mark(self, x: Any) -> bool:
         if id(x) in self.seen:
@@ -96,7 +124,10 @@ class Watch:
 
     def value(self, x: Any) -> None:
         """Something reachable."""
-        if isinstance(x, (*_SIMPLE, Tensor, type, types.ModuleType, types.BuiltinFunctionType)):
+        if isinstance(x, type):
+            self._class(x)
+            return
+        if isinstance(x, (*_SIMPLE, Tensor, types.ModuleType, types.BuiltinFunctionType)):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not _ours(x):
@@ -120,6 +151,7 @@ class Watch:
                 self.lists.append((group["params"], list(group["params"])))
             self.dicts.append((x.state, len(x.state)))
         elif (hasattr(x, "__dict__") and not _ours(type(x))) or hasattr(x, "_parameters"):
+            self._class(type(x))
             self._dict(vars(x))
 
     def _dict(self, x: dict[Any, Any]) -> None:
@@ -159,7 +191,8 @@ def _names(code: types.CodeType) -> Iterator[str]:
 def _ours(x: Any) -> bool:
     """Whether something belongs to this package, whose state is known."""
     module = getattr(x, "__module__", None) or ""
-    return module.partition(".")[0] in ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
+    top = module.partition(".")[0]
+    return top in _KNOWN or top in sys.stdlib_module_names
 
 
 def _shown(x: Any) -> str:

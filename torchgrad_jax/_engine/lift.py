@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from .._core.meta import Meta
-from .._core.state import DUAL, GRAD, LIFT, MODES
+from .._core.state import DUAL, LIFT, MODES
 from .history import requires_grad_of
 from .strided import is_direct, read, stored
 from .tensor import Tensor, wrap_array
@@ -305,11 +305,6 @@ def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **setting
 
     closed = jax.make_jaxpr(pure)(*avals)
     return Lifted(closed.jaxpr, closed.consts, lift)
-
-
-def recording() -> bool:
-    """Whether operations are recorded."""
-    return bool(MODES.bits & GRAD)
 
 
 # --- what makes two runs the same program ---------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._bridge.basis import basis, row_of_ones
+from .._bridge.basis import basis
 from .._bridge.vmap import vmap
 from .._core import dtypes
 from .._core.meta import meta
@@ -18,7 +18,7 @@ from .._engine.record import zeros_for
 from .._engine.tensor import Tensor, alias_of, make, plain_alias
 from .._functions.shape import movedim, split
 from . import forward_ad
-from ._passes import compiled_rows, make_grads, run_backward, run_batched
+from ._passes import compiled_rows, make_grads, ones_like, run_backward, run_batched
 from .grad_mode import enable_grad
 
 _Tensors = Tensor | tuple[Tensor, ...]
@@ -121,11 +121,6 @@ def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
                     "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
                     "violated by a linear function for example)."
                 )
-            if what == "jacobian of a graph":
-                raise RuntimeError(
-                    f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
-                    "strict mode when create_graph=True."
-                )
 
 
 def _gradients(
@@ -212,7 +207,7 @@ def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str) -> 
                 "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
                 "single element."
             )
-        return (row_of_ones(like[0]._m),)
+        return (ones_like(like[0]._m),)
     _, given = _tupled(v, "v", fn)
     given = _variables(given, False, False)
     _check_direction(given, like, like_is_tuple)

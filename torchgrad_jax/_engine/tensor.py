@@ -217,6 +217,6 @@ def wrap_array(array: Any) -> Tensor:
 
     try:
         dev = devices.of_jax(next(iter(array.devices())))
-    except Exception:
+    except (AttributeError, TypeError):  # a tracer is on no device yet
         dev = devices.default_device()
     return make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), dev))

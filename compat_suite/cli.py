@@ -48,6 +48,14 @@ def parser() -> argparse.ArgumentParser:
     )
     opinfo.add_argument("--redo", action="store_true", help="judge again what the state file has")
 
+    modules = commands.add_parser(
+        "modules", help="torch's own samples of layers and optimizers, on both libraries (live torch)"
+    )
+    modules.add_argument("--name", action="append", help="only this row (repeatable)")
+    modules.add_argument("--only", choices=("layers", "optimizers"))
+    modules.add_argument("--samples", type=int, default=0, help="per row, dtype and mode; 0: all")
+    modules.add_argument("--seed", type=int, default=0)
+
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
         page.add_argument(
@@ -66,6 +74,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import report as command
         case "opinfo":
             from . import opinfo as command
+        case "modules":
+            from . import modules as command
         case "record":
             from . import record as command
         case "coverage":

@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "cuda",
                 "distributed",
                 "fft",
+                "functional",
                 "hub",
                 "jit",
                 "linalg",
@@ -53,6 +54,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "signal",
                 "sparse",
                 "special",
+                "storage",
                 "types",
                 "utils",
                 "xpu",
@@ -86,7 +88,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
 # folder's __init__.py, which assembles it, sees them all.
 SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     # A family does not import another family.
-    "_ops": frozenset({"registry", "rules", "helpers", "places"}),
+    "_ops": frozenset({"registry", "rules", "helpers", "matrix_helpers", "places"}),
 }
 
 # Where a single file is narrower still: the modules of the package that it may import.
@@ -95,7 +97,11 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_core.state": frozenset(),
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.node", "_engine.wide"}),
+    "_engine.steps": frozenset(),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.wide"}),
+    "_engine.grad_plan": frozenset(
+        {"_core", "_ops", *(f"_engine.{n}" for n in ("node", "steps", "trace", "wide"))}
+    ),
 }
 
 # What the installed package may import besides itself and the standard library.

@@ -16,6 +16,7 @@ from torchgrad_jax._codegen import files
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
 from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.return_types import RETURN_TYPES
 
 PACKAGE = Path(torchgrad_jax.__file__).parent
 SAMPLE = Path(__file__).parent / "typing" / "sample.py"
@@ -92,8 +93,8 @@ def test_tensor_is_complete():
 
 def test_result_classes_have_the_fields_of_the_real_ones():
     found = declared(stub("return_types.pyi").body)
-    assert set(found) == set(bind.RETURN_TYPES)
-    for name, kind in bind.RETURN_TYPES.items():
+    assert set(found) == set(RETURN_TYPES)
+    for name, kind in RETURN_TYPES.items():
         assert [n.target.id for n in found[name][0].body] == list(kind._fields)
 
 

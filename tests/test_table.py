@@ -9,6 +9,7 @@ import pytest
 
 import torchgrad_jax
 from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.binding import public_name
 from torchgrad_jax._ops import TABLE, registry as reg
 
 ROWS = sorted(TABLE.values(), key=lambda row: row.name)
@@ -126,7 +127,7 @@ def test_views(row):
 @every_row
 def test_reachable(row):
     """A row is a public function, a method, or something that a composition calls by name."""
-    label = bind.public_name(row)
+    label = public_name(row)
     assert callable(getattr(bind.ops, row.name))
     assert row.namespace in PUBLIC
     if row.function:
@@ -147,7 +148,7 @@ def test_inplace(row):
     # A view's in-place form changes how the tensor sees its storage, under a node of its own name.
     assert (row.geometry is not None) == (row.inplace_node is not None)
     assert callable(getattr(bind.ops, row.name + "_"))
-    label = bind.public_name(row) + "_"
+    label = public_name(row) + "_"
     space = bind.NAMESPACES.get(row.namespace, {}) if row.namespace else bind.METHODS
     if row.method or row.namespace:
         assert callable(space[label])

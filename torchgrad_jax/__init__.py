@@ -36,8 +36,15 @@ from ._engine import (
 )
 from ._engine.attributes import UntypedStorage as UntypedStorage, layout as layout
 from ._engine.tensor import Tensor as Tensor
-from ._functions import constructors as _constructors, indexing as _indexing, shape as _shape
+from ._functions import (
+    complex_views as _complex_views,
+    constructors as _constructors,
+    indexing as _indexing,
+    shape as _shape,
+    typed_storage as _typed_storage,
+)
 from ._functions.random import Generator as Generator, default_generator as default_generator
+from ._functions.typed_storage import TypedStorage as TypedStorage
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -56,8 +63,8 @@ _SUBMODULES = (
     "_C", "_dynamo", "_settings", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "func", "functional", "hub", "interop", "jit", "linalg", "masked", "mps",
     "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler", "quantization", "random",
-    "return_types", "serialization", "signal", "sparse", "special", "testing", "torch_version", "types", "utils",
-    "version", "xpu",
+    "return_types", "serialization", "signal", "sparse", "special", "storage", "testing", "torch_version", "types",
+    "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.
@@ -106,8 +113,8 @@ def _install_methods() -> None:
     }.items():  # fmt: skip
         setattr(Tensor, name, property(_overrides.own(getter)))
     for name, getter, setter in (
-        ("real", _shape.real, _indexing.set_real),
-        ("imag", _shape.imag, _indexing.set_imag),
+        ("real", _complex_views.real, _indexing.set_real),
+        ("imag", _complex_views.imag, _indexing.set_imag),
     ):
         setattr(Tensor, name, property(_overrides.own(getter), setter))
 
@@ -143,6 +150,8 @@ def _names() -> dict[str, object]:
         }
     )
     names.update(_constructors.tensor_types())
+    names.update(_typed_storage.CPU_TYPES)
+    names["Storage"] = _typed_storage.CPU_TYPES["FloatStorage"]
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import zipfile
@@ -13,26 +14,25 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from ._bridge.interop import as_jax, from_jax as from_jax, register
+from ._bridge.interop import as_jax, from_jax as from_jax
 from ._bridge.state import discover
 from ._core import tree
 from ._engine.strided import read
 from ._engine.tensor import Tensor, wrap_array
-from .nn.parameter import Parameter
-
-register(Parameter)
 
 
-def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any]:
     """Tensor code as a pure JAX function, for jax.jit, jax.grad, jax.vmap, optax and the like.
 
     Args:
         f: a function over tensors, or a module.
+        buffers: of a module, return its buffers as they are after the call as well.
 
     Returns:
-        A function of arrays, in any pytrees. Of a module, a function of its parameters and buffers (a dict by
-        name) and of what its `forward` takes; the dict that it has now is the function's `params`.
-        Tensors from outside are constants. Gradients stop at `detach()` and under `no_grad`.
+        A function of arrays, in any pytrees. Of a module, a function of a dict of parameters and buffers by
+        name and of what its `forward` takes; those it has now are the function's `params` and `buffers`. What
+        the dict leaves out is a constant, and the module itself is never written to. Tensors from outside are constants. Gradients stop at `detach()` and
+        under `no_grad`, and are those of hooks and custom Functions where there are such.
 
     Example:
         >>> import jax
@@ -44,17 +44,28 @@ def to_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     """
     if not hasattr(f, "named_parameters"):
         return as_jax(f)
-    from .nn.utils.stateless import functional_call
+    from .func import functional_call
 
-    module = f
+    module: Any = f
 
-    def forward(params: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        return functional_call(module, params, args, kwargs)  # type: ignore[arg-type]
+    def held() -> dict[str, Any]:
+        return {name: read(t) for name, t in module.named_buffers()}
+
+    def forward(tensors: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        names = [name for name, _ in module.named_buffers()]
+        given = {**tensors, **{k: tensors[k].detach() for k in names}}
+        out = functional_call(module, given, args, kwargs)
+        return (out, {k: given[k] for k in names}) if buffers else out
 
     pure = as_jax(forward)
-    named = (*module.named_parameters(), *module.named_buffers())
-    pure.params = {k: read(v) for k, v in named}  # type: ignore[attr-defined]
-    return pure
+
+    @functools.wraps(type(module).forward)
+    def call(params: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        return pure({**held(), **params}, *args, **kwargs)
+
+    call.params = {name: read(t) for name, t in module.named_parameters()}  # type: ignore[attr-defined]
+    call.buffers = held()  # type: ignore[attr-defined]
+    return call
 
 
 # --- files ----------------------------------------------------------------------------------------

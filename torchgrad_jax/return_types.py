@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._engine.bind import RETURN_TYPES
+from ._engine.return_types import RETURN_TYPES
 
 globals().update(RETURN_TYPES)
 __all__ = sorted(RETURN_TYPES)

@@ -249,8 +249,6 @@ def reduction(m: Maker) -> str | None:
         return None  # torch saves the result even where there is nothing to add up
     if x and "softmax" in option and not (inexact(m.env[x]) or m.env[x].numel()):
         return None  # torch runs no kernel, which is what would complain
-    if x and m.env[x].is_inference() and "roll" in option:
-        return None  # torch's kernel makes it of views, which show outside of inference mode
     return (
         x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}"
     ) or None
@@ -309,8 +307,6 @@ def indexing(m: Maker) -> str | None:
         options += [f"{x}[:, {index}]", f"{x}[{index}, 0]", f"torch.gather({apart}, 1, torch.tensor([[0, 1], [1, 1]]))",
                     f"{x}[torch.tensor([0, 1]), torch.tensor([1, 0])]", f"{x}[None, {index}]"]  # fmt: skip
     text = m.one(*options)
-    if m.env[x].is_inference() and "repeat" in text:
-        return None  # made of views, as roll is
     name = text.partition("torch.")[2].partition("(")[0]
     name = (
         name

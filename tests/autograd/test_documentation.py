@@ -5,13 +5,9 @@ import threading
 import pytest
 
 from tests.autograd.programs import attempt, leaf
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
+program = Programs()
 
 
 SHOWN = []
@@ -32,7 +28,7 @@ def printed(fn):
     return run
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", program, ids=lambda f: f.__name__)
 def test_prints_what_torch_prints(fn, same):
     same(printed(fn))
 

@@ -1,24 +1,13 @@
 """Forward mode: errors, views, in-place writes, custom Functions, threads, compared with torch."""
-
 # ruff: noqa: B023 - what the loops define is called within the same turn
 
 import threading
 
-import pytest
-
 from tests.autograd.programs import attempt, leaf
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def forward_ad(lib):

@@ -1,30 +1,12 @@
 """What a Function may return, save and mark, and what its node answers, compared with torch."""
-
 # ruff: noqa: B023 - what the loops define is called within the same turn
 
-import pytest
-
+from tests.autograd.functions import function
 from tests.autograd.programs import attempt, leaf
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
-
-
-def fn(m, fwd, bwd=None, **kw):
-    d = {"forward": staticmethod(fwd)}
-    if bwd:
-        d["backward"] = staticmethod(bwd)
-    d.update({k: (staticmethod(v) if callable(v) else v) for k, v in kw.items()})
-    return type("F", (m.autograd.Function,), d)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 @program
@@ -47,7 +29,7 @@ def counts(m):
         lambda ctx, g: 1,
         lambda ctx, g: "ab",
     ):
-        F = fn(m, lambda ctx, a, b: a * b, b)
+        F = function(m, lambda ctx, a, b: a * b, b)
         x.grad = w.grad = None
         out.append((attempt(F.apply(x, w).sum().backward), x.grad, w.grad))
     return out
@@ -70,7 +52,7 @@ def shapes(m):
         lambda ctx, g: m.ones(0),
         lambda ctx, g: m.ones(2, dtype=m.bool),
     ):
-        F = fn(m, lambda ctx, a: a * 2, b)
+        F = function(m, lambda ctx, a: a * 2, b)
         x.grad = None
         out.append((attempt(F.apply(x).sum().backward), x.grad))
     return out
@@ -79,8 +61,8 @@ def shapes(m):
 @program
 def nontensor_grad(m):
     x = leaf(m, 1.0, 2.0)
-    F = fn(m, lambda ctx, a, k: a * k, lambda ctx, g: (g, g))
-    G = fn(m, lambda ctx, a, k: a * k, lambda ctx, g: (g, 1))
+    F = function(m, lambda ctx, a, k: a * k, lambda ctx, g: (g, g))
+    G = function(m, lambda ctx, a, k: a * k, lambda ctx, g: (g, 1))
     return (
         attempt(F.apply(x, 2).sum().backward),
         attempt(G.apply(x, 2).sum().backward),
@@ -179,7 +161,7 @@ def outputs(m):
         lambda ctx, a: ((a * 2,),),
         lambda ctx, a: (a * 2, [a * 3]),
     ):
-        F = fn(m, f, lambda ctx, *g: g[0])
+        F = function(m, f, lambda ctx, *g: g[0])
         out.append(attempt(lambda: F.apply(x)))
     return out
 
@@ -188,7 +170,7 @@ def outputs(m):
 def return_input(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2
-    F = fn(m, lambda ctx, a: a, lambda ctx, g: g * 5)
+    F = function(m, lambda ctx, a: a, lambda ctx, g: g * 5)
     o = F.apply(x)
     p = F.apply(y)
     q = F.apply(m.ones(2))
@@ -211,10 +193,10 @@ def return_input(m):
 def return_view(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2
-    F = fn(m, lambda ctx, a: a[:1], lambda ctx, g: m.cat([g, g]))
+    F = function(m, lambda ctx, a: a[:1], lambda ctx, g: m.cat([g, g]))
     o = F.apply(y)
     a = attempt(o.mul_, 2)
-    G = fn(m, lambda ctx, a: (a[:1], a[1:]), lambda ctx, g, h: m.cat([g, h]))
+    G = function(m, lambda ctx, a: (a[:1], a[1:]), lambda ctx, g, h: m.cat([g, h]))
     o2, _o3 = G.apply(y)
     b = attempt(o2.mul_, 2)
     with m.no_grad():
@@ -231,7 +213,7 @@ def dirty(m):
         ctx.mark_dirty(a)
         return a.mul_(2)
 
-    F = fn(m, f, lambda ctx, g: g * 2)
+    F = function(m, f, lambda ctx, g: g * 2)
     out.append(attempt(F.apply, x))
     y = x * 1
     z = F.apply(y)
@@ -244,33 +226,35 @@ def dirty(m):
         a.mul_(2)
         return a * 1
 
-    out.append(attempt(fn(m, f2, lambda ctx, g: g).apply, x * 1))
+    out.append(attempt(function(m, f2, lambda ctx, g: g).apply, x * 1))
 
     def f3(ctx, a):
         a.mul_(2)
         return a
 
-    out.append(attempt(fn(m, f3, lambda ctx, g: g).apply, x * 1))
+    out.append(attempt(function(m, f3, lambda ctx, g: g).apply, x * 1))
 
     def f4(ctx, a):
         b = a * 2
         ctx.mark_dirty(b)
         return b
 
-    out.append(attempt(fn(m, f4, lambda ctx, g: g).apply, x * 1))
+    out.append(attempt(function(m, f4, lambda ctx, g: g).apply, x * 1))
 
     def f5(ctx, a):
         ctx.mark_dirty(a)
         return a.mul_(2), a * 1
 
-    out.append(attempt(fn(m, f5, lambda ctx, g, h: g).apply, (x * 1)[:1]))
+    out.append(attempt(function(m, f5, lambda ctx, g, h: g).apply, (x * 1)[:1]))
     base = x * 1
     v = base[:1]
     F.apply(v)
     base.sum().backward()
     out += [base.grad_fn.name(), x.grad]
     out.append(
-        attempt(fn(m, lambda ctx, a: (ctx.mark_dirty(1), a)[1], lambda ctx, g: g).apply, x * 1)
+        attempt(
+            function(m, lambda ctx, a: (ctx.mark_dirty(1), a)[1], lambda ctx, g: g).apply, x * 1
+        )
     )
     with m.no_grad():
         out.append(attempt(F.apply, x))
@@ -289,7 +273,7 @@ def nondiff(m):
         ctx.mark_non_differentiable(i, s)
         return a * 3, i, s
 
-    F = fn(
+    F = function(
         m, f, lambda ctx, *g: (log.append([None if q is None else q.tolist() for q in g]), g[0])[1]
     )
     a, b, c = F.apply(x)
@@ -300,9 +284,9 @@ def nondiff(m):
         ctx.mark_non_differentiable(a)
         return a
 
-    o = fn(m, f2, lambda ctx, g: g).apply(x)
+    o = function(m, f2, lambda ctx, g: g).apply(x)
     out += [o is x, o.requires_grad, x.requires_grad]
-    o = fn(m, lambda ctx, a: (ctx.mark_non_differentiable(1), a * 1)[1], lambda ctx, g: g)
+    o = function(m, lambda ctx, a: (ctx.mark_non_differentiable(1), a * 1)[1], lambda ctx, g: g)
     out.append(attempt(o.apply, x))
 
     def f4(ctx, a):
@@ -310,7 +294,7 @@ def nondiff(m):
         ctx.mark_non_differentiable(b)
         return b
 
-    o = fn(m, f4, lambda ctx, g: g).apply(x)
+    o = function(m, f4, lambda ctx, g: g).apply(x)
     out += [o.requires_grad, o.grad_fn]
     return out
 
@@ -326,7 +310,7 @@ def materialize(m):
                 ctx.set_materialize_grads(flag)
             return a * 2, a * 3, m.ones(3, dtype=m.int64)
 
-        F = fn(
+        F = function(
             m,
             f,
             lambda ctx, *g: (
@@ -341,13 +325,13 @@ def materialize(m):
             ctx.set_materialize_grads(value)
             return a * 2
 
-        return attempt(fn(m, f, lambda ctx, g: g).apply, x)
+        return attempt(function(m, f, lambda ctx, g: g).apply, x)
 
     def by_attribute(ctx, a):
         ctx.materialize_grads = 0
         return a * 2
 
-    log += [refused(1), refused("a"), attempt(fn(m, by_attribute, lambda ctx, g: g).apply, x)]
+    log += [refused(1), refused("a"), attempt(function(m, by_attribute, lambda ctx, g: g).apply, x)]
     return log
 
 
@@ -398,7 +382,7 @@ def ctx_things(m):
         log.append(attempt(lambda: len(ctx.saved_variables)))
         return g, None, None
 
-    F = fn(m, f, b)
+    F = function(m, f, b)
     o = F.apply(x, m.ones(2), 4)
     n = o.grad_fn
     log.append(
@@ -439,7 +423,7 @@ def save_wrong(m):
             s(ctx, a)
             return a * 2
 
-        F = fn(m, f, lambda ctx, g: (out.append(ctx.saved_tensors), g)[1])
+        F = function(m, f, lambda ctx, g: (out.append(ctx.saved_tensors), g)[1])
         out.append(attempt(lambda: F.apply(x).sum().backward()))
     return out
 
@@ -452,7 +436,7 @@ def mark_shared(m):
         ctx.mark_shared_storage((a, a))
         return a * 2
 
-    return attempt(fn(m, f, lambda ctx, g: g).apply, x)
+    return attempt(function(m, f, lambda ctx, g: g).apply, x)
 
 
 @program
@@ -464,7 +448,7 @@ def saved_output(m):
         ctx.save_for_backward(o)
         return o
 
-    F = fn(m, f, lambda ctx, g: g * ctx.saved_tensors[0])
+    F = function(m, f, lambda ctx, g: g * ctx.saved_tensors[0])
     o = F.apply(x)
     s = o.grad_fn.saved_tensors[0]
     (g,) = m.autograd.grad(o.sum(), x, create_graph=True)
@@ -493,7 +477,7 @@ def saved_intermediate(m):
         _a, t = ctx.saved_tensors
         return g * t.cos() * 2
 
-    F = fn(m, f, b)
+    F = function(m, f, b)
     o = F.apply(x)
     (g,) = m.autograd.grad(o.sum(), x, create_graph=True)
     return g.requires_grad, g.detach(), attempt(m.autograd.grad, g.sum(), x)
@@ -508,484 +492,7 @@ def modified_saved(m):
         ctx.save_for_backward(a)
         return a * 2
 
-    F = fn(m, f, lambda ctx, g: (ctx.saved_tensors, g)[1])
+    F = function(m, f, lambda ctx, g: (ctx.saved_tensors, g)[1])
     o = F.apply(y)
     y.mul_(2)
     return attempt(o.sum().backward)
-
-
-@program
-def double_backward(m):
-    x = leaf(m, 1.0, 2.0)
-
-    def f(ctx, a):
-        ctx.save_for_backward(a)
-        return a**3
-
-    def b(ctx, g):
-        (a,) = ctx.saved_tensors
-        return g * 3 * a**2
-
-    F = fn(m, f, b)
-    (g,) = m.autograd.grad(F.apply(x).sum(), x, create_graph=True)
-    return g.detach(), m.autograd.grad(g.sum(), x)
-
-
-@program
-def once(m):
-    x = leaf(m, 1.0, 2.0)
-    od = m.autograd.function.once_differentiable
-
-    def f(ctx, a):
-        ctx.save_for_backward(a)
-        return a**3
-
-    def b(ctx, g):
-        (a,) = ctx.saved_tensors
-        return g * 3 * a**2
-
-    F = fn(m, f, od(b))
-    (g,) = m.autograd.grad(F.apply(x).sum(), x, create_graph=True)
-    r = [g, g.grad_fn.name(), attempt(g.sum().backward), attempt(m.autograd.grad, g.sum(), x)]
-    F2 = fn(m, lambda ctx, a, c: (a * 2, c * 3), od(lambda ctx, g, h: (g * 2, h * 3)))
-    y = leaf(m, 1.0)
-    a, c = F2.apply(x, y)
-    gs = m.autograd.grad(a.sum() + c.sum(), [x, y], create_graph=True)
-    r += [q.grad_fn and q.grad_fn.name() for q in gs]
-    F3 = fn(m, lambda ctx, a, k: a * 2, od(lambda ctx, g: (g * 2, None)))
-    (g,) = m.autograd.grad(F3.apply(x, 1).sum(), x, create_graph=True)
-    r.append(g)
-    (g,) = m.autograd.grad(F3.apply(x, 1), x, m.ones(2, requires_grad=True), create_graph=True)
-    r.append((g, g.grad_fn and g.grad_fn.name(), attempt(g.sum().backward)))
-    (g,) = m.autograd.grad(F3.apply(x, 1).sum(), x)
-    r.append(g)
-    return r
-
-
-@program
-def traceable(m):
-    T = m.autograd.function.traceable if hasattr(m.autograd.function, "traceable") else None
-
-    class F(m.autograd.Function):
-        pass
-
-    return (
-        T and attempt(T, F),
-        getattr(F, "is_traceable", "none"),
-        F.generate_vmap_rule,
-        F.clear_saved_tensors_on_access,
-        F.boxed_grads_call,
-    )
-
-
-@program
-def nested_io(m):
-    N = m.autograd.NestedIOFunction
-    x = leaf(m, 1.0, 2.0)
-    y = leaf(m, 3.0, 4.0)
-
-    class F(N):
-        @staticmethod
-        def forward_extended(self, *a):
-            return a
-
-        @staticmethod
-        def backward_extended(self, *a):
-            return a
-
-    log = []
-    log += [
-        attempt(lambda: F()),
-        attempt(lambda: F.apply(x)),
-        attempt(lambda: F.apply((x, [y], {"a": 1}))),
-    ]
-    return (
-        log,
-        hasattr(N, "_do_forward"),
-        attempt(lambda: N().forward_extended(1)),
-        attempt(lambda: N().backward_extended(1)),
-        attempt(lambda: N.forward_extended(1, 2)),
-    )
-
-
-@program
-def inplace_function(m):
-    Inplace = m.autograd.function.InplaceFunction
-
-    class F(Inplace):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    x = leaf(m, 1.0, 2.0)
-    o = F.apply(x)
-    o.sum().backward()
-    return x.grad, attempt(lambda: F(inplace=True).inplace), attempt(lambda: F()), o.grad_fn.name()
-
-
-@program
-def meta(m):
-    M = m.autograd.function.FunctionMeta
-    B = m.autograd.function.BackwardCFunction
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    n = F.apply(leaf(m, 1.0)).grad_fn
-    return (
-        type(F) is M,
-        isinstance(n, B),
-        F._backward_cls.__name__,
-        F._backward_cls._forward_cls is F,
-        type(n) is F._backward_cls,
-        issubclass(F._backward_cls, B),
-        type(n).__module__,
-        repr(n)[:40],
-        attempt(n.apply, m.ones(1)),
-        hasattr(n, "_compiled_autograd_key"),
-    )
-
-
-@program
-def call_node(m):
-    F = fn(m, lambda ctx, a: a * 2, lambda ctx, g: g * 2)
-    n = F.apply(leaf(m, 1.0)).grad_fn
-    k = leaf(m, 1.0).exp().grad_fn
-    with m.no_grad():
-        plain = k(m.ones(1))
-    return (
-        plain,
-        attempt(n, m.ones(1)),
-        attempt(n),
-        attempt(k),
-        attempt(n, m.ones(1), m.ones(1)),
-        attempt(k, 1),
-        attempt(k, None),
-        attempt(leaf(m, 1.0).sum().grad_fn, m.ones(())),
-        attempt(n, None),
-    )
-
-
-@program
-def kwargs_apply(m):
-    F = fn(m, lambda ctx, a, k=3: a * k, lambda ctx, g: (g, None))
-    x = leaf(m, 1.0)
-    return (
-        attempt(F.apply, x, k=2),
-        attempt(F.apply, a=x),
-        attempt(lambda: F.apply(x)),
-        attempt(F.apply(x, 2).backward),
-        attempt(lambda: F.apply(x).backward()),
-    )
-
-
-@program
-def setup_ctx(m):
-    x = leaf(m, 1.0, 2.0)
-    log = []
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(a, k):
-            log.append(m.is_grad_enabled())
-            return a * k, a + 1
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            log.append(
-                (
-                    len(inputs),
-                    inputs[0] is x,
-                    type(output).__name__,
-                    inputs[1],
-                    m.is_grad_enabled(),
-                    output[0].requires_grad,
-                )
-            )
-            ctx.k = inputs[1]
-            ctx.save_for_backward(inputs[0])
-
-        @staticmethod
-        def backward(ctx, g, h):
-            return g * ctx.k, None
-
-    a, b = F.apply(x, 3)
-    (a.sum() + b.sum()).backward()
-    return log, x.grad
-
-
-@program
-def setup_ctx_wrong(m):
-    x = leaf(m, 1.0, 2.0)
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a):
-            return a
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            return 3
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    class G(m.autograd.Function):
-        @staticmethod
-        def forward(a):
-            return a * 2
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            return 3
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    return attempt(F.apply, x), attempt(G.apply, x)
-
-
-@program
-def vmap_static(m):
-    x = leaf(m, 1.0, 2.0)
-
-    class F(m.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(a):
-            return a * 2
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def backward(ctx, g):
-            return g
-
-    class G(F):
-        @staticmethod
-        def vmap(info, in_dims, a):
-            return a * 2, 0
-
-    return (
-        attempt(F.apply, x),
-        attempt(G.apply, x),
-        attempt(F.vmap, 1, 2),
-        attempt(m.autograd.Function.vmap, 1, 2, 3),
-        F.generate_vmap_rule,
-    )
-
-
-@program
-def boxed(m):
-    x = leaf(m, 1.0, 2.0)
-    log = []
-
-    class F(m.autograd.Function):
-        boxed_grads_call = True
-
-        @staticmethod
-        def forward(ctx, a):
-            return a * 2, a * 3
-
-        @staticmethod
-        def backward(ctx, *g):
-            log.append((len(g), type(g[0]).__name__, len(g[0]) if isinstance(g[0], list) else None))
-            gs = g[0]
-            a = gs[0] * 2
-            gs.clear()
-            return a
-
-    a, b = F.apply(x)
-    return attempt((a.sum() + b.sum()).backward), x.grad, log
-
-
-@program
-def clear_saved(m):
-    x = leaf(m, 1.0, 2.0)
-    log = []
-
-    class F(m.autograd.Function):
-        clear_saved_tensors_on_access = True
-
-        @staticmethod
-        def forward(ctx, a):
-            ctx.save_for_backward(a)
-            return a * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            log.append(attempt(lambda: len(ctx.saved_tensors)))
-            log.append(attempt(lambda: len(ctx.saved_tensors)))
-            return g
-
-    o = F.apply(x)
-    r = [
-        attempt(o.sum().backward, retain_graph=True),
-        attempt(o.sum().backward, retain_graph=True),
-        attempt(o.sum().backward),
-    ]
-    o = F.apply(x)
-    r += [
-        attempt(lambda: len(o.grad_fn.saved_tensors)),
-        attempt(lambda: len(o.grad_fn.saved_tensors)),
-        attempt(lambda: F.apply(x).grad_fn.maybe_clear_saved_tensors()),
-    ]
-    return r, log
-
-
-@program
-def reentrant_fn(m):
-    x = leaf(m, 1.0, 2.0)
-
-    def f(ctx, a):
-        with m.enable_grad():
-            ctx.x = a.detach().requires_grad_()
-            ctx.y = ctx.x**2
-        return ctx.y.detach()
-
-    def b(ctx, g):
-        return m.autograd.grad(ctx.y, ctx.x, g)[0]
-
-    F = fn(m, f, b)
-    F.apply(F.apply(x)).sum().backward()
-    return x.grad
-
-
-@program
-def deep(m):
-    x = leaf(m, 1.0)
-
-    class F(m.autograd.Function):
-        @staticmethod
-        def forward(ctx, a, n):
-            ctx.n = n
-            ctx.save_for_backward(a)
-            return a.clone()
-
-        @staticmethod
-        def backward(ctx, g):
-            if ctx.n == 0:
-                return g, None
-            with m.enable_grad():
-                a = ctx.saved_tensors[0].detach().requires_grad_()
-                F.apply(a, ctx.n - 1).sum().backward()
-            return a.grad * g, None
-
-    F.apply(x, 150).sum().backward()
-    return x.grad
-
-
-@program
-def raising(m):
-    x = leaf(m, 1.0)
-
-    class My(Exception):
-        pass
-
-    def b(ctx, g):
-        raise My("a", 1)
-
-    o = fn(m, lambda ctx, a: a * 2, b).apply(x)
-    try:
-        o.backward()
-    except My as e:
-        r = e.args
-
-    def f(ctx, a):
-        raise My("f")
-
-    try:
-        fn(m, f, b).apply(x)
-    except My as e:
-        r2 = e.args
-    return r, r2, m.is_grad_enabled(), (x * 2).backward(), x.grad
-
-
-@program
-def complexfn(m):
-    x = m.tensor([1 + 1j, 2.0], requires_grad=True)
-    F = fn(m, lambda ctx, a: a.real, lambda ctx, g: g * (1 + 2j))
-    G = fn(m, lambda ctx, a: a * 2, lambda ctx, g: g.real)
-    r = leaf(m, 1.0)
-    H = fn(m, lambda ctx, a: a * (1 + 1j), lambda ctx, g: g)
-    return (
-        attempt(F.apply(x).sum().backward),
-        x.grad,
-        attempt(lambda: G.apply(x).backward(m.ones(2, dtype=m.complex64))),
-        x.grad,
-        attempt(lambda: H.apply(r).backward(m.ones(1, dtype=m.complex64))),
-        r.grad,
-    )
-
-
-@program
-def same_twice(m):
-    x = leaf(m, 1.0, 2.0)
-    F = fn(m, lambda ctx, a, b: (a, b), lambda ctx, g, h: (g * 2, h * 3))
-    a, b = F.apply(x, x)
-    (a * 5 + b).sum().backward()
-    G = fn(m, lambda ctx, a: (lambda t: (t, t))(a * 2), lambda ctx, g, h: g * 2 + h * 3)
-    r = attempt(lambda: G.apply(x))
-    c, d = G.apply(x)
-    g = m.autograd.grad((c + d * 7).sum(), x)
-    return x.grad, a is b, c is d, r, g
-
-
-@program
-def undefined_edge(m):
-    x = leaf(m, 1.0, 2.0)
-    z = m.ones(2)
-    log = []
-    F = fn(m, lambda ctx, a, b: a * b, lambda ctx, g: (log.append(ctx.needs_input_grad), g, g)[1:])
-    o = F.apply(x, z)
-    o.sum().backward()
-    return log, z.grad, x.grad, o.grad_fn.next_functions[1]
-
-
-@program
-def nograd_apply(m):
-    x = leaf(m, 1.0, 2.0)
-    log = []
-
-    def f(ctx, a):
-        log.append(ctx.needs_input_grad)
-        return a * 2
-
-    F = fn(m, f, lambda ctx, g: g)
-    with m.no_grad():
-        o = F.apply(x)
-    with m.inference_mode():
-        p = F.apply(x)
-    return o.requires_grad, o.grad_fn, p.is_inference(), log, F.apply(m.ones(2)).requires_grad
-
-
-@program
-def ctx_attr(m):
-    x = leaf(m, 1.0)
-    log = []
-
-    def f(ctx, a):
-        ctx.foo = a
-        log.append(attempt(lambda: ctx.nope))
-        log.append(attempt(lambda: setattr(ctx, "needs_input_grad", (False,))))
-        del ctx.foo
-        return a * 2
-
-    F = fn(m, f, lambda ctx, g: g)
-    F.apply(x)
-    return log

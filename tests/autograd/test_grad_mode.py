@@ -5,18 +5,10 @@ import threading
 import pytest
 
 import torchgrad_jax as tg
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def modes(m):

@@ -8,20 +8,12 @@ from typing import Any
 import pytest
 
 import torchgrad_jax
+from tests.programs import Programs
 
 tg: Any = torchgrad_jax
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def vector(m):

@@ -1,5 +1,4 @@
 """Grad modes, inference tensors, decorators and threads, compared with torch."""
-
 # ruff: noqa: B023 - what the loops define is called within the same turn
 
 import asyncio
@@ -7,21 +6,11 @@ import inspect
 import threading
 import warnings
 
-import pytest
-
 from tests.autograd.programs import attempt, leaf
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 @program

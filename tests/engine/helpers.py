@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from tests.programs import Programs as Programs
+
 
 def leaf(
     m: Any,
@@ -74,14 +76,6 @@ def program(name: str, fn: Callable[[Any], Any]) -> Any:
 
     run.__name__ = name
     return run
-
-
-class Programs(list[Any]):
-    """Programs in the order of their declaration; `ids` are their names."""
-
-    def __call__(self, fn: Any) -> Any:
-        self.append(fn)
-        return fn
 
 
 def table(rows: dict[str, Callable[[Any], Any]]) -> list[Any]:

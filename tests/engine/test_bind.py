@@ -8,6 +8,7 @@ import pytest
 import torchgrad_jax
 from tests.engine.helpers import Programs, attempt, by_name, facts, leaf
 from torchgrad_jax._engine import bind
+from torchgrad_jax._engine.generate import unrollable
 from torchgrad_jax._engine.record import apply
 
 PROGRAMS = Programs()
@@ -274,7 +275,7 @@ def cases(m):
 UNROLLED = sorted(
     n
     for n in cases(torchgrad_jax)
-    if hasattr(bind.ops, n) and bind._fast(getattr(bind.ops, n).binding)
+    if hasattr(bind.ops, n) and unrollable(getattr(bind.ops, n).binding)
 )
 
 
@@ -305,6 +306,6 @@ def test_unrolled_code_is_the_common_case():
     fast = [
         n
         for n in vars(bind.ops)
-        if not n.endswith("_") and bind._fast(getattr(bind.ops, n).binding)
+        if not n.endswith("_") and unrollable(getattr(bind.ops, n).binding)
     ]
     assert len(fast) > 150

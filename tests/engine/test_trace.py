@@ -9,7 +9,8 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.helpers import Programs, by_name, leaf
-from torchgrad_jax._engine.trace import Steps, getter, saver
+from torchgrad_jax._engine.grad_plan import getter, saver
+from torchgrad_jax._engine.steps import Steps
 
 UNARY = {
     "abs": {}, "acos": {"start": -0.5, "stop": 0.5}, "acosh": {"start": 1.5},

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.programs import Programs
+
 from .programs import attempt, quietly
 
 ROWS = [
@@ -48,17 +50,8 @@ def test_values(row, kind, same):
     same(program)
 
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 @program

@@ -7,20 +7,12 @@ from collections import OrderedDict
 import pytest
 
 import torchgrad_jax as tg
+from tests.programs import Programs
 
 from .programs import attempt, gradients, numbers
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def net(m):

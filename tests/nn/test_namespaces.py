@@ -3,20 +3,12 @@
 import pytest
 
 import torchgrad_jax as tg
+from tests.programs import Programs
 
 from .programs import attempt, numbers
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 @program

@@ -2,21 +2,12 @@
 
 import importlib
 
-import pytest
+from tests.programs import Programs
 
 from .programs import attempt, gradients, numbers, weighted
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def prune_of(m):

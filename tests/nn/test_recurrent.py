@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 import torchgrad_jax as tg
+from tests.programs import Programs
 
 from .programs import attempt, gradients, numbers, quietly, weighted
 
@@ -79,17 +80,8 @@ def test_layer_packed(row, same):
     same(program)
 
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 @program

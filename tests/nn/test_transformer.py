@@ -2,19 +2,12 @@
 
 import pytest
 
+from tests.programs import Programs
+
 from .programs import attempt, gradients, numbers, quietly, weighted
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def attend(m, options, shape=(3, 2, 4), **call):

@@ -5,18 +5,10 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as tg
+from tests.programs import Programs
 
-PROGRAMS = []
-
-
-def program(fn):
-    PROGRAMS.append(fn)
-    return fn
-
-
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
-def test_same_as_torch(fn, same):
-    same(fn)
+program = Programs()
+test_same_as_torch = program.test()
 
 
 def attempt(fn):

@@ -27,6 +27,7 @@ from .._core.state import (
     next_sequence_nr,
 )
 from .._engine.bind import ops
+from .._engine.cut import under_jax
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
 from .._engine.strided import write
@@ -66,6 +67,9 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode = MODES.bits
         last = self.last
+        if MODES.traced and under_jax():  # part of something larger
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
         if last is not None and not kwargs and last.fits(args, mode):
             self.counts["run"] += 1
             return last.run_plain(args)

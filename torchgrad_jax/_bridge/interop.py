@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes
+from .._core import devices, dtypes, tree
 from .._core.meta import Meta, meta
+from .._core.state import MODES
 from .._engine import lift
-from .._engine.record import apply
+from .._engine.backward import run as run_pass
+from .._engine.custom import PyNode
+from .._engine.history import edge_of, grad_fn_of, requires_grad_of
+from .._engine.record import apply, zeros_for
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make, make_of, wrap_array
+from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
-
-# --- tensors as pytrees ---------------------------------------------------------------------------
-
-
-def _children(t: Tensor) -> tuple[tuple[Any], Any]:
-    return (read(t),), (t.__class__, t._rg and t._fn is None)
-
-
-def _rebuilt(told: Any, children: Any) -> Tensor:
-    cls, requires = told
-    (array,) = children
-    if isinstance(getattr(array, "dtype", None), np.dtype):
-        t = wrap_array(array)
-        t = t if cls is Tensor else make_of(cls, array, t._m)
-    else:  # JAX puts other things than arrays into trees for a while
-        t = make_of(cls, array, meta((), dtypes.float32, devices.CPU))
-    t._rg = requires
-    return t
-
-
-def register(cls: type[Tensor]) -> None:
-    """Make instances of a class pytrees of one leaf, their array."""
-    jax.tree_util.register_pytree_node(cls, _children, _rebuilt)
-
-
-register(Tensor)
-
+from . import trees as trees
 
 # --- JAX functions as operators -------------------------------------------------------------------
 
@@ -152,27 +130,125 @@ def as_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     def pure(*args: Any, **kwargs: Any) -> Any:
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs))
         at = [i for i, x in enumerate(flat) if hasattr(x, "shape") and hasattr(x, "dtype")]
-        arrays = [jnp.asarray(flat[i]) for i in at]
         trees: list[Any] = []
 
-        def run(tracers: list[Any]) -> list[Any]:
+        def over(inputs: list[Tensor]) -> list[Any]:
             values = list(flat)
-            for i, x in zip(at, tracers):
-                m = meta(tuple(x.shape), dtypes.from_np(x.dtype), devices.default_device())
-                values[i] = make(x, m)
-                values[i]._rg = m.dtype.category >= dtypes.FLOATING
+            for i, t in zip(at, inputs):
+                values[i] = t
             given, named = jax.tree_util.tree_unflatten(treedef, values)
             out, out_tree = jax.tree_util.tree_flatten(f(*given, **named), is_leaf=_is_tensor)
             trees[:] = [out_tree]
-            current = lift.MODES.lifts[-1]
-            return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
+            return out
 
-        avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
-        lifted = lift.trace(run, avals, randomness="error")
-        found = lifted.function()(*arrays, *[read(t) for t in lifted.captured])
+        found = over_arrays(over, [jnp.asarray(flat[i]) for i in at])
         return jax.tree_util.tree_unflatten(trees[0], found)
 
     return pure
 
 
-__all__ = ["as_jax", "from_jax", "register"]
+def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -> list[Any]:
+    """Run a function from tensors to tensors (and numbers) on arrays, such that JAX's derivatives are torch's."""
+    plain = True
+
+    def run(tracers: list[Any]) -> list[Any]:
+        nonlocal plain
+        inputs = [_input(x) for x in tracers]
+        out = f(inputs)
+        plain = not _has_own_gradients([*inputs, *[t for t in out if isinstance(t, Tensor)]])
+        current = MODES.lifts[-1]
+        return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
+
+    avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
+    lifted = lift.trace(run, avals, randomness="error")
+    captured = [read(t) for t in lifted.captured]
+    if plain:
+        return lifted.function()(*arrays, *captured)
+    if any(isinstance(a, jax.core.Tracer) for a in captured):
+        raise NotImplementedError(
+            "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
+            "pass them as arguments"
+        )
+    return list(_by_backward(f, lifted.function(), captured)(*arrays))
+
+
+def _input(array: Any) -> Tensor:
+    t = make(
+        array, meta(tuple(array.shape), dtypes.from_np(array.dtype), devices.default_device())
+    )
+    t._rg = t._m.dtype.category >= dtypes.FLOATING
+    return t
+
+
+def _has_own_gradients(tensors: Sequence[Tensor]) -> bool:
+    """Whether hooks or custom Functions say what the gradients of some tensors are."""
+    if any(t._x is not None and (t._x.hooks or t._x.post_acc) for t in tensors):
+        return True
+    stack, seen = [grad_fn_of(t) for t in tensors], set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, PyNode) or (node.extras is not None and node.extras.observed):
+            return True
+        stack += [edge[0] for edge in node.edges if edge is not None]
+    return False
+
+
+def _by_backward(f: Any, forward: Any, captured: Sequence[Any]) -> Callable[..., Any]:
+    """A function with the gradients that the tensor code's own backward pass gives; to any order."""
+
+    @jax.custom_vjp
+    def run(*arrays: Any) -> tuple[Any, ...]:
+        return tuple(forward(*arrays, *captured))
+
+    def back(arrays: Any, cts: Any) -> tuple[Any, ...]:
+        wanted = [i for i, a in enumerate(arrays) if jnp.issubdtype(a.dtype, jnp.inexact)]
+        given = [k for k, ct in enumerate(cts) if ct.dtype != jax.dtypes.float0]
+
+        def gradients(inputs: list[Tensor]) -> list[Any]:
+            inputs, slopes = inputs[: len(arrays)], inputs[len(arrays) :]
+            out = f(inputs)
+            roots = [
+                (out[k], g)
+                for k, g in zip(given, slopes)
+                if isinstance(out[k], Tensor) and requires_grad_of(out[k])
+            ]
+            found = run_pass(
+                [edge_of(t) for t, _ in roots],  # type: ignore[misc] - those that require grad have one
+                [g for _, g in roots],
+                keep=True, create=True, targets=[edge_of(inputs[i]) for i in wanted], accumulate=False,
+            )  # fmt: skip
+            return [zeros_for(inputs[i]._m) if g is None else g for i, g in zip(wanted, found)]
+
+        found = over_arrays(gradients, [*arrays, *[cts[k] for k in given]])
+        out: list[Any] = [None] * len(arrays)
+        for i, g in zip(wanted, found):
+            out[i] = g
+        return tuple(out)
+
+    run.defvjp(lambda *arrays: (run(*arrays), arrays), back)
+    return run
+
+
+def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call `f` with tensors that JAX traces among its arguments, so that its own gradients are JAX's as well."""
+    at = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+    specs: list[Any] = []
+
+    def over(inputs: list[Tensor]) -> list[Any]:
+        given = list(args)
+        for i, t in zip(at, inputs):
+            given[i] = t
+        flat, spec = tree.flatten(f(*given))
+        specs[:] = [spec, [None if isinstance(x, Tensor) else x for x in flat]]
+        return [x for x in flat if isinstance(x, Tensor)]
+
+    found = iter(over_arrays(over, [read(args[i]) for i in at]))
+    spec, others = specs
+    leaves = [wrap_array(next(found)) if x is None else x for x in others]
+    return tree.unflatten(leaves, spec)
+
+
+__all__ = ["apply_traced", "as_jax", "from_jax", "over_arrays"]

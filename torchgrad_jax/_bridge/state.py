@@ -20,7 +20,7 @@ from .._core import devices, dtypes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.lift import Lift, evaluate, outside_value
+from .._engine.lift import Lift, evaluate
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
 
@@ -62,6 +62,7 @@ class StateLift(Lift):
     """One run of a function whose state is discovered."""
 
     stateful = True
+    pure = False
 
     def __init__(self, args: Sequence[Tensor]) -> None:
         super().__init__("host")
@@ -98,7 +99,7 @@ class StateLift(Lift):
 
     def _input(self, source: Source, m: Meta) -> Any:
         self.sources.append(source)
-        return outside_value(len(self.sources) - 1, m)
+        return self.place_for(len(self.sources) - 1, m)
 
     def storage_born(self, storage: Any) -> None:
         """A storage was made during this run."""
@@ -164,7 +165,8 @@ class StateLift(Lift):
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""
         array = self.read(t)
-        if t._m.dtype.category >= dtypes.FLOATING and not (t._rg or requires_grad_of(t)):
+        tracked = t._rg or requires_grad_of(t)
+        if t._m.dtype.category >= dtypes.FLOATING and not tracked and self.owns(array):
             array = lax.stop_gradient(array)
         return array
 
@@ -189,8 +191,9 @@ class StateLift(Lift):
     def number(self, holder: dict[Any, Any], key: Any) -> Any:
         """A number that may be another one the next time, as a 0-dim array."""
         self.sources.append(Source("number", holder, key, None))
-        m = meta((), dtypes.float64, devices.default_device())
-        return outside_value(len(self.sources) - 1, m)
+        return self.place_for(
+            len(self.sources) - 1, meta((), dtypes.float64, devices.default_device())
+        )
 
 
 class Program:

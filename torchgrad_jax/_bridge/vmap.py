@@ -18,7 +18,8 @@ from .._engine.record import apply
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call, aval
 from .._functions import random
-from .._functions.shape import movedim, narrow
+from .._functions.shape import movedim
+from .._functions.splitting import narrow
 
 _KEPT = 512
 _CALLS: dict[Any, Call] = {}

@@ -14,6 +14,7 @@ import torchgrad_jax
 
 from .._core import devices, dtypes, formats, shapes
 from .._engine import attributes, bind, tensor
+from .._engine.return_types import RETURN_TYPES
 from .._functions import random
 from . import annotations
 from .signatures import declare
@@ -171,7 +172,7 @@ def _namespace(name: str) -> str:
 def _return_types() -> str:
     text = _HEADER.format(doc="The named tuples that some functions return.")
     text += "from typing import NamedTuple\n\nfrom ._engine.tensor import Tensor\n"
-    for name, kind in sorted(bind.RETURN_TYPES.items()):
+    for name, kind in sorted(RETURN_TYPES.items()):
         text += f"\nclass {name}(NamedTuple):\n"
         text += "".join(f"    {field}: Tensor\n" for field in kind._fields)  # type: ignore[attr-defined]
     return text

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
 from .._engine import bind
+from .._engine.binding import public_name
+from .._engine.return_types import RETURN_TYPES
 from .._ops import registry as reg
 from . import annotations
 from .overloads import METHOD_OVERLOADS, OVERLOADS
@@ -104,7 +106,7 @@ def _of_row(fn: Any) -> Signature:
 
 
 def _varargs(b: Any) -> reg.Param | None:
-    """The parameter that `bind.generate` turns into varargs."""
+    """The parameter that `generate.generate` turns into varargs."""
     positional = [p for p in b.params if not p.kwonly]
     last = positional[-1]
     return last if last.kind is reg.Size and last.default is inspect.Parameter.empty else None
@@ -118,7 +120,7 @@ def _out(result: str) -> Parameter:
 
 def _row_result(row: reg.OpDef) -> str:
     if row.returns is not None:
-        return f"_return_types.{row.returns_name or bind.public_name(row)}"
+        return f"_return_types.{row.returns_name or public_name(row)}"
     if row.view:
         returned = str(getattr(row.geometry, "__annotations__", {}).get("return"))
         return "tuple[Tensor, ...]" if "list" in returned else "Tensor"
@@ -146,7 +148,7 @@ def _of_function(fn: Any, name: str, namespace: str) -> Signature:
     result = annotations.of_text(text) if isinstance(text, str) else "Any"
     if result == "Any":
         named = f"{namespace}_{name}" if namespace == "linalg" else name
-        if namespace in ("", "linalg") and named in bind.RETURN_TYPES:
+        if namespace in ("", "linalg") and named in RETURN_TYPES:
             result = f"_return_types.{named}"
     if name in bind.OPERATORS and result == "Any":
         result = "Tensor"  # NotImplemented is not a result

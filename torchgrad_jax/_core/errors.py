@@ -6,6 +6,10 @@ import re
 from collections.abc import Sequence
 
 
+class NoDerivative(NotImplementedError):
+    """A derivative rule has none to give. The op is recorded; a backward pass through it raises this text."""
+
+
 class UnsupportedLayoutError(NotImplementedError):
     """Raised by entry points of layouts that are out of scope (sparse, quantized, nested)."""
 
@@ -200,6 +204,10 @@ BATCHED_SHAPE = (
 BATCHED_MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
     "with a boolean mask."
+)
+FROZEN_RANDOM = (
+    "a random operation in tensor code that JAX traces would give the same numbers each time the traced function "
+    "runs; draw them outside and pass them as arguments, or compile the code with torch.compile"
 )
 BATCHED_RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "

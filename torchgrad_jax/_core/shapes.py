@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 
 from . import errors
@@ -223,6 +224,12 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, iterable: Iterable[object] = (), /) -> Size:
+        values = tuple(iterable)
+        if not all(type(v) is int for v in values):
+            values = tuple(_size_at(i, v) for i, v in enumerate(values))
+        return tuple.__new__(cls, values)
+
     def numel(self) -> int:
         """The product of the sizes."""
         return math.prod(self)
@@ -236,7 +243,8 @@ class Size(tuple[int, ...]):
 
     def __add__(self, other: object) -> Size:  # type: ignore[override]
         if not isinstance(other, tuple):
-            return NotImplemented
+            kind = type(other).__name__
+            raise TypeError(f"can only concatenate tuple (not {kind}) to torch.Size")
         return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: object) -> Size:
@@ -250,4 +258,21 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Size, (tuple(self),))
+        return (_size, (tuple(self),))
+
+
+def _size(values: Shape) -> Size:
+    """What a pickle calls: `Size` itself goes by torch's name, under which there may be none."""
+    return Size(values)
+
+
+def _size_at(i: int, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"torch.Size() takes an iterable of 'int' (item {i} is '{type(value).__name__}')"
+        ) from None
+
+
+Size.__module__ = "torch"

@@ -20,6 +20,8 @@ PACKING = 32
 """Bit of `Modes.bits`: saved tensors go through pack and unpack hooks."""
 FUNCTION_MODE = 64
 """Bit of `Modes.bits`: a `__torch_function__` mode is active."""
+CUT = 128
+"""Bit of `Modes.bits`: recording was turned off in code that JAX traces, whose derivatives are to stop too."""
 
 
 class Modes(threading.local):
@@ -52,6 +54,7 @@ class Modes(threading.local):
     default_device: Any = None
     inference_grad: bool = False
     graph_task: Any = None
+    traced: bool = False  # set on the class once JAX put a tracer into a tensor, for good
     grad_layout: bool = True  # gradients take the layout of their leaves
 
 

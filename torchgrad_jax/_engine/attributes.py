@@ -10,14 +10,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, errors, events, formats, shapes
+from .._core import dtypes, errors, events, formats, shapes
 from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
+from .cut import cut_if_traced
 from .history import grad_fn_of, requires_grad_of
 from .overrides import own
 from .record import PLAIN, concrete
-from .strided import elements, is_direct, read, storage_offset
-from .tensor import UNSET, Alias, Storage, Tensor, Version, alias_of, extras, uncounted
+from .storages import UntypedStorage as UntypedStorage, untyped_storage
+from .strided import is_direct, read, storage_offset
+from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, uncounted
 
 # --- metadata -------------------------------------------------------------------------------------
 
@@ -257,6 +259,8 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
         alias = Alias(al.offset, None, 0, 0)
         alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
+    if MODES.traced or MODES.bits & LIFT:
+        cut_if_traced(out, self)
     if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
         x = extras(out)
         x.inference, x.uncounted = True, bool(MODES.bits & INFERENCE)
@@ -400,6 +404,10 @@ def dlpack(self: Tensor, **kwargs: Any) -> Any:
     """DLPack's protocol."""
     if requires_grad_of(self):
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self._al is not None and self._al.conj:
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    if kwargs.get("stream") not in (None, -1) and self._m.device.type == "cpu":
+        raise AssertionError("stream should be None on cpu.")
     return read(self).__dlpack__(**kwargs)
 
 
@@ -418,6 +426,8 @@ def truth(self: Tensor) -> bool:
 
 
 def _number(self: Tensor, kind: type) -> Any:
+    if self._m.numel != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
     value = item(self)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
@@ -486,6 +496,8 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         if lift is not None and lift.rows is not None and lift.inside(self):
             return _represent_batched(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
+    if not isinstance(array, jax.Array):  # what JAX put there, a description of an array
+        return f"tensor({array})"
     index = printing.summary_index(self._m.shape)
     shown = np.asarray(array) if index is None else np.asarray(array[index])
     fn = grad_fn_of(self) if self._al is None or self._al.base is None else _quiet_grad_fn(self)
@@ -558,43 +570,6 @@ def reversed_(self: Tensor) -> Tensor:
     from .bind import ops
 
     return self if self._m.ndim == 0 else ops.flip(self, tuple(range(self._m.ndim)))
-
-
-class UntypedStorage:
-    """A view of a storage's identity and size; its bytes are XLA's and cannot be handed out."""
-
-    def __init__(self, st: Storage) -> None:
-        self._storage = st
-
-    def data_ptr(self) -> int:
-        """The number that identifies the storage."""
-        return self._storage.data_ptr()
-
-    def nbytes(self) -> int:
-        """Bytes of the storage."""
-        return elements(self._storage.meta) * self._storage.meta.dtype.itemsize
-
-    def size(self) -> int:
-        """Bytes of the storage."""
-        return self.nbytes()
-
-    __len__ = nbytes
-
-    @property
-    def device(self) -> devices.device:
-        """Where the storage lives."""
-        return self._storage.meta.device
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other._storage is self._storage
-
-    def __hash__(self) -> int:
-        return id(self._storage)
-
-
-def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The storage behind the tensor."""
-    return UntypedStorage(self._st)
 
 
 class layout:

@@ -19,12 +19,13 @@ from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
+from .grad_plan import FRESH, PASSED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import UNSET, Tensor, alias_of, make, plain_alias
-from .trace import FRESH, PASSED, Call
+from .trace import Call
 
 _task_ids = itertools.count()
 _add_jit = jax.jit(jnp.add)

@@ -79,8 +79,10 @@ class PyNode(Node):
 
     @property
     def materialize_grads(self) -> bool:
-        """Whether undefined gradients reach the backward as zeros."""
-        return self._materialize
+        """Whether undefined gradients reach the backward as zeros; torch lets one only set it."""
+        raise AttributeError(
+            "attribute 'materialize_grads' of 'torch._C._FunctionBase' objects is not readable"
+        )
 
     @materialize_grads.setter
     def materialize_grads(self, value: bool) -> None:
@@ -219,7 +221,7 @@ class PyNode(Node):
 
     def _materialized(self, k: int, t: Any) -> Any:
         m = self.outs[k]
-        if t is not None or m is None or not self.materialize_grads:
+        if t is not None or m is None or not self._materialize:
             return t
         from .record import zeros_for
 
@@ -533,10 +535,12 @@ def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool,
                     "returns a single Tensor and a second one that does the other operations). You can ask on the "
                     "forum https://discuss.pytorch.org/ if you need help to do this change."
                 )
-            check_inplace(out)
+        # torch forgets these before it looks whether the write was allowed.
         out._g = out._acc = None
         if out._x is not None:
             out._x.hooks = None
+        if out._al is not None and out._al.base is not None:
+            check_inplace(out)
         rebase(out, ctx, nr)
         return out
     t = _itself(out) if is_input else out
@@ -582,7 +586,7 @@ def _push_tangents(
         if (
             t is None
             and isinstance(a, Tensor)
-            and ctx.materialize_grads
+            and ctx._materialize
             and a._m.dtype.category >= dtypes.FLOATING
         ):
             t = zeros_for(a._m)

@@ -16,10 +16,11 @@ from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .bind import ops
 from .history import grad_fn_of, requires_grad_of
+from .jvp import jvp_call, jvp_reads
 from .record import apply, cast, only_inference
 from .strided import read, storage_offset
 from .tensor import Tensor, alias_of, extras, make, plain_alias
-from .trace import Call, Plan, jvp_call, jvp_reads
+from .trace import Call, Plan
 from .views import apply_view, as_strided_view
 
 

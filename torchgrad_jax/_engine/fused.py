@@ -19,10 +19,10 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from . import wide, windows
+from .grad_plan import PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
 from .tensor import UNSET, Storage, Tensor, make
-from .trace import PASSED, VIEWED
 
 MAX_NODES = 1500
 MIN_SEEN = 2

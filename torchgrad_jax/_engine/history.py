@@ -18,6 +18,7 @@ from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import MODES, OBSERVED, next_sequence_nr
 from . import strided
+from .grad_plan import FRESH, PASSED, grad_plan
 from .node import Node, accumulator, node_class
 from .strided import storage_offset
 from .tensor import (
@@ -28,7 +29,7 @@ from .tensor import (
     CREATED_NO_GRAD,
     Tensor,
 )
-from .trace import FRESH, PASSED, Call, Plan, ViewPlan
+from .trace import Call, Plan, ViewPlan
 
 _CREATION_NAME = {
     CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
@@ -114,7 +115,7 @@ def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, n
     plan = call.plans.get(keys)
     if plan is None:
         plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-    gp = plan.grad_plan(1)
+    gp = grad_plan(plan, 1)
     node = object.__new__(gp.node_class)
     node.gp = gp
     node.edges = (edge,)

@@ -19,6 +19,7 @@ from jax import lax
 from .._core.meta import Meta
 from .._core.state import DUAL, LIFT, MODES
 from .history import requires_grad_of
+from .steps import bind_equation
 from .strided import is_direct, read, stored
 from .tensor import Tensor, wrap_array
 
@@ -44,6 +45,9 @@ class Lift:
                  "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
+
+    pure = True
+    """Whether what the run amounts to is differentiated by JAX."""
 
     def __init__(
         self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = (),
@@ -74,9 +78,40 @@ class Lift:
         """Whether a tensor's elements belong to this run."""
         return self.ours(t._st.array)
 
-    def ours(self, array: Any) -> bool:
+    def owns(self, array: Any) -> bool:
         """Whether an array is a tracer of this run."""
         return isinstance(array, jax.core.Tracer) and any(array._trace is s for s in self.traces)
+
+    def follows(self, array: Any) -> bool:
+        """Whether the derivative goes on through what a transform of JAX's returned to this run."""
+        return self.pure and self.size is None and self.owns(array)
+
+    def ours(self, array: Any) -> bool:
+        """Whether an array is a tracer of this run, or of a transform of JAX's that was called in it."""
+        if self.owns(array):
+            return True
+        if not MODES.traced or not isinstance(array, jax.core.Tracer):
+            return False
+        return any(array._trace is s for s in self.inner_traces())
+
+    def inner_traces(self) -> Iterator[Any]:
+        """The transforms of JAX's that the code is in, as far as they were called in this run."""
+        from jax.extend.core import take_current_trace
+
+        with take_current_trace() as trace:
+            pass
+        while trace is not None and not any(trace is s for s in self.traces):
+            if trace is self.outer_trace:
+                return
+            yield trace
+            trace = getattr(trace, "parent_trace", None)
+
+    def place_for(self, index: int, m: Meta) -> Any:
+        """A tracer of the run itself, wherever in it the code is, that stands for an outside value."""
+        from jax.extend.core import set_current_trace
+
+        with set_current_trace(self.traces[0]):
+            return outside_value(index, m)
 
     def hides(self, t: Tensor) -> bool:
         """Whether nothing inside knows that `t` requires a gradient: only what is outside of `vmap` wants it."""
@@ -138,7 +173,7 @@ class Lift:
         if self.inside(t):
             array = read(t)
             # Detached, or made without recording: a derivative from outside must not pass either.
-            if not requires and t._m.dtype.category >= 2:
+            if not requires and t._m.dtype.category >= 2 and self.owns(array):
                 array = lax.stop_gradient(array)
             return array
         al = t._al
@@ -183,7 +218,7 @@ class Lift:
         self.captured.append(t)
         self.mapped.append(mapped)
         self.keep.append((t._st, t._fn))  # their identities are keys
-        value = outside_value(len(self.captured) - 1, m)
+        value = self.place_for(len(self.captured) - 1, m)
         if mapped:
             self.entered[id(value)] = (value, t)
         return value
@@ -275,7 +310,7 @@ def take(
             env[eqn.outvars[0]] = captured[eqn.params["index"] - first]
             continue
         args = [v.val if hasattr(v, "val") else env[v] for v in eqn.invars]
-        out = _bind(eqn, args)
+        out = bind_equation(eqn, args)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
 
 
@@ -363,9 +398,3 @@ def _signature(jaxpr: Any) -> tuple[Any, ...]:
             ref(v)
     key += [ref(v) for v in jaxpr.outvars]
     return tuple(key)
-
-
-def _bind(eqn: Any, args: list[Any]) -> Any:
-    from .trace import _bind as bind
-
-    return bind(eqn, args)

@@ -17,6 +17,7 @@ import numpy as np
 from .._core import dtypes, errors, events
 from .._core.meta import Meta, meta
 from .._core.state import (
+    CUT,
     DUAL,
     GRAD,
     INFERENCE,
@@ -28,11 +29,23 @@ from .._core.state import (
 )
 from .._ops.registry import Grad
 from . import lift, saved as saving
+from .cut import stopped
+from .grad_plan import GradPlan, grad_plan
 from .history import check_inplace, edge_of, grad_fn_of, rebase_history, requires_grad_of
 from .node import Node
-from .strided import check_disjoint, check_writable, read, warn_of_overlap, write
-from .tensor import Tensor, alias_of, extras, make, mark_inference, uncounted
-from .trace import Apart, Call, GradPlan, Overlap, Plan, compute_dtype
+from .strided import check_disjoint, check_writable, read, same_memory, warn_of_overlap, write
+from .tensor import (
+    CREATED_DEFAULT,
+    CREATED_NO_GRAD,
+    Alias,
+    Tensor,
+    alias_of,
+    extras,
+    make,
+    mark_inference,
+    uncounted,
+)
+from .trace import Apart, Call, Overlap, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
@@ -172,12 +185,27 @@ def save_general(value: Any, is_output: bool) -> Any:
     return saving.pack(value, is_output)
 
 
+def _all_inference(leaves: Sequence[Any]) -> bool:
+    return all(v._x is not None and v._x.inference for v in leaves if isinstance(v, Tensor))
+
+
+def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
+    """The result of an op on inference tensors, as the view that torch's kernel ends with."""
+    m = out._m
+    shape = call.made_as(m.shape)
+    if shape is None or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor)):
+        return out
+    base = make(jax.lax.reshape(out._st.array, shape), meta(shape, m.dtype, m.device))
+    creation = CREATED_DEFAULT if MODES.bits & GRAD else CREATED_NO_GRAD
+    return alias_of(base, m, Alias(0, base, creation, 0))
+
+
 def only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
     """Ops on nothing but inference tensors are never recorded, whatever their flags say.
 
     A number that torch makes a tensor of is an ordinary one.
     """
-    if any(v._x is None or not v._x.inference for v in leaves if isinstance(v, Tensor)):
+    if not _all_inference(leaves):
         return False
     edges = () if call.edges is None else call.edges(keys)
     return not any(leaves[i].__class__ in NUMBERS for i in edges)
@@ -220,8 +248,10 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
+    if call.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
+        outs = (_as_made(call, leaves, outs[0]),)
     if mode & GRAD and mask and plan.any_diff:
-        record(plan.grad_plan(mask), leaves, outs, mode)
+        record(grad_plan(plan, mask), leaves, outs, mode)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
     if plan.single:
@@ -236,6 +266,9 @@ def finish(
     if mode & INFERENCE:
         for t in outs:
             mark_inference(t)
+    if mode & CUT and not mode & GRAD:
+        for t in outs:
+            t._st.array = stopped(t._st.array)
     if mode & DUAL:
         MODES.tangents.push_tangents(call, plan, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -276,7 +309,7 @@ class InplaceCall(Call):
         self.inner = inner
         self.grad_facts = inner.grad_facts
         self.apart, self.overlaps = inner.apart, inner.overlaps
-        self.masks = inner.masks
+        self.masks, self.keeps = inner.masks, inner.keeps
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)
@@ -299,13 +332,13 @@ class InplacePlan(Plan):
                 raise _not_castable(wide, keys[0].dtype) from None
             raise
         me, out = keys[0], self.outs[0]
-        if call.inner.inplace_check is not None:
-            call.inner.inplace_check(me.dtype, out.dtype)
+        check = call.inner.inplace_check
+        castable = check is not None and check(me, out)
         if out.shape != me.shape:
             raise RuntimeError(
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
             )
-        if not dtypes.can_cast(out.dtype, me.dtype):
+        if not castable and not dtypes.can_cast(out.dtype, me.dtype):
             raise _not_castable(out.dtype, me.dtype)
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
@@ -394,15 +427,18 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         mask = 0
     if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
         check_inplace(me, bool(mask))
+    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
+        new_plan(call, keys, leaves)
     if call.overlaps is Overlap.REFUSED:
-        check_writable(me)
+        if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
+            check_writable(me)
     elif call.overlaps is Overlap.WARNED:
         warn_of_overlap(me, call.name)
     if call.apart is not Apart.NO:
-        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY)
+        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     recording = mode & GRAD and mask and plan.any_diff
-    gp = plan.grad_plan(mask) if recording else None
+    gp = grad_plan(plan, mask) if recording else None
     (array,) = run_plan(call, plan, leaves, xs)
     before = None
     if mode & DUAL:

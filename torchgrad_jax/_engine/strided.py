@@ -20,7 +20,8 @@ from jax import lax
 
 from .._core import errors, shapes
 from .._core.meta import Meta
-from .._core.state import LIFT, MODES
+from .._core.state import CUT, LIFT, MODES
+from .cut import unrecorded, writes_unrecorded
 from .tensor import Tensor
 
 
@@ -285,11 +286,14 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
     """Overwrite the tensor's elements; everything on the same storage sees it."""
     al, st = t._al, t._st
     held = MODES.lifts[-1].write(t) if MODES.bits & LIFT else st.array
-    if is_direct(t):
+    if MODES.bits & (CUT | LIFT) and writes_unrecorded():
+        st.array = unrecorded(held, array if is_direct(t) else _written(t, held, array))
+        st.stamp += 1
+    elif is_direct(t):
         st.array = array
         st.stamp += 1
     else:
-        st.array = _writer(st.meta, t._m, al.conj, al.neg)(held, al.offset, array)
+        st.array = _written(t, held, array)
         st.stamp += 1
         if not MODES.bits & LIFT and not shapes.has_overlap(t._m.shape, t._m.strides):
             al.array, al.stamp = array, st.stamp
@@ -297,16 +301,45 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
         t._vc.version += 1
 
 
+def _written(t: Tensor, held: Any, array: Any) -> Any:
+    """A storage that held `held`, with the elements of a view replaced."""
+    al = t._al
+    return _writer(t._st.meta, t._m, al.conj, al.neg)(held, al.offset, array)
+
+
 def elements(m: Meta) -> int:
     """How many elements of storage a meta spans."""
     return math.prod(m.shape) if m.dense else shapes.storage_extent(m.shape, m.strides)
 
 
-def check_disjoint(me: Tensor, others: Sequence[Any], wholly: bool) -> None:
+def same_memory(a: Tensor, b: Any) -> bool:
+    """Whether two tensors read the same elements in the same way; torch copies nothing between such."""
+    if not isinstance(b, Tensor) or a._st is not b._st or a._m is not b._m:
+        return False
+    p, q = a._al, b._al
+    if p is None or q is None:
+        return p is q or not (p or q).offset and not _flipped(a) and not _flipped(b)  # type: ignore[union-attr]
+    return (p.offset, p.conj, p.neg) == (q.offset, q.conj, q.neg)
+
+
+def _flipped(t: Tensor) -> bool:
+    """Whether reading conjugates or negates."""
+    return t._al is not None and (t._al.conj or t._al.neg)
+
+
+def check_disjoint(
+    me: Tensor, others: Sequence[Any], wholly: bool, as_stored: bool = False
+) -> None:
     """Refuse to write where an operand reads some of the same elements; all of them, if `wholly`.
 
-    torch does not look where a layout has gaps, except at the tensor itself.
+    torch does not look where a layout has gaps, except at the tensor itself. Of tensors that are
+    conjugated or negated when read, its kernels get copies, which lie elsewhere, unless they read
+    them `as_stored`.
     """
+    if not as_stored:
+        if _flipped(me):
+            return
+        others = [t for t in others if not (isinstance(t, Tensor) and _flipped(t))]
     m = me._m
     if wholly and any(t is me for t in others):
         raise RuntimeError(errors.PARTIAL_OVERLAP)

@@ -94,9 +94,11 @@ class Extras:
     __slots__ = (
         "dual",
         "dual_level",
+        "followed",
         "grad_dtype",
         "hooks",
         "inference",
+        "inner",
         "name",
         "post_acc",
         "retains",
@@ -110,7 +112,9 @@ class Extras:
         self.dual = None
         self.dual_level = -1
         self.inference = self.uncounted = False
+        self.followed = False  # requires a gradient only for JAX's derivative to go on
         self.name = None
+        self.inner: Any = None  # the tensor that is this one's only leaf, in trees of trees
         self.grad_dtype: Any = UNSET
 
 

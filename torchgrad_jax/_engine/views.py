@@ -10,8 +10,10 @@ import jax.numpy as jnp
 
 from .._core import events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
+from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
 from . import strided
+from .cut import cut_off
+from .grad_plan import grad_plan
 from .history import as_strided_call, check_inplace, grad_fn_of, move_retained, requires_grad_of
 from .node import accumulator
 from .record import begin_node, check_counted, end_node, no_grad, record
@@ -111,9 +113,9 @@ def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
         plan = call.plans.get(keys)
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, tuple(t._m for t in outs), multi)
-        record(plan.grad_plan(1), leaves, outs, mode)
+        record(grad_plan(plan, 1), leaves, outs, mode)
         for t in outs:
-            t._al.replay = plan.grad_plan(1).name
+            t._al.replay = grad_plan(plan, 1).name
     if mode > GRAD or inference:
         _finish(call, leaves, outs, mode)
     return tuple(outs) if multi else outs[0]
@@ -141,7 +143,7 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         plan = call.plans.get(keys)
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-        node = begin_node(plan.grad_plan(1), leaves, mode)
+        node = begin_node(grad_plan(plan, 1), leaves, mode)
     return _seen_as(me, m, storage_offset(me) + found.offset, node, tangent)
 
 
@@ -220,7 +222,7 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
         plan = call.plans.get(keys)
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-        gp = plan.grads.get(1) or plan.grad_plan(1)
+        gp = plan.grads.get(1) or grad_plan(plan, 1)
         n = object.__new__(gp.node_class)
         n.gp = gp
         fn = src._fn if al is None else grad_fn_of(src)
@@ -244,6 +246,9 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
         for t in outs:
             mark_inference(t)
             t._vc = t._vc if uncounted(src) else Version()
+    if mode & CUT and not mode & GRAD:
+        for t in outs:
+            cut_off(t)
     if mode & DUAL:
         MODES.tangents.push_view_tangents(call, leaves, outs)
     if mode & OBSERVED and MODES.anomaly is not None:
@@ -302,7 +307,7 @@ def as_strided_view(
     if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
         relative = at - storage_offset(src)
         plan = _window_plan(src._m, m, relative, "AsStridedBackward0")
-        record(plan.grad_plan(1), (src, relative), (out,), mode)
+        record(grad_plan(plan, 1), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
         mark_inference(out)
         out._vc = out._vc if uncounted(src) else Version()
@@ -354,5 +359,5 @@ def as_strided_inplace(
     if requires:
         relative = at - storage_offset(me)
         plan = _window_plan(me._m, window._m, relative, "AsStridedBackward1")
-        node = begin_node(plan.grad_plan(1), (me, relative), mode)
+        node = begin_node(grad_plan(plan, 1), (me, relative), mode)
     return _seen_as(me, window._m, at, node, tangent)

@@ -20,10 +20,10 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._core.warn import once
+from .grad_plan import FRESH, PASSED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
 from .tensor import UNSET, Storage, Tensor, make
-from .trace import FRESH, PASSED
 
 SIZE = 64
 REPEATS = 4

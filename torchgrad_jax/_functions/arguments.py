@@ -11,8 +11,9 @@ from .._core import devices, dtypes, events
 from .._core.errors import UnsupportedLayoutError
 from .._core.formats import memory_format
 from .._core.state import MODES, OBSERVED
-from .._engine import bind
+from .._engine.arguments import as_int
 from .._engine.attributes import layout, strided_layout
+from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -56,10 +57,10 @@ def register(
     public.__doc__, public.__wrapped__ = fn.__doc__, fn  # type: ignore[attr-defined]
     public.__module__ = "torchgrad_jax"
     if function:
-        bind.NAMESPACES.setdefault(namespace, {})[name] = public
-        bind.COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
+        NAMESPACES.setdefault(namespace, {})[name] = public
+        COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
     if method:
-        bind.METHODS[name] = public
+        METHODS[name] = public
     return public
 
 
@@ -126,7 +127,7 @@ def unexpected(fn: str, kwargs: dict[str, Any]) -> None:
 
 
 def _is_int(value: Any) -> bool:
-    return value.__class__ is int or bind.as_int(value) is not None
+    return value.__class__ is int or as_int(value) is not None
 
 
 def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tuple[int, ...]:
@@ -135,7 +136,7 @@ def shape_of(fn: str, value: Any, position: int = 1, name: str = "size") -> tupl
         raise wrong(fn, name, "tuple of ints", value, position)
     out = []
     for i, v in enumerate(value):
-        n = v if v.__class__ is int else bind.as_int(v)
+        n = v if v.__class__ is int else as_int(v)
         if (
             n is None and isinstance(v, bool | np.bool_) and i
         ):  # torch looks closely at the first only
@@ -177,7 +178,7 @@ def integer(fn: str, name: str, value: Any, position: int = 0) -> int:
     """An int argument."""
     if value.__class__ is int:
         return value
-    out = bind.as_int(value)
+    out = as_int(value)
     if out is None:
         raise wrong(fn, name, "int", value, position)
     return out

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
-from .._engine.bind import composite, composite_out, ops
+from .._engine.bind import composite, ops
+from .._engine.composite import composite_out
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from .copies import slice_range

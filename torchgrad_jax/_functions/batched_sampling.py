@@ -124,4 +124,20 @@ def binomial(count: Tensor, prob: Tensor, gen: Any) -> Tensor:
         return apply(_binomial, (_key(prob, gen), count, prob))
 
 
-__all__ = ["bernoulli", "binomial", "multinomial", "poisson"]
+_standard_gamma = _by_key("_standard_gamma", jax.random.gamma)
+_dirichlet = _by_key("_sample_dirichlet", jax.random.dirichlet)
+
+
+def standard_gamma(alpha: Tensor, gen: Any) -> Tensor:
+    """Gamma numbers; the distribution is torch's, the numbers are not."""
+    with no_grad():
+        return apply(_standard_gamma, (_key(alpha, gen), alpha))
+
+
+def dirichlet(alpha: Tensor, gen: Any) -> Tensor:
+    """Dirichlet numbers; the distribution is torch's, the numbers are not."""
+    with no_grad():
+        return apply(_dirichlet, (_key(alpha, gen), alpha))
+
+
+__all__ = ["bernoulli", "binomial", "dirichlet", "multinomial", "poisson", "standard_gamma"]

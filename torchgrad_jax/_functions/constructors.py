@@ -9,14 +9,15 @@ import numpy as np
 
 from .._core import devices, dtypes, shapes
 from .._core.meta import meta
+from .._engine.arguments import as_int
 from .._engine.attributes import UntypedStorage, layout, strided_layout
-from .._engine.bind import as_int, composite, ops
-from .._engine.strided import elements
+from .._engine.bind import composite, ops
 from .._engine.subclass import check_class, retyped
 from .._engine.tensor import Alias, Tensor, alias_of, make_of
 from .._engine.views import apply_view
 from .arguments import check_shape, device_of, no_match, options, shape_of, type_name
 from .create import filled, from_data
+from .typed_storage import TypedStorage
 
 _SIGNATURES = (
     "*, torch.device device = None", "torch.Storage storage", "Tensor other",
@@ -45,7 +46,7 @@ def construct(
         return _same(first, dt, dev)
     if len(args) > 1 or as_int(first) is not None:
         return _empty(shape_of("new", args), target, dev)
-    if isinstance(first, UntypedStorage):
+    if isinstance(first, UntypedStorage | TypedStorage):
         return of_storage(first, target)
     if isinstance(first, shapes.Size):
         return _empty(tuple(first), target, dev)
@@ -69,14 +70,15 @@ def _same(t: Tensor, dt: dtypes.dtype | None, dev: devices.device) -> Tensor:
     return _alias(t)
 
 
-def of_storage(storage: UntypedStorage, dt: dtypes.dtype) -> Tensor:
+def of_storage(storage: UntypedStorage | TypedStorage, dt: dtypes.dtype) -> Tensor:
     """A one-dimensional tensor over all of a storage."""
-    st = storage._storage
-    if st.meta.dtype is not dt:
-        raise NotImplementedError(
-            f"a {dt!r} tensor over a storage of {st.meta.dtype!r} is not supported; use tensor.view(dtype)"
+    if isinstance(storage, TypedStorage) and storage.dtype is not dt:
+        raise RuntimeError(
+            f"Expected a Storage of type {dt!r} or an UntypedStorage, but got type {storage.dtype!r} for argument 1 "
+            "'storage'"
         )
-    n = elements(st.meta)
+    st = storage.untyped()._storage
+    n = storage.nbytes() // dt.itemsize
     holder = make_of(Tensor, st.array, st.meta)
     holder._st = holder._vc = st
     return alias_of(holder, meta((n,), dt, st.meta.device), Alias(0, None, 0, 0))

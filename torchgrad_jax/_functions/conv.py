@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._engine.bind import NAMESPACES, as_int, as_ints, composite, ops
+from .._engine.arguments import as_int, as_ints
+from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .arguments import no_match
 

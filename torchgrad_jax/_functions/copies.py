@@ -17,7 +17,8 @@ from .._engine.views import as_strided_view
 from .._ops import TABLE
 from .._ops.helpers import convert
 from .._ops.registry import Layout
-from .shape import _sizes, clamp_slice, narrow_range
+from .shape import sizes_of
+from .splitting import clamp_slice, narrow_range
 
 _top = functools.partial(composite, method=False, out=True)
 
@@ -25,7 +26,7 @@ _top = functools.partial(composite, method=False, out=True)
 @_top
 def expand_copy(input: Tensor, size: Any, *, implicit: bool = False) -> Tensor:
     """A copy broadcast to a larger shape."""
-    return ops.expand_copy(input, _sizes((size,), "expand_copy"))
+    return ops.expand_copy(input, sizes_of((size,), "expand_copy"))
 
 
 @_top
@@ -44,7 +45,7 @@ def view_copy(input: Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
     kind = dtype if dtype is not None else size
     if isinstance(kind, dtypes.dtype):
         return ops.clone_contiguous(input.detach().view(kind))
-    return ops.view_copy_row(input, _sizes((size,), "view_copy"))
+    return ops.view_copy_row(input, sizes_of((size,), "view_copy"))
 
 
 @_top
@@ -93,7 +94,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 @composite(out=False)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split_with_sizes` whose parts count as tensors of their own."""
-    sizes = _sizes((split_sizes,), "unsafe_split_with_sizes")
+    sizes = sizes_of((split_sizes,), "unsafe_split_with_sizes")
     TABLE["split_with_sizes"].geometry(input._m, sizes, dim)  # type: ignore[misc] - refuses what it does
     return ops.unsafe_split_with_sizes_row(input, sizes, dim)
 
@@ -111,7 +112,7 @@ def _window(
     input: Tensor, size: Any, stride: Any, storage_offset: int | None
 ) -> tuple[Tensor, int, bool]:
     """The window as a view, its offset from `input`, and whether it stays within its elements."""
-    shape, steps = _sizes((size,), "as_strided"), _sizes((stride,), "as_strided")
+    shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
     view = as_strided_view(input, shape, steps, storage_offset)
     offset = strided.storage_offset(view) - strided.storage_offset(input)
     extent = shapes.storage_extent(input._m.shape, input._m.strides)

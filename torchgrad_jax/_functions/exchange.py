@@ -11,7 +11,7 @@ import numpy as np
 from .._core import devices, dtypes, warn
 from .._core.state import MODES
 from .._engine.attributes import detach
-from .._engine.bind import METHODS, ops
+from .._engine.bind import METHODS, composite, ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, wrap_array
 from . import data as data_
@@ -36,6 +36,14 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
     return from_numpy_array(ndarray)
+
+
+@composite(name="__array_wrap__", function=False)
+def array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
+    if array.dtype == np.bool_:  # torch's convention, older than its bool dtype
+        array = array.astype(np.uint8)
+    return from_numpy_array(np.asarray(array))
 
 
 @factory

@@ -11,8 +11,8 @@ from .._core import devices, dtypes, shapes
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
+from .complex_views import conj
 from .create import from_host
-from .shape import conj
 
 _fft = {"namespace": "fft", "method": False, "out": True}
 _NONE, _BY_ROOT_N, _BY_N = range(3)

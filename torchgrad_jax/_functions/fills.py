@@ -17,7 +17,8 @@ from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
-from .._engine.bind import as_int, composite
+from .._engine.arguments import as_int
+from .._engine.bind import composite
 from .._engine.history import check_inplace, requires_grad_of
 from .._engine.record import apply_inplace
 from .._engine.strided import check_writable

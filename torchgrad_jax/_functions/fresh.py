@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._core import devices, dtypes, errors, shapes
@@ -88,6 +90,8 @@ def _overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 # --- one value ------------------------------------------------------------------------------------
 
 _CONSTANTS: dict[Any, Any] = {}
+_SHARED: set[int] = set()
+"""Their identities."""
 _CACHED_ARRAYS, _CACHED_BYTES = 512, 1 << 16
 
 
@@ -111,9 +115,17 @@ def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
     found = put(host, dev)
     if host.nbytes <= _CACHED_BYTES:
         if len(_CONSTANTS) >= _CACHED_ARRAYS:
-            del _CONSTANTS[next(iter(_CONSTANTS))]
+            _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)))))
         _CONSTANTS[key] = found
+        _SHARED.add(id(found))
     return found
+
+
+def own_array(t: Tensor) -> None:
+    """Give a tensor an array that nothing here is going to use again, for somebody who may donate it."""
+    st = t._st
+    if id(st.array) in _SHARED and not isinstance(st.array, jax.core.Tracer):
+        st.array = jnp.array(st.array)
 
 
 def known(key: Any) -> Any:

@@ -15,9 +15,10 @@ from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.strided import check_writable, places_in, warn_of_overlap
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, wrap_array
 from .._engine.views import as_strided_view
-from .shape import imag, real, slice_along
+from .complex_views import imag, real
+from .splitting import slice_along
 
 
 def _as_int(value: Any) -> int | None:
@@ -53,10 +54,18 @@ def _width(value: Any) -> int:
     return 1
 
 
+def _as_tensor(index: jax.Array) -> Any:
+    """An array of JAX's as an index; one number is an int where its value is known."""
+    plain = index.ndim == 0 and not isinstance(index, jax.core.Tracer)
+    return index.item() if plain else wrap_array(index)
+
+
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     """Indices as a tuple; a list of slices or Nones counts as one, as in older NumPy."""
+    if isinstance(index, jax.Array):
+        index = (index,)
     if isinstance(index, tuple):
-        return tuple(index)
+        return tuple([_as_tensor(v) if isinstance(v, jax.Array) else v for v in index])
     if isinstance(index, list) and any(
         isinstance(v, slice | type(None) | type(Ellipsis)) for v in index
     ):
@@ -146,7 +155,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
 
 
 def _is_traced(t: Tensor) -> bool:
-    return bool(MODES.bits & LIFT) and isinstance(t._st.array, jax.core.Tracer)
+    return isinstance(t._st.array, jax.core.Tracer)
 
 
 def _select(out: Tensor, at: int, number: int, x: Tensor, place: int) -> Tensor:

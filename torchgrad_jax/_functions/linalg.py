@@ -14,12 +14,15 @@ from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
 from .._core.state import GRAD, MODES
-from .._engine.bind import NAMESPACES, composite, ops, return_type
+from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.history import requires_grad_of
+from .._engine.return_types import return_type
 from .._engine.strided import read
 from .._engine.tensor import Tensor
+from .clones import clone
+from .complex_views import conj
 from .matmul import matmul
-from .shape import clone, conj, movedim, reshape
+from .shape import movedim, reshape
 
 _linalg = {"namespace": "linalg", "method": False}
 

@@ -14,11 +14,18 @@ import numpy as np
 from .._core import dtypes, shapes
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.kernels import cpp_name
-from .._engine.bind import NAMESPACES, OPERATORS, composite, ops, store_out
-from .._engine.history import requires_grad_of
+from .._core.state import GRAD, MODES
+from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
+from .._engine.history import check_inplace, rebase_history, requires_grad_of
+from .._engine.out import store_out
 from .._engine.record import apply
+from .._engine.resize import resize
+from .._engine.strided import read, write
 from .._engine.tensor import Tensor
-from .shape import conj, contiguous, flatten, imag, meshgrid, real, reshape, squeeze
+from .clones import contiguous
+from .complex_views import conj, imag, real
+from .joining import meshgrid
+from .shape import flatten, reshape, squeeze
 
 # --- matmul ---------------------------------------------------------------------------------------
 
@@ -112,6 +119,38 @@ NAMESPACES.setdefault("linalg", {})["matmul"] = matmul
 def _require_vector(what: str, name: str, t: Tensor) -> None:
     if t._m.ndim != 1:
         raise RuntimeError(f"{what}: Expected 1-D argument {name}, but got {t._m.ndim}-D")
+
+
+# Of the products that are added in place, torch's addbmm_ alone gives a smaller tensor the size of
+# the result.
+_addbmm_in_place = METHODS["addbmm_"]
+
+
+def addbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """`addbmm` in place; a tensor that has to be broadcast grows."""
+    shapes_known = isinstance(batch1, Tensor) and isinstance(batch2, Tensor)
+    if not shapes_known or batch1._m.ndim != 3 or batch2._m.ndim != 3 or MODES.bits > GRAD:
+        return _addbmm_in_place(self, batch1, batch2, beta=beta, alpha=alpha)
+    size = (batch1._m.shape[1], batch2._m.shape[2])
+    if self._m.shape == size:
+        return _addbmm_in_place(self, batch1, batch2, beta=beta, alpha=alpha)
+    records = MODES.bits & GRAD and any(map(requires_grad_of, (self, batch1, batch2)))
+    if records:
+        check_inplace(self)
+        if self._al is not None:
+            raise NotImplementedError("addbmm_: a view cannot grow where a gradient is recorded")
+    result = ops.addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+    resize(self, size)
+    write(self, read(result))
+    if result._fn is not None:
+        rebase_history(self, result._fn)
+    return self
+
+
+functools.update_wrapper(addbmm_, _addbmm_in_place)
+METHODS["addbmm_"] = addbmm_
 
 
 @composite(aliases=("ger",), out=True)

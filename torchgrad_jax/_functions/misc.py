@@ -13,6 +13,7 @@ from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
 from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, wrong
 from .convert import parse_type_name, tensor_type_name
+from .typed_storage import TypedStorage
 
 # --- tensors --------------------------------------------------------------------------------------
 
@@ -32,7 +33,7 @@ def is_tensor(obj: Any, /) -> bool:
 @factory
 def is_storage(obj: Any, /) -> bool:
     """Whether an object is a storage."""
-    return isinstance(obj, UntypedStorage)
+    return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 @composite

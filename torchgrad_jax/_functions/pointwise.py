@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
@@ -159,6 +161,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 @composite(name="__rdiv__", function=False, method=False, operator="__rdiv__")
 @composite(name="__rtruediv__", function=False, method=False, operator="__rtruediv__")
 def _rtruediv_operator(self: Tensor, other: Any) -> Any:
+    if isinstance(other, np.ndarray):
+        return ops.reciprocal(self) * other  # by way of NumPy, whose protocols give a tensor
     return ops.mul(ops.reciprocal(self), other) if _operand(other) else NotImplemented
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, scalar_type_name
-from .._engine.bind import NAMESPACES, as_int, as_ints, composite, ops
+from .._engine.arguments import as_int, as_ints
+from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 

@@ -20,7 +20,9 @@ from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
 from .._core.state import INFERENCE, LIFT, MODES
 from .._core.transfer import put
-from .._engine.bind import as_int, composite
+from .._engine.arguments import as_int
+from .._engine.bind import composite
+from .._engine.cut import under_jax
 from .._engine.record import concrete
 from .._engine.tensor import Tensor, make, mark_inference
 from . import data as data_
@@ -93,7 +95,11 @@ def default_for(dev: devices.device) -> Any:
 def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     """The generator that a call draws from."""
     if MODES.bits & LIFT and MODES.lifts[-1].randomness == "error":
-        raise RuntimeError(errors.BATCHED_RANDOM)
+        raise RuntimeError(
+            errors.FROZEN_RANDOM if MODES.lifts[-1].size is None else errors.BATCHED_RANDOM
+        )
+    if MODES.traced and under_jax(frozen=True):
+        raise RuntimeError(errors.FROZEN_RANDOM)
     if generator is None:
         return default_for(dev)
     if not isinstance(generator, Generator):

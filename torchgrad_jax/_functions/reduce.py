@@ -7,10 +7,11 @@ import warnings
 from typing import Any
 
 from .._core import dtypes, shapes
-from .._engine.bind import NAMESPACES, as_int, composite, ops
+from .._engine.arguments import as_int
+from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .pointwise import div
-from .shape import slice_along
+from .splitting import slice_along
 
 # --- max, min and medians: whole tensor, along a dimension, or elementwise ------------------------
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, shapes
-from .._engine.bind import as_int, as_ints, composite, ops
+from .._engine.arguments import as_int, as_ints
+from .._engine.bind import composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from .create import from_host
-from .shape import meshgrid, slice_along
+from .joining import meshgrid
+from .splitting import slice_along
 
 _top = functools.partial(composite, method=False)
 

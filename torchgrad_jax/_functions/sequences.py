@@ -16,7 +16,7 @@ import numpy as np
 from .._core import devices, dtypes
 from .._core.meta import meta
 from .._core.rounding import fma32, fma64
-from .._engine.bind import as_int
+from .._engine.arguments import as_int
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from . import data as data_

@@ -22,6 +22,7 @@ from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Storage, Tensor, Version
 from . import data as data_
 from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
+from .typed_storage import TypedStorage
 
 # --- size -----------------------------------------------------------------------------------------
 
@@ -65,7 +66,7 @@ def set_(
     self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Make the tensor look at another tensor's storage, whole or in part."""
-    if source is not None and not isinstance(source, Tensor | UntypedStorage):
+    if source is not None and not isinstance(source, Tensor | UntypedStorage | TypedStorage):
         raise no_match(
             "set_", (source,), {}, "", "torch.Storage source", "Tensor source",
             "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
@@ -107,9 +108,10 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
     if source is None:
         m = meta((0,), old.dtype, old.device)
         return Storage(put(np.zeros(0, old.dtype.np), old.device), m), m, 0
-    if isinstance(source, UntypedStorage):
-        st = source._storage
-        return st, meta((strided.elements(st.meta),), st.meta.dtype, st.meta.device), 0
+    if isinstance(source, UntypedStorage | TypedStorage):
+        dt = source.dtype if isinstance(source, TypedStorage) else old.dtype
+        st = source.untyped()._storage
+        return st, meta((source.nbytes() // dt.itemsize,), dt, st.meta.device), 0
     if source._al is not None and (source._al.conj or source._al.neg):
         raise NotImplementedError(
             "set_() with a conjugated or negated view is not supported; use resolve_conj()"
@@ -121,7 +123,8 @@ def _check_window(t: Tensor, offset: int) -> None:
     from .._core.shapes import storage_extent
 
     need = offset + (storage_extent(t._m.shape, t._m.strides) if t._m.numel else 0)
-    have = strided.elements(t._st.meta)
+    stored = t._st.meta
+    have = strided.elements(stored) * stored.dtype.itemsize // t._m.dtype.itemsize
     if offset < 0 or need > have:
         raise RuntimeError(
             f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {offset} are "

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._engine.bind import NAMESPACES, as_int, composite, ops, type_name
+from .._engine.arguments import as_int, type_name
+from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")

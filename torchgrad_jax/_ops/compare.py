@@ -14,6 +14,7 @@ from jax import lax
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
+from .._core.meta import Meta
 from .helpers import broadcast
 from .registry import (
     COMMON,
@@ -301,12 +302,12 @@ def _clamp_node(a: dict[str, Any]) -> str:
     return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
 
 
-def _check_clamp_inplace(dtype: Any, result: Any) -> None:
+def _check_clamp_inplace(me: Meta, result: Meta) -> None:
     """torch's usual complaint, but with the C++ name of the type."""
-    if not dtypes.can_cast(result, dtype):
-        name = cpp_name(np.zeros(0, dtype.np))
+    if not dtypes.can_cast(result.dtype, me.dtype):
+        name = cpp_name(np.zeros(0, me.dtype.np))
         raise RuntimeError(
-            f"result type {dtypes.scalar_type_name(result)} can't be cast to the desired output type {name}"
+            f"result type {dtypes.scalar_type_name(result.dtype)} can't be cast to the desired output type {name}"
         )
 
 

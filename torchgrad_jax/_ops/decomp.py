@@ -25,49 +25,13 @@ from .._core.matrices import (
     require_supported,
 )
 from .helpers import is_complex
+from .matrix_helpers import conj_t, diagonal_of, identity, no_tangent, product, solve_triangular
 from .registry import Array, Grad, op
-
-_product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
-
-
-def _h(x: Array) -> Array:
-    """Conjugate transpose."""
-    x = jnp.swapaxes(x, -1, -2)
-    return jnp.conj(x) if is_complex(x) else x
-
-
-def _diagonal(x: Array) -> Array:
-    return jnp.diagonal(x, axis1=-2, axis2=-1)
-
-
-def _eye(n: int, like: Array) -> Array:
-    """Identity matrices for the batch that `like` holds."""
-    return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype), (*like.shape[:-2], n, n))
 
 
 def _imaginary(x: Array) -> Array:
     """The imaginary part of `x`, times i."""
     return lax.complex(jnp.zeros_like(jnp.imag(x)), jnp.imag(x))
-
-
-def _no_tangent(x: Array) -> Any:
-    """The tangent of an integer output."""
-    return np.zeros(x.shape, jax.dtypes.float0)
-
-
-def _triangular(
-    a: Array, b: Array, *, lower: bool, unit: bool = False, trans: bool = False, conj: bool = True,
-    left: bool = True,
-) -> Array:  # fmt: skip
-    """Solve with a triangle of `a`; `trans` uses its (conjugate) transpose."""
-    batch = shapes.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a, b = (jnp.broadcast_to(x, batch + x.shape[-2:]) for x in (a, b))
-    if 0 in a.shape or 0 in b.shape:
-        return b
-    return lax.linalg.triangular_solve(
-        a, b, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=trans,
-        conjugate_a=trans and conj and is_complex(a),
-    )  # fmt: skip
 
 
 def _divide(x: Array, by: Array) -> Array:
@@ -95,7 +59,7 @@ def _scale(x: Array, by: Array) -> Array:
 def _gaps(values: Array) -> Array:
     """Differences of every two values: entry (i, j) is values[j] - values[i], 1 on the diagonal."""
     n = values.shape[-1]
-    return values[..., None, :] - values[..., :, None] + _eye(n, values[..., None])
+    return values[..., None, :] - values[..., :, None] + identity(n, values[..., None])
 
 
 def _off_diagonal(x: Array) -> Array:
@@ -115,8 +79,8 @@ def _leading_minor(a: Array, good: Array) -> Array:
 
     def definite(k: Array) -> Array:
         inside = (index < k[..., None])[..., :, None] & (index < k[..., None])[..., None, :]
-        part = lax.linalg.cholesky(jnp.where(inside, a, _eye(n, a)), symmetrize_input=False)
-        return ~jnp.any(jnp.isnan(jnp.real(_diagonal(part))), -1)
+        part = lax.linalg.cholesky(jnp.where(inside, a, identity(n, a)), symmetrize_input=False)
+        return ~jnp.any(jnp.isnan(jnp.real(diagonal_of(part))), -1)
 
     def halve(_: Any, span: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = span  # the minor of order `low` is definite, that of order `high` is not
@@ -136,10 +100,10 @@ def _leading_minor(a: Array, good: Array) -> Array:
 def _cholesky(a: Array, upper: bool) -> tuple[Array, Array]:
     if 0 in a.shape:
         return a, jnp.zeros(a.shape[:-2], jnp.int32)
-    a = _h(a) if upper else a
+    a = conj_t(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
-    good = ~jnp.any(jnp.isnan(jnp.real(_diagonal(low))), -1)
-    return (_h(low) if upper else low), _leading_minor(a, good)
+    good = ~jnp.any(jnp.isnan(jnp.real(diagonal_of(low))), -1)
+    return (conj_t(low) if upper else low), _leading_minor(a, good)
 
 
 @_cholesky.defjvp
@@ -147,11 +111,13 @@ def _cholesky_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
     # dL = L phi(L^-1 dA L^-H), phi the lower half. torch treats any change of A as a Hermitian one,
     # except on the diagonal, where it keeps an imaginary part
     factor, info = _cholesky(*primals, upper)
-    low, (t,) = (_h(factor) if upper else factor), tangents
-    x = _triangular(low, _triangular(low, t, lower=True), lower=True, trans=True, left=False)
-    phi = (jnp.tril(x + _h(x)) - _h(x) * _eye(x.shape[-1], x)) * 0.5
-    t_low = _product(low, phi)
-    return (factor, info), (_h(t_low) if upper else t_low, _no_tangent(info))
+    low, (t,) = (conj_t(factor) if upper else factor), tangents
+    x = solve_triangular(
+        low, solve_triangular(low, t, lower=True), lower=True, trans=True, left=False
+    )
+    phi = (jnp.tril(x + conj_t(x)) - conj_t(x) * identity(x.shape[-1], x)) * 0.5
+    t_low = product(low, phi)
+    return (factor, info), (conj_t(t_low) if upper else t_low, no_tangent(info))
 
 
 def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
@@ -188,12 +154,12 @@ def _cholesky_factor(input: Array, upper: bool = False) -> tuple[Array, Array]:
 
 def _raw_factor(low: Array, upper: bool) -> Array:
     """The factor L with A = L L^H; torch takes the whole matrix as its variable here."""
-    return _h(low) if upper else low
+    return conj_t(low) if upper else low
 
 
 def _chol_apply(low: Array, b: Array) -> Array:
-    y = _triangular(low, b, lower=True)
-    return _triangular(low, y, lower=True, trans=True)
+    y = solve_triangular(low, b, lower=True)
+    return solve_triangular(low, y, lower=True, trans=True)
 
 
 @jax.custom_jvp
@@ -205,7 +171,7 @@ def _chol_solve(b: Array, low: Array) -> Array:
 def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
     (b, low), (t_b, t_low) = primals, tangents
     x = _chol_solve(b, low)
-    change = _product(t_low, _product(_h(low), x)) + _product(low, _product(_h(t_low), x))
+    change = product(t_low, product(conj_t(low), x)) + product(low, product(conj_t(t_low), x))
 
     def solve(_: Any, y: Array) -> Array:
         return _chol_apply(low, y)
@@ -215,7 +181,7 @@ def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
 
     # a second derivative goes through the whole of L too, not its lower triangle alone
     t = lax.custom_linear_solve(
-        lambda y: _product(low, _product(_h(low), y)), t_b - change, solve, solve_transposed
+        lambda y: product(low, product(conj_t(low), y)), t_b - change, solve, solve_transposed
     )
     return x, t
 
@@ -251,15 +217,15 @@ def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
 
 @jax.custom_jvp
 def _chol_inverse(low: Array) -> Array:
-    return _chol_apply(low, _eye(low.shape[-1], low))
+    return _chol_apply(low, identity(low.shape[-1], low))
 
 
 @_chol_inverse.defjvp
 def _chol_inverse_jvp(primals: Any, tangents: Any) -> Any:
     (low,), (t,) = primals, tangents
     x = _chol_inverse(low)
-    change = _product(t, _h(low))
-    return x, -_product(x, _product(change + _h(change), x))
+    change = product(t, conj_t(low))
+    return x, -product(x, product(change + conj_t(change), x))
 
 
 def _nonzero_diagonal(input: Any, upper: bool = False) -> None:
@@ -312,7 +278,7 @@ def linalg_solve_triangular(
             f"{what}: Expected A and B to have the same dtype, but found A of type {scalar_name(input)} "
             f"and B of type {scalar_name(B)} instead"
         )
-    return _triangular(input, B, lower=not upper, unit=unitriangular, left=left)
+    return solve_triangular(input, B, lower=not upper, unit=unitriangular, left=left)
 
 
 @op(returns=("solution", "cloned_coefficient"), layout=column_major)
@@ -341,7 +307,7 @@ def triangular_solve(
             "triangular_solve: expected b and A to have the same dtype, but got "
             f"{scalar_name(input)} and {scalar_name(A)}"
         )
-    x = _triangular(A, input, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
+    x = solve_triangular(A, input, lower=not upper, unit=unitriangular, trans=transpose, conj=False)
     return x, jnp.broadcast_to(A, x.shape[:-2] + A.shape[-2:])
 
 
@@ -375,18 +341,20 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
     q, r = _qr(a, mode)
     k = min(m, n)
     square = r[..., :k]
-    x = _triangular(square, t[..., :k], lower=False, left=False)  # dA R^-1 of the leading columns
-    qx = _product(_h(q), x)
+    x = solve_triangular(
+        square, t[..., :k], lower=False, left=False
+    )  # dA R^-1 of the leading columns
+    qx = product(conj_t(q), x)
     low = jnp.tril(qx, -1)
-    turn = low - _h(low)  # q^H dq: antihermitian, and such that the diagonal of R stays real
+    turn = low - conj_t(low)  # q^H dq: antihermitian, and such that the diagonal of R stays real
     if is_complex(a):
-        turn = turn + _eye(k, a) * _imaginary(qx)
-    t_q = _product(q, turn - qx) + x
+        turn = turn + identity(k, a) * _imaginary(qx)
+    t_q = product(q, turn - qx) + x
     if n > m:  # the remaining columns follow from R = Q^H A
-        t_r = _product(_h(t_q), _product(q, r)) + _product(_h(q), t)
+        t_r = product(conj_t(t_q), product(q, r)) + product(conj_t(q), t)
         t_r = jnp.triu(t_r)
     else:
-        t_r = jnp.triu(_product(qx - turn, square))
+        t_r = jnp.triu(product(qx - turn, square))
     return (q, r), (t_q, t_r)
 
 
@@ -416,8 +384,8 @@ def _reflectors(a: Array, tau: Array) -> tuple[Array, Array]:
     v = jnp.tril(a[..., :k], -1)
     v = v + jnp.broadcast_to(jnp.eye(a.shape[-2], k, dtype=a.dtype), v.shape)
     scale = tau[..., :, None]
-    upper = scale * jnp.triu(_product(_h(v), v), 1)
-    t = _triangular(upper, scale * _eye(k, a), lower=False, unit=True)
+    upper = scale * jnp.triu(product(conj_t(v), v), 1)
+    t = solve_triangular(upper, scale * identity(k, a), lower=False, unit=True)
     return v, t
 
 
@@ -455,8 +423,8 @@ def linalg_householder_product(input: Array, tau: Array) -> Array:
     if 0 in input.shape or tau.shape[-1] == 0:
         return jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
     v, t = _reflectors(input, tau)
-    first = _h(v[..., : input.shape[-1], :])
-    q = _product(v, _product(t, first))
+    first = conj_t(v[..., : input.shape[-1], :])
+    q = product(v, product(t, first))
     return jnp.broadcast_to(jnp.eye(*q.shape[-2:], dtype=q.dtype), q.shape) - q
 
 
@@ -483,10 +451,10 @@ def ormqr(
         )
     require_supported("ormqr_cpu", input)
     v, t = _reflectors(input, input2)
-    t = _h(t) if transpose else t
+    t = conj_t(t) if transpose else t
     if left:
-        return input3 - _product(v, _product(t, _product(_h(v), input3)))
-    return input3 - _product(_product(_product(input3, v), t), _h(v))
+        return input3 - product(v, product(t, product(conj_t(v), input3)))
+    return input3 - product(product(product(input3, v), t), conj_t(v))
 
 
 @op(returns=("a", "tau"), grad=Grad.MISSING, layout=column_major, tags=frozenset({"real_gradient"}))
@@ -520,25 +488,25 @@ def _svd(a: Array) -> tuple[Array, Array, Array]:
 def _svd_tangents(u: Array, s: Array, vh: Array, t: Array) -> tuple[Array, Array, Array]:
     """Tangents of the thin factors."""
     (m, k), n = u.shape[-2:], vh.shape[-1]
-    v = _h(vh)
-    p = _product(_h(u), _product(t, v))
+    v = conj_t(vh)
+    p = product(conj_t(u), product(t, v))
     wide, tall = s[..., None, :], s[..., :, None]
     # (s_j - s_i)(s_j + s_i) keeps more digits than the difference of the squares
-    gap = _gaps(s) * (wide + tall + _eye(k, wide) * (1 - wide - tall))
+    gap = _gaps(s) * (wide + tall + identity(k, wide) * (1 - wide - tall))
     ps, sp = _scale(p, wide), _scale(p, tall)
-    in_u = _divide(_off_diagonal(ps + _h(ps)), gap)
-    in_v = _divide(_off_diagonal(sp + _h(sp)), gap)
+    in_u = _divide(_off_diagonal(ps + conj_t(ps)), gap)
+    in_v = _divide(_off_diagonal(sp + conj_t(sp)), gap)
     if is_complex(t):  # the common phase of a pair of vectors moves with U
-        phase = _divide(_imaginary(_diagonal(p)), s)
-        in_u = in_u + phase[..., None, :] * _eye(k, t)
-    t_u, t_v = _product(u, in_u), _product(v, in_v)
+        phase = _divide(_imaginary(diagonal_of(p)), s)
+        in_u = in_u + phase[..., None, :] * identity(k, t)
+    t_u, t_v = product(u, in_u), product(v, in_v)
     if m > k:
-        x = _product(t, v)
-        t_u = t_u + _divide(x - _product(u, _product(_h(u), x)), wide)
+        x = product(t, v)
+        t_u = t_u + _divide(x - product(u, product(conj_t(u), x)), wide)
     if n > k:
-        x = _product(_h(t), u)
-        t_v = t_v + _divide(x - _product(v, _product(vh, x)), wide)
-    return t_u, jnp.real(_diagonal(p)), _h(t_v)
+        x = product(conj_t(t), u)
+        t_v = t_v + _divide(x - product(v, product(vh, x)), wide)
+    return t_u, jnp.real(diagonal_of(p)), conj_t(t_v)
 
 
 @_svd.defjvp
@@ -551,7 +519,7 @@ def _svd_jvp(primals: Any, tangents: Any) -> Any:
 def _full_svd(a: Array) -> tuple[Array, Array, Array]:
     if 0 in a.shape:
         (m, n), batch = a.shape[-2:], a.shape[:-2]
-        u, vh = (jnp.broadcast_to(_eye(k, a), (*batch, k, k)) for k in (m, n))
+        u, vh = (jnp.broadcast_to(identity(k, a), (*batch, k, k)) for k in (m, n))
         return u, jnp.zeros((*batch, min(m, n)), jnp.finfo(a.dtype).dtype), vh
     u, s, vh = lax.linalg.svd(a, full_matrices=True)
     return u, s, vh
@@ -614,9 +582,9 @@ def _eigh(a: Array, lower: bool) -> tuple[Array, Array]:
 def _eigh_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
     w, v = _eigh(*primals, lower)
     (t,) = tangents  # torch treats any change of A as a Hermitian one
-    p = _product(_h(v), _product((t + _h(t)) * 0.5, v))
+    p = product(conj_t(v), product((t + conj_t(t)) * 0.5, v))
     turn = _divide(_off_diagonal(p), _gaps(w))
-    return (w, v), (jnp.real(_diagonal(p)), _product(v, turn))
+    return (w, v), (jnp.real(diagonal_of(p)), product(v, turn))
 
 
 @op(
@@ -646,12 +614,12 @@ def _eig(a: Array) -> tuple[Array, Array]:
 def _eig_jvp(primals: Any, tangents: Any) -> Any:
     w, v = _eig(*primals)
     t = tangents[0].astype(v.dtype)
-    p = jnp.linalg.solve(v, _product(t, v))
+    p = jnp.linalg.solve(v, product(t, v))
     turn = _divide(_off_diagonal(p), _gaps(w))
-    t_v = _product(v, turn)
+    t_v = product(v, turn)
     # the vectors keep their length: take out the part of dv along v
     along = jnp.real(jnp.sum(jnp.conj(v) * t_v, -2, keepdims=True)).astype(v.dtype)
-    return (w, v), (_diagonal(p), t_v - v * along)
+    return (w, v), (diagonal_of(p), t_v - v * along)
 
 
 def _finite_for_eig(input: Any) -> None:

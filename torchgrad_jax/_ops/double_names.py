@@ -174,6 +174,7 @@ LAST_STEPS: dict[str, dict[int, str]] = {
     "ViewAsComplexBackward0": {0: "ViewAsRealBackward0"},
     "ViewAsRealBackward0": {0: "ViewAsComplexBackward0"},
     "ReshapeAliasBackward0": {0: RESHAPED},
+    "StandardGammaBackward0": {0: "MulBackward0"},
     "UnsafeViewBackward0": {0: RESHAPED},
     "ViewBackward0": {0: RESHAPED},
     "WhereBackward0": {0: "WhereBackward0", 1: "WhereBackward0"},

@@ -75,7 +75,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
 
     def body(x: Array, y: Array) -> Array:
         d = x - y
-        return where(lax.abs(d) <= delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
+        return where(lax.abs(d) < delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
 
     return _elementwise_loss(body, input, target, reduction, "huber_cpu")
 

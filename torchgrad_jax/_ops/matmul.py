@@ -57,6 +57,11 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
     return jnp.broadcast_to(input, product.shape) + product
 
 
+def _size(x: Array, dim: int) -> int:
+    """The size along `dim`, or torch's complaint that there is no such dimension."""
+    return x.shape[shapes.wrap_dim(dim, x.ndim, scalar=False)]
+
+
 def _expandable(input: Array, shape: tuple[int, ...]) -> None:
     """torch's complaint when `input` does not expand to the shape of the product."""
     if input.ndim > len(shape):
@@ -227,8 +232,7 @@ def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
     """beta * input + alpha * the sum of the products of a batch."""
-    if batch1.ndim > 1 and batch2.ndim == 3:
-        _expandable(input, (batch1.shape[1], batch2.shape[2]))
+    _expandable(input, (_size(batch1, 1), _size(batch2, 2)))
     for name, t in (("batch1", batch1), ("batch2", batch2)):
         if t.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -252,8 +256,7 @@ def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
     """beta * input + alpha * the products of a batch."""
-    if batch1.ndim > 1 and batch2.ndim == 3:
-        _expandable(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
+    _expandable(input, (_size(batch1, 0), _size(batch1, 1), _size(batch2, 2)))
     _check_bmm(batch1, batch2)
     if input.dtype != batch1.dtype:
         raise RuntimeError(

@@ -15,6 +15,7 @@ from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
+from .._core.meta import Meta
 from .helpers import broadcast
 from .registry import (
     COMMON,
@@ -132,8 +133,8 @@ def _trunc(x: Array) -> Array:
 _SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 
 
-def _no_complex_abs(dtype: Any, result: Any) -> None:
-    if dtype.is_complex:
+def _no_complex_abs(me: Meta, result: Meta) -> None:
+    if me.dtype.is_complex:
         raise RuntimeError("In-place abs is not supported for complex tensors.")
 
 
@@ -150,9 +151,9 @@ unary(
     grad=Grad.NO,
     inplace=False,
 )
-unary("ceil", _integers_stay(lax.ceil, "ceil"), operator="__ceil__")
-unary("floor", _integers_stay(lax.floor, "floor"), operator="__floor__")
-unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",), operator="__trunc__")
+unary("ceil", _integers_stay(lax.ceil, "ceil"))
+unary("floor", _integers_stay(lax.floor, "floor"))
+unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
 unary("frac", _kernel(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
 
 
@@ -637,7 +638,7 @@ def _same_real(first: Array, second: Array) -> None:
         )
 
 
-@_elementwise(method=False)
+@_elementwise(method=False, keeps=("real", "imag"))
 def complex_(real: Array, imag: Array) -> Array:
     """``real + imag * 1j``."""
     _same_real(real, imag)

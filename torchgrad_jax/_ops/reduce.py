@@ -139,6 +139,8 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
         return lax.reduce_prod(x, axes=dims)
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
+        if not x.ndim:
+            return jnp.copy(t)  # torch clones the gradient
         # result / x is cheap and what torch saves for; a zero needs the products of the others,
         # which JAX forms without dividing, to any order.
         zero = x == 0
@@ -156,7 +158,7 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
     return _ruled(x, dims, keepdim, value, tangent)
 
 
-@op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}")
+@op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", keeps=("input", "result"))
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -364,7 +366,12 @@ def _check_order(x: Array, p: float, dim: Any, dims: Shape) -> None:
     )
 
 
-@op(namespace="linalg", method=False)
+def _counts(ord: Any = 2, **_: Any) -> bool:
+    """Whether the "norm" counts elements that are not 0."""
+    return not isinstance(ord, str) and ord == 0
+
+
+@op(namespace="linalg", method=False, severed=_counts)
 def linalg_vector_norm(
     input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,

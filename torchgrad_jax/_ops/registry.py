@@ -159,19 +159,26 @@ class OpDef:
     joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
     # which inputs stand one after the other in the result, or results in the input; whether the
     # parts lack that axis)
+    keeps: tuple[str, ...] = ()  # what torch saves although no gradient reads it: parameters, for
+    # their own gradients, or "result"
+    made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
+    # tensor that torch's kernel makes first and returns a view of, or None; that shows where no
+    # layer of autograd lies around the kernel
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
     aten: str = ""  # torch's name of what runs, where it is not the row's
+    severed: Callable[..., bool] | None = None  # (**statics) -> whether torch's formula gives
+    # undefined gradients: the node leads nowhere
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
     grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
-    inplace_check: Callable[[Any, Any], None] | None = None  # looks at the dtypes of what would be
-    # written to and of the result
+    inplace_check: Callable[[Any, Any], Any] | None = None  # looks at the metas of what would be
+    # written to and of the result; true where any result may be cast
     doc: str = ""
     tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
-    # "reads_partly_apart": see check_disjoint; "writes_overlap" and "warns_of_overlap":
+    # "reads_partly_apart", "reads_as_stored": see check_disjoint; "writes_overlap" and "warns_of_overlap":
     # in place, the tensor may overlap itself;
     # "real_gradient": torch refuses to record complex results (in place it does not look);
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them

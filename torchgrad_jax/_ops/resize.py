@@ -6,6 +6,7 @@ depend on sizes alone and are worked out in numpy, in the precision in which tor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -140,7 +141,7 @@ def _pick(x: Array, axis: int, at: np.ndarray) -> Array:
 
 def _combine(x: Array, axis: int, taps: Taps) -> Array:
     at, weights = taps
-    if at.shape[1] == 1:
+    if at.shape[1] == 1 and is_float(x):
         return _pick(x, axis, at[:, 0])
     shape = (1,) * axis + (len(at),) + (1,) * (x.ndim - axis - 1)
     total: Any = None
@@ -148,6 +149,34 @@ def _combine(x: Array, axis: int, taps: Taps) -> Array:
         term = _pick(x, axis, at[:, j]) * jnp.asarray(weights[:, j].reshape(shape), x.dtype)
         total = term if total is None else total + term
     return total
+
+
+def _fixed_point(taps: Taps) -> tuple[np.ndarray, np.ndarray, int]:
+    """Taps with 16-bit weights, and how many bits of those are a fraction.
+
+    Weights of one position count as one; the largest one decides about the bits.
+    """
+    at, weights = taps[0], taps[1].copy()
+    for j in range(1, at.shape[1]):
+        for i in range(j):
+            same = (at[:, i] == at[:, j]) & (weights[:, j] != 0)
+            weights[:, i] += np.where(same, weights[:, j], 0)
+            weights[same, j] = 0
+    largest = weights.max()
+    bits = next((b for b in range(22) if int(0.5 + largest * (1 << (b + 1))) >= 1 << 15), 22)
+    scaled = weights * (1 << bits)
+    return at, np.trunc(np.where(scaled < 0, scaled - 0.5, scaled + 0.5)).astype(np.int32), bits
+
+
+def _bytes(x: Array, size: tuple[int, ...], taps_of: Callable[[int, int, int], Taps]) -> Array:
+    """An image of bytes resampled as torch does it: in integers, rounded after either axis."""
+    for k in (1, 0):
+        axis = 2 + k
+        if x.shape[axis] != size[k]:
+            at, weights, bits = _fixed_point(taps_of(k, x.shape[axis], size[k]))
+            total = _combine(x.astype(jnp.int32), axis, (at, weights))
+            x = jnp.clip((total + (1 << bits >> 1)) >> bits, 0, 255).astype(jnp.uint8)
+    return x
 
 
 def _sizes(x: Array, k: int, size: tuple[int, ...]) -> None:
@@ -198,10 +227,13 @@ def _linear(
     k = len(scales)
     name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
     _sizes(x, k, size)
-    if x.dtype == jnp.uint8:
-        raise NotImplementedError(f"upsample_{name} of uint8 images is not implemented")
+    if x.dtype == jnp.uint8 and k == 2:
+        return _bytes(
+            x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64)
+        )
     if not is_float(x):
-        _refuse(f"upsample_{name}_channels_last" if k > 1 else "compute_indices_weights_linear", x)
+        bare = k == 1 or x.dtype == jnp.uint8
+        _refuse("compute_indices_weights_linear" if bare else f"upsample_{name}_channels_last", x)
     kind = _precision(x)
     y = x.astype(kind)
     for axis, out, given in reversed(list(zip(range(2, 2 + k), size, scales))):
@@ -212,7 +244,7 @@ def _linear(
 def _cubic(x: Array, size: tuple[int, ...], align: bool, scales: tuple[float | None, ...]) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        raise NotImplementedError("upsample_bicubic2d of uint8 images is not implemented")
+        return _bytes(x, size, lambda i, n, out: _cubic_taps(n, out, align, scales[i], np.float64))
     if not is_float(x):
         _refuse("compute_indices_weights_cubic", x)
     if tuple(size) == x.shape[2:]:
@@ -229,9 +261,11 @@ def _antialiased(
 ) -> Array:
     _sizes(x, 2, size)
     if x.dtype == jnp.uint8:
-        raise NotImplementedError(f"_upsample_{mode}2d_aa of uint8 images is not implemented")
+        return _bytes(
+            x, size, lambda i, n, out: _antialias_taps(mode, n, out, align, scales[i], np.float64)
+        )
     if not is_float(x):
-        _refuse("compute_indices_weights_aa", x)
+        _refuse("compute_index_ranges_weights", x)
     kind = _precision(x)
     y = x.astype(kind)
     for axis, out, given in reversed(list(zip((2, 3), size, scales))):

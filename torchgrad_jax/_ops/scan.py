@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.meta import Meta
 from .helpers import anywhere, convert, is_bool, is_complex, is_float, is_integral
 from .registry import Array, Dtype, op
 
@@ -61,12 +62,13 @@ def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> 
     return x, run
 
 
-def _no_bool(name: str) -> Callable[[Any, Any], None]:
-    """In place the sums have no wider type to go to."""
+def _no_bool(name: str) -> Callable[[Meta, Meta], bool]:
+    """In place the sums have no wider type to go to; one element or none needs no kernel."""
 
-    def check(dtype: Any, result: Any) -> None:
-        if dtype is dtypes.bool_:
+    def check(me: Meta, result: Meta) -> bool:
+        if me.dtype is dtypes.bool_ and me.ndim and me.numel:
             raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+        return True
 
     return check
 
@@ -83,6 +85,8 @@ def _running_product(x: Array, axis: int) -> Array:
         return lax.cumprod(x, axis)
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
+        if x.size == 1:
+            return t
         zero = x == 0
 
         # Dividing by x is cheap and what torch saves the result for; JAX's own rule does not divide.
@@ -99,7 +103,7 @@ def _running_product(x: Array, axis: int) -> Array:
     return _ruled(x, value, tangent)
 
 
-@op(inplace=True, inplace_check=_no_bool("cumprod"))
+@op(inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"))
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     x, run = _accumulating(input, dtype, _running_product)

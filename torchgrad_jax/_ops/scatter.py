@@ -38,7 +38,7 @@ def _check_rank(x: Array, index: Array, what: str) -> None:
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
 
 
-@op(grad_version=1, check=check_dim(RuntimeError))
+@op(grad_version=1, check=check_dim(RuntimeError), keeps=("input",))
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Elements of `input` whose coordinate along `dim` is given by `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -199,7 +199,7 @@ def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
 # --- flat positions ---
 
 
-@op(grad_version=1, check=_check_flat)
+@op(grad_version=1, check=_check_flat, keeps=("input",))
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -558,6 +559,7 @@ def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     out=False,
     inplace=True,
     layout=Layout.ELEMENTWISE,
+    tags=frozenset({"reads_as_stored"}),
 )
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
@@ -641,6 +643,13 @@ def cat(tensors: Arrays, dim: int = 0) -> Array:
     return lax.concatenate(kept, d)
 
 
+def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[int, ...] | None:
+    d = shapes.wrap_dim(dim, len(shape))
+    if d == len(shape) - 1:
+        return None
+    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])
+
+
 def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
     d = shapes.wrap_dim(dim, ct.ndim)
     return ct.strides[:d] + ct.strides[d + 1 :]
@@ -651,6 +660,7 @@ def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
     method=False,
     grad_view=_unstacked,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
+    made_as=_stack_made_as,
 )
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:
@@ -679,7 +689,7 @@ def _same(input: Array, dims: tuple[int, ...]) -> Array:
     return jnp.array(input, copy=True)
 
 
-@op(out=False)
+@op(out=False, made_as=lambda shape, shifts, dims: None if dims else (math.prod(shape),))
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
     if not shifts:
@@ -711,7 +721,7 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     return jnp.triu(input, diagonal)
 
 
-@op(function=False, out=False)
+@op(function=False, out=False, made_as=lambda shape, repeats: None if 0 in repeats else shape)
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:
         raise RuntimeError(

@@ -222,7 +222,7 @@ def _setup(
         kept.attributes = {k: tree.map_leaves(slot, v) for k, v in inner.__dict__.items()}
         kept.attributes["saved"] = [slot(t) for t in inner.to_save or ()]
         kept.attributes["saved_for_forward"] = [slot(t) for t in inner.saved_for_forward or ()]
-        kept.materialize = inner.materialize_grads
+        kept.materialize = inner._materialize
         for name in ("dirty_tensors", "non_differentiable"):
             marks[name] = [place[id(t)] for t in getattr(inner, name) or ()]
         return tuple(made)

@@ -10,9 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._bridge.interop import apply_traced
 from .._core import tree
 from .._core.state import GRAD, LIFT, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function
+from .._engine.cut import is_traced
 from .._engine.history import requires_grad_of
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor, alias_of
@@ -255,6 +257,8 @@ class Function(_SingleLevelFunction):
             first = 1
         if kwargs:
             args = _positional(cls.forward, first, args, kwargs)
+        if MODES.traced and any(isinstance(t, Tensor) and is_traced(t) for t in args):
+            return apply_traced(cls.apply, args)  # by one of JAX's transforms
         if MODES.transforms or MODES.bits & LIFT:
             return cls._apply_transformed(args, forward)
         return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)

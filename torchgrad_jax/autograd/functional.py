@@ -16,7 +16,8 @@ from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
 from .._engine.tensor import Tensor, alias_of, make, plain_alias
-from .._functions.shape import movedim, split
+from .._functions.shape import movedim
+from .._functions.splitting import split
 from . import forward_ad
 from ._passes import compiled_rows, make_grads, ones_like, run_backward, run_batched
 from .grad_mode import enable_grad

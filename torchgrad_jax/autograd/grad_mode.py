@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.state import DUAL, GRAD, INFERENCE, MODES
+from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES
+from .._engine.cut import cutting
 from .._engine.tensor import Tensor
 from ._decorators import DecoratorContext
 
@@ -36,9 +37,19 @@ def _switch(mode: bool) -> None:
     if MODES.bits & INFERENCE:
         MODES.inference_grad = mode
     elif mode:
-        MODES.bits |= GRAD
+        MODES.bits = (MODES.bits | GRAD) & ~CUT
     else:
-        MODES.bits &= ~GRAD
+        MODES.bits = MODES.bits & ~GRAD | (cutting() if MODES.traced else 0)
+
+
+def _back(mode: bool, cut: int) -> None:
+    """Switch back to how it was before a block."""
+    if MODES.bits & CUT != cut:
+        MODES.bits ^= CUT
+    if MODES.bits & INFERENCE:
+        MODES.inference_grad = mode
+    else:
+        MODES.bits = MODES.bits | GRAD if mode else MODES.bits & ~GRAD
 
 
 def _flag(function: str, value: Any) -> bool:
@@ -67,28 +78,31 @@ class no_grad(_NoParamDecoratorContextManager):
         False
     """
 
+    cut = 0
+
     def __init__(self) -> None:
         self.prev = False
 
     def __enter__(self) -> None:
-        self.prev = is_grad_enabled()
+        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
         _switch(False)
 
     def __exit__(self, *exc: object) -> None:
-        _switch(self.prev)
+        _back(self.prev, self.cut)
 
 
 class enable_grad(_NoParamDecoratorContextManager):
     """Operations are recorded inside, also within `no_grad`."""
 
     prev = False
+    cut = 0
 
     def __enter__(self) -> None:
-        self.prev = is_grad_enabled()
+        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
         _switch(True)
 
     def __exit__(self, *exc: object) -> None:
-        _switch(self.prev)
+        _back(self.prev, self.cut)
 
 
 class set_grad_enabled(DecoratorContext):
@@ -98,33 +112,33 @@ class set_grad_enabled(DecoratorContext):
     """
 
     def __init__(self, mode: bool) -> None:
-        self.prev = is_grad_enabled()
+        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
         self.mode = _flag("set_grad_enabled", mode)
         _switch(mode)
 
     def __call__(self, orig_func: Any) -> Any:
-        _switch(self.prev)
+        _back(self.prev, self.cut)
         return super().__call__(orig_func)
 
     def __enter__(self) -> None:
         _switch(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        _switch(self.prev)
+        _back(self.prev, self.cut)
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.{type(self).__name__}(mode={self.mode})"
 
     def clone(self) -> set_grad_enabled:
         """The same mode again."""
-        before = is_grad_enabled()
+        before, cut = is_grad_enabled(), MODES.bits & CUT
         out = type(self)(self.mode)
-        _switch(before)
-        out.prev = before
+        _back(before, cut)
+        out.prev, out.cut = before, cut
         return out
 
 
-_SWITCHED = GRAD | INFERENCE | DUAL
+_SWITCHED = GRAD | INFERENCE | DUAL | CUT
 """What inference mode changes."""
 
 
@@ -143,9 +157,9 @@ class inference_mode(DecoratorContext):
     def __enter__(self) -> None:
         self._before.append((MODES.bits & _SWITCHED, MODES.inference_grad))
         if self.mode:  # tangents do not flow either
-            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE
+            MODES.bits = MODES.bits & ~_SWITCHED | INFERENCE | cutting()
         else:
-            MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | GRAD
+            MODES.bits = MODES.bits & ~(INFERENCE | CUT) | GRAD
         MODES.inference_grad = False
 
     def __exit__(self, *exc: object) -> None:

@@ -11,7 +11,8 @@ from .._bridge.vmap import vmap
 from .._core import tree
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
-from .._functions.shape import movedim, split, unflatten
+from .._functions.shape import movedim, unflatten
+from .._functions.splitting import split
 from ._levels import Function, check_argnums, only_real, pick
 from ._transforms import pullback, pushforward
 

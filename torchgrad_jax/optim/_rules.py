@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core.dtypes import FLOATING
 from .._core.state import GRAD, LIFT, MODES
-from .._engine.bind import overridden
+from .._engine.overrides import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make

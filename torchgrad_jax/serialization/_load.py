@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core import devices, dtypes
-from .._engine.attributes import UntypedStorage
+from .._engine.storages import handle
 from .._engine.tensor import Storage
 from ._names import STORAGES
 from ._tensors import Tensors
@@ -34,9 +34,13 @@ class Options:
     def unpickle(self, file: Any, tensors: Tensors) -> Any:
         if not self.weights_only:
             tensors.trusted = True
-            return TrustingUnpickler(file, tensors, **{"encoding": "utf-8", **self.rest}).load()
+            found = TrustingUnpickler(file, tensors, **{"encoding": "utf-8", **self.rest}).load()
+            tensors.hand_out()
+            return found
         try:
-            return SafeUnpickler(file, tensors, self.allowed).load()
+            found = SafeUnpickler(file, tensors, self.allowed).load()
+            tensors.hand_out()
+            return found
         except Exception as e:
             raise pickle.UnpicklingError(
                 "Weights only load failed. With `weights_only=True`, the default, a file may hold tensors, numbers, "
@@ -67,9 +71,7 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
         dev = devices.resolve("cpu")
         import numpy as np
 
-        host = UntypedStorage(
-            Storage(put(np.zeros(0, np.uint8), dev), meta((0,), dtypes.uint8, dev))
-        )
+        host = handle(Storage(put(np.zeros(0, np.uint8), dev), meta((0,), dtypes.uint8, dev)))
         answer = map_location(host, location)
         return _there(location) if answer is None else answer.device
 

@@ -19,8 +19,10 @@ from .._core import devices, dtypes, formats
 from .._core.shapes import Size
 from .._engine.history import requires_grad_of
 from .._engine.hooks import warn_if_has_hooks
+from .._engine.storages import UntypedStorage
 from .._engine.strided import elements, storage_offset, to_flat
 from .._engine.tensor import Storage, Tensor
+from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
 from ._names import STORAGE_OF
 
@@ -110,6 +112,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
     )
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, UntypedStorage | TypedStorage):
+            return self._handed(obj)
         if not isinstance(obj, _StorageRef):
             return None
         numel = elements(obj.storage.meta)
@@ -119,6 +123,16 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         else:
             kind = _Global("torch", name)
         return "storage", kind, obj.key, _location(obj.storage.meta.device), count
+
+    def _handed(self, storage: UntypedStorage | TypedStorage) -> Any:
+        """A storage that the user holds, with its dtype where it has one."""
+        st, count = storage.untyped()._storage, storage.size()
+        if isinstance(storage, TypedStorage):
+            kind = _Global("torch", storage.pickle_storage_type())
+        else:
+            kind = _Global("torch.storage", "UntypedStorage")
+        ref = self.ref(st, st.meta.dtype)
+        return "storage", kind, ref.key, _location(st.meta.device), count
 
     def ref(self, st: Storage, dtype: dtypes.dtype) -> _StorageRef:
         found = self.storages.get(id(st))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,11 @@ from .._core.meta import meta
 from .._core.shapes import contiguous_strides
 from .._core.transfer import put
 from .._engine.copying import _on, _set_state
+from .._engine.storages import UntypedStorage, handle
 from .._engine.strided import elements
 from .._engine.subclass import retyped
 from .._engine.tensor import Storage, Tensor
+from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
 
 Bytes = Callable[[str, int], bytes]
@@ -106,6 +109,24 @@ class Tensors:
             values = values.reshape(shape)
         st = held.made[dt] = Storage(put(values, held.device), meta(values.shape, dt, held.device))
         return st, True
+
+    def hand_out(self) -> None:
+        """Turn storages that the loaded object itself holds, not just its tensors, into what users know."""
+        for held in self.held.values():
+            if sys.getrefcount(held) > 3:  # the dict, this loop and the call
+                self._hand_out(held)
+
+    def _hand_out(self, held: Any) -> None:
+        st = next(iter(held.made.values()), None)
+        if st is None:
+            st, _ = self._made(held, held.dtype or dtypes.uint8, (), False)
+        dtype = held.dtype
+        held.__dict__.clear()
+        if dtype is None:
+            held.__class__, held._storage = UntypedStorage, st
+        else:
+            held.__class__, held.dtype = TypedStorage, dtype
+            held._untyped_storage = handle(st)
 
     def _tensor(
         self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ..._engine.tensor import Tensor
-from ..._functions.convert import parse_to
-from ..._functions.create import empty_like
 from ..._functions.misc import typename
-from ...autograd.grad_mode import no_grad
-from ...utils.hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
-from . import _hooks, _loading
+from . import _hooks
+from ._conversion import Conversion
+from ._hook_registration import HookRegistration
 from ._hooks import (
     _WrappedHook as _WrappedHook,
     backward as _global_backward_hooks,
@@ -35,7 +32,8 @@ from ._hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from ._loading import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX
+from ._loading import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - torch has it here
+from ._state_dict import StateDict
 
 __all__ = [
     "Module",
@@ -57,11 +55,6 @@ _HOOK_CONTAINERS = (
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
 
-_REPORT = (
-    " that should never be called. Please file an issue at "
-    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
-)
-
 
 def _addindent(text: str, width: int) -> str:
     """All lines but the first moved to the right."""
@@ -79,7 +72,7 @@ def _is_tensor_like(value: Any) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
 
 
-class Module:
+class Module(Conversion, HookRegistration, StateDict):
     """Base class of layers and models: holds parameters, buffers and other modules by name.
 
     Parameters, buffers and modules assigned to attributes are registered. Subclasses call
@@ -493,7 +486,7 @@ class Module:
                 below = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(memo, below, remove_duplicate)
 
-    # --- changing all of it -----------------------------------------------------------------------
+    # --- applying a function ----------------------------------------------------------------------
 
     def apply(self: T, fn: Callable[[Module], None]) -> T:
         """Call a function with every module below, then with this one.
@@ -505,171 +498,6 @@ class Module:
             module.apply(fn)
         fn(self)
         return self
-
-    def _apply(self: T, fn: Callable[[Any], Any], recurse: bool = True) -> T:
-        """Replace the data of every parameter, gradient and buffer by what `fn` makes of it."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for param in self._parameters.values():
-            if param is None:
-                continue
-            with no_grad():
-                param.data = fn(param)
-            grad = param.grad
-            if grad is not None:
-                with no_grad():
-                    grad.data = fn(grad)
-        for key, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[key] = fn(buffer)
-        return self
-
-    def cuda(self: T, device: Any = None) -> T:
-        """Move everything to a GPU.
-
-        Args:
-            device: which one; by default the current one.
-        """
-        return self._apply(lambda t: t.cuda(device))
-
-    def cpu(self: T) -> T:
-        """Move everything to the CPU."""
-        return self._apply(lambda t: t.cpu())
-
-    def xpu(self: T, device: Any = None) -> T:
-        """There are no XPU devices here; asks the tensors and lets them complain."""
-        return self._apply(lambda t: t.xpu(device))
-
-    def ipu(self: T, device: Any = None) -> T:
-        """There are no IPU devices here; asks the tensors and lets them complain."""
-        return self._apply(lambda t: t.ipu(device))
-
-    def mtia(self: T, device: Any = None) -> T:
-        """There are no MTIA devices here; asks the tensors and lets them complain."""
-        return self._apply(lambda t: t.mtia(device))
-
-    def type(self: T, dst_type: Any) -> T:
-        """Make everything, integers included, a dtype.
-
-        Args:
-            dst_type: the dtype, or the name of a type of tensors.
-        """
-        return self._apply(lambda t: t.type(dst_type))
-
-    def float(self: T) -> T:
-        """Make all floating-point parameters and buffers float32."""
-        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
-
-    def double(self: T) -> T:
-        """Make all floating-point parameters and buffers float64."""
-        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
-
-    def half(self: T) -> T:
-        """Make all floating-point parameters and buffers float16."""
-        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
-
-    def bfloat16(self: T) -> T:
-        """Make all floating-point parameters and buffers bfloat16."""
-        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
-
-    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
-        """Move everything to a device without keeping the values.
-
-        Args:
-            device: where to.
-            recurse: whether submodules move too.
-        """
-        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
-
-    def to(self: T, *args: Any, **kwargs: Any) -> T:
-        """Change the device, the dtype of floating-point and complex values, or the memory format.
-
-        Call it as ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)`` or ``to(memory_format=...)``.
-
-        Returns:
-            This module, changed in place.
-        """
-        device, dtype, kind = parse_to(args, kwargs)
-        if dtype is not None:
-            if not (dtype.is_floating_point or dtype.is_complex):
-                raise TypeError(
-                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
-                )
-            if dtype.is_complex:
-                warnings.warn(
-                    "Complex modules are a new feature under active development whose design may change, and some "
-                    "modules might not work as expected when using complex tensors as parameters or buffers. Please "
-                    "file an issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a "
-                    "complex module does not work as expected.",
-                    stacklevel=2,
-                )
-
-        def convert(t: Any) -> Any:
-            new = dtype if t.is_floating_point() or t.is_complex() else None
-            if kind is not None and t.dim() in (4, 5):
-                return t.to(device, new, memory_format=kind)
-            return t.to(device, new)
-
-        return self._apply(convert)
-
-    def train(self: T, mode: bool = True) -> T:
-        """Put this module and all below it into training mode, or out of it.
-
-        Args:
-            mode: whether training is on.
-        """
-        if not isinstance(mode, bool):
-            raise ValueError("training mode is expected to be boolean")
-        self.training = mode
-        for module in self.children():
-            module.train(mode)
-        return self
-
-    def eval(self: T) -> T:
-        """Put this module and all below it into evaluation mode."""
-        return self.train(False)
-
-    def requires_grad_(self: T, requires_grad: bool = True) -> T:
-        """Say for all parameters whether gradients are wanted.
-
-        Args:
-            requires_grad: whether they are.
-        """
-        for param in self.parameters():
-            param.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters.
-
-        Args:
-            set_to_none: whether they become None rather than zeros.
-        """
-        if getattr(self, "_is_replica", False):
-            warnings.warn(
-                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The parameters are "
-                "copied (in a differentiable manner) from the original module. This means they are not leaf nodes in "
-                "autograd and so don't accumulate gradients. If you need gradients in your forward method, consider "
-                "using autograd.grad instead.",
-                stacklevel=2,
-            )
-        for param in self.parameters():
-            grad = param.grad
-            if grad is None:
-                continue
-            if set_to_none:
-                param.grad = None
-                continue
-            if grad.grad_fn is not None:
-                grad.detach_()
-            else:
-                grad.requires_grad_(False)
-            grad.zero_()
-
-    def share_memory(self: T) -> T:
-        """Tell all tensors that they are shared between processes."""
-        return self._apply(lambda t: t.share_memory_())
 
     # --- calling ----------------------------------------------------------------------------------
 
@@ -699,256 +527,6 @@ class Module:
             )
         self._compiled_call_impl = compile_(self._call_impl, *args, **kwargs)
 
-    # --- hooks ------------------------------------------------------------------------------------
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before every forward; it may return new arguments.
-
-        Args:
-            hook: what to call.
-            prepend: whether it comes before the hooks that are there.
-            with_kwargs: whether it gets and may return the keyword arguments too.
-        """
-        handle = _register(
-            self._forward_pre_hooks, hook, prepend, self._forward_pre_hooks_with_kwargs
-        )
-        if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.id] = True
-        return handle
-
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> RemovableHandle:  # fmt: skip
-        """Call ``hook(module, args, output)`` after every forward; it may return a new output.
-
-        Args:
-            hook: what to call.
-            prepend: whether it comes before the hooks that are there.
-            with_kwargs: whether it gets the keyword arguments too, before the output.
-            always_call: whether it is called even when the forward raises.
-        """
-        handle = _register(
-            self._forward_hooks, hook, prepend,
-            [self._forward_hooks_with_kwargs, self._forward_hooks_always_called],
-        )  # fmt: skip
-        if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._forward_hooks_always_called[handle.id] = True
-        return handle
-
-    def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` once the gradients of the outputs are there.
-
-        Args:
-            hook: what to call; it may return new gradients.
-            prepend: whether it comes before the hooks that are there.
-        """
-        return _register(self._backward_pre_hooks, hook, prepend)
-
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Call ``hook(module, grad_input, grad_output)`` once the gradients of the inputs are there.
-
-        Args:
-            hook: what to call; it may return new gradients of the inputs.
-            prepend: whether it comes before the hooks that are there.
-        """
-        self._choose_backward_hooks(True)
-        return _register(self._backward_hooks, hook, prepend)
-
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The older kind of `register_full_backward_hook`, which sees the last node only.
-
-        Args:
-            hook: what to call.
-        """
-        self._choose_backward_hooks(False)
-        return _register(self._backward_hooks, hook)
-
-    def _choose_backward_hooks(self, full: bool) -> None:
-        if self._is_full_backward_hook is not None and self._is_full_backward_hook is not full:
-            raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
-                "one of them."
-            )
-        self._is_full_backward_hook = full
-
-    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
-        return _hooks.backward_hooks(self)
-
-    def _get_backward_pre_hooks(self) -> list[Any]:
-        return _hooks.backward_pre_hooks(self)
-
-    def _maybe_warn_non_full_backward_hook(self, inputs: Any, result: Any, grad_fn: Any) -> None:
-        _hooks.warn_about_older(inputs, result, grad_fn)
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, prefix, keep_vars)`` before the state of this module is collected.
-
-        Args:
-            hook: what to call.
-        """
-        return _register(self._state_dict_pre_hooks, hook)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after the state was collected.
-
-        Args:
-            hook: what to call; it changes the dictionary in place and returns None.
-        """
-        hook._from_public_api = True  # type: ignore[attr-defined]
-        return _register(self._state_dict_hooks, hook)
-
-    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        if getattr(hook, "_from_public_api", False):
-            raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered via "
-                "register_state_dict_post_hook"
-            )
-        return _register(self._state_dict_hooks, hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call a hook before a state is loaded into this module.
-
-        Args:
-            hook: called with the module, the state, the prefix, the metadata, `strict`, and the lists
-                of missing keys, unexpected keys and error messages.
-        """
-        return self._register_load_state_dict_pre_hook(hook, with_module=True)
-
-    def _register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], with_module: bool = False
-    ) -> RemovableHandle:
-        wrapped = _WrappedHook(hook, self if with_module else None)
-        return _register(self._load_state_dict_pre_hooks, wrapped)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` after a state was loaded.
-
-        Args:
-            hook: what to call; it may change the lists in place.
-        """
-        return _register(self._load_state_dict_post_hooks, hook)
-
-    # --- state ------------------------------------------------------------------------------------
-
-    def get_extra_state(self) -> Any:
-        """What else belongs to `state_dict`; subclasses define it together with `set_extra_state`."""
-        raise RuntimeError(f"Reached a code path in Module.get_extra_state(){_REPORT}")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave.
-
-        Args:
-            state: what it gave.
-        """
-        raise RuntimeError(f"Reached a code path in Module.set_extra_state(){_REPORT}")
-
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, value in _loading.own_state(self).items():
-            destination[prefix + name] = value if keep_vars else value.detach()
-        if _loading.overrides(self, "get_extra_state", Module.get_extra_state):
-            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
-
-    @overload
-    def state_dict(
-        self, *, destination: dict[str, Any], prefix: str = ..., keep_vars: bool = ...
-    ) -> dict[str, Any]: ...
-    @overload
-    def state_dict(self, *, prefix: str = ..., keep_vars: bool = ...) -> dict[str, Any]: ...
-    def state_dict(
-        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
-        """The parameters and persistent buffers by their dotted names.
-
-        Args:
-            destination: a dictionary to put them into.
-            prefix: what all names begin with.
-            keep_vars: whether the tensors themselves are given, rather than detached ones.
-
-        Example:
-            >>> import torchgrad_jax as torch
-            >>> list(torch.nn.Linear(2, 3).state_dict())
-            ['weight', 'bias']
-        """
-        if args:
-            warnings.warn(
-                "Positional args are being deprecated, use kwargs instead. Refer to "
-                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            if destination is None:
-                destination = args[0]
-            if len(args) > 1 and prefix == "":
-                prefix = args[1]
-            if len(args) > 2 and keep_vars is False:
-                keep_vars = args[2]
-        if destination is None:
-            destination = OrderedDict()
-            destination._metadata = OrderedDict()
-        metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(
-                    destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
-                )
-        for hook in self._state_dict_hooks.values():
-            new = hook(self, destination, prefix, metadata)
-            if new is None:
-                continue
-            if getattr(hook, "_from_public_api", False):
-                raise RuntimeError("state_dict post-hook must return None")
-            destination = new
-        return destination
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
-        unexpected_keys: list[str], error_msgs: list[str],
-    ) -> None:  # fmt: skip
-        args = (
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
-        )
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(*args)
-        extra = _loading.overrides(self, "set_extra_state", Module.set_extra_state)
-        _loading.load_own(self, *args, extra)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Copy values from a `state_dict` into this module and all below it.
-
-        Args:
-            state_dict: tensors by dotted name.
-            strict: whether the names must match exactly.
-            assign: whether the tensors take the place of those here, instead of being copied.
-
-        Returns:
-            The names that were missing and those that were unexpected.
-
-        Raises:
-            RuntimeError: if shapes do not match, or names do not and `strict` is set.
-        """
-        return _loading.load(self, state_dict, strict, assign)
-
     # --- texts ------------------------------------------------------------------------------------
 
     def _get_name(self) -> str:
@@ -976,13 +554,3 @@ def _forget(name: str, *containers: Any) -> None:
                 del held[name]
             else:
                 held.discard(name)
-
-
-def _register(
-    hooks: Any, hook: Callable[..., Any], prepend: bool = False, extra: Any = None
-) -> RemovableHandle:
-    handle = RemovableHandle(hooks, extra_dict=extra)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle

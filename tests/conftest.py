@@ -1,4 +1,4 @@
-"""What the autograd tests share: programs judged by live torch or by its recorded answers."""
+"""What many tests share: programs judged by live torch or by its recorded answers."""
 
 import importlib.util
 from collections.abc import Callable

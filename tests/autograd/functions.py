@@ -1,0 +1,49 @@
+"""Functions of the user that several tests apply."""
+
+from tests.autograd.programs import leaf
+
+
+def cube(m):
+    class Cube(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x * x
+
+    return Cube
+
+
+def with_backward(m, backward, forward=None, name="MyFn"):
+    """A Function of two tensors, by default their product, with the given backward."""
+    return type(m.autograd.Function)(
+        name, (m.autograd.Function,),
+        {"forward": staticmethod(forward or (lambda ctx, x, y: x * y)), "backward": staticmethod(backward)},
+    )  # fmt: skip
+
+
+def run_backward(m, backward, forward=None, args=None):
+    """Apply such a Function and go backward through it."""
+    x, y = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
+    out = with_backward(m, backward, forward).apply(*(args or (x, y)))
+    out.sum().backward()
+    return out, x, y
+
+
+def doubles_in_place(ctx, x):
+    x.mul_(2)
+    ctx.mark_dirty(x)
+    return x
+
+
+def function(m, fwd, bwd=None, **kw):
+    """A Function of the given methods and attributes."""
+    d = {"forward": staticmethod(fwd)}
+    if bwd:
+        d["backward"] = staticmethod(bwd)
+    d.update({k: (staticmethod(v) if callable(v) else v) for k, v in kw.items()})
+    return type("F", (m.autograd.Function,), d)

@@ -1,0 +1,163 @@
+"""Functions that write to their inputs, compared with torch."""
+
+from tests.autograd.functions import doubles_in_place, with_backward
+from tests.autograd.programs import leaf
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+@program
+def dirty(m):
+    x = leaf(m, 1.0, 2.0)
+    z = x * 1
+    before = z.grad_fn
+    y = with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(z)
+    y.sum().backward()
+    return y, x, y is z, y.grad_fn.next_functions[0][0] is before
+
+
+@program
+def dirty_leaf(m):
+    x = leaf(m, 1.0)
+    return with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x)
+
+
+@program
+def dirty_leaf_without_grad(m):
+    x = m.tensor([1.0])
+    y = with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x)
+    return y, y is x, y._version
+
+
+@program
+def dirty_leaf_other_needs_grad(m):
+    x, w = m.tensor([1.0]), leaf(m, 3.0)
+
+    def forward(ctx, x, w):
+        x.mul_(w)
+        ctx.mark_dirty(x)
+        return x
+
+    y = with_backward(m, lambda ctx, g: (None, g * 7), forward).apply(x, w)
+    y.backward()
+    return y, y is x, w
+
+
+@program
+def dirty_not_returned(m):
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x * 1
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
+
+
+@program
+def dirty_not_an_input(m):
+    def forward(ctx, x):
+        y = x * 2
+        ctx.mark_dirty(y)
+        return y
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
+
+
+@program
+def dirty_not_a_tensor(m):
+    def forward(ctx, x):
+        ctx.mark_dirty(3)
+        return x
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0) * 1)
+
+
+@program
+def dirty_unmarked_write(m):
+    def forward(ctx, x):
+        x.mul_(2)
+        return x
+
+    z = leaf(m, 1.0) * 1
+    y = with_backward(m, lambda ctx, g: g, forward).apply(z)
+    return y, z, y is z
+
+
+@program
+def dirty_view(m):
+    x = leaf(m, 1.0, 2.0, 3.0)
+    z = x * 1
+    v = z[1:]
+    y = with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(v)
+    (z * m.tensor([1.0, 10.0, 100.0])).sum().backward()
+    return y, y is v, z, x, z.grad_fn.next_functions
+
+
+@program
+def dirty_view_double_backward(m):
+    x = leaf(m, 1.0, 2.0, 3.0)
+    z = x * x
+    v = z[1:]
+    with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(v)
+    (g,) = m.autograd.grad((z * z).sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(g.sum(), x)
+    return g, h
+
+
+@program
+def dirty_view_of_leaf(m):
+    x = leaf(m, 1.0, 2.0, 3.0)
+    return with_backward(m, lambda ctx, g: g * 2, doubles_in_place).apply(x[1:])
+
+
+@program
+def dirty_view_two_outputs(m):
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x, x * 3
+
+    z = leaf(m, 1.0, 2.0, 3.0) * 1
+    return with_backward(m, lambda ctx, g, h: g * 2, forward).apply(z[1:])
+
+
+@program
+def dirty_view_two_inputs(m):
+    def forward(ctx, x, w):
+        x.mul_(w)
+        ctx.mark_dirty(x)
+        return x
+
+    z, w = leaf(m, 1.0, 2.0, 3.0), leaf(m, 3.0)
+    base = z * 1
+    v = base[1:]
+    with_backward(m, lambda ctx, g: (g * 2, g.sum().reshape(1)), forward).apply(v, w)
+    base.sum().backward()
+    return z, w, base
+
+
+@program
+def dirty_two(m):
+    def forward(ctx, a, b):
+        a.mul_(2)
+        b.mul_(3)
+        ctx.mark_dirty(a, b)
+        return a, b
+
+    x = leaf(m, 1.0)
+    a, b = x * 1, x * 2
+    ra, rb = with_backward(m, lambda ctx, g, h: (g * 2, h * 3), forward).apply(a, b)
+    (ra + rb).backward()
+    return ra, rb, x, ra is a, rb is b
+
+
+@program
+def dirty_same_input_twice(m):
+    z = leaf(m, 1.0) * 1
+    y = with_backward(m, lambda ctx, g: (g, g), lambda ctx, a, b: doubles_in_place(ctx, a)).apply(
+        z, z
+    )
+    y.backward()
+    return y

@@ -1,0 +1,195 @@
+"""What a Function saves, and when it can be read, compared with torch."""
+
+from tests.autograd.functions import cube, with_backward
+from tests.autograd.programs import leaf
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+@program
+def saved_result_double_backward(m):
+    class Exp(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            ctx.seen = (y.grad_fn is None, y.requires_grad)
+            return g * y
+
+    x = leaf(m, 0.5, 1.0)
+    y = Exp.apply(x)
+    (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(g.sum(), x)
+    return g, h, y.grad_fn.seen, y.grad_fn.saved_tensors[0]
+
+
+@program
+def backward_twice(m):
+    x = leaf(m, 1.0, 2.0)
+    y = cube(m).apply(x).sum()
+    y.backward()
+    y.backward()
+
+
+@program
+def backward_twice_through_function_only(m):
+    x = leaf(m, 1.0, 2.0)
+    y = cube(m).apply(x)
+    y.backward(m.ones(2))
+    y.backward(m.ones(2))
+
+
+@program
+def saved_tensors_after_free(m):
+    x = leaf(m, 1.0, 2.0)
+    y = cube(m).apply(x)
+    y.backward(m.ones(2))
+    return y.grad_fn.saved_tensors
+
+
+@program
+def nothing_saved_twice(m):
+    class Two(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = leaf(m, 1.0)
+    y = Two.apply(x)
+    y.backward()
+    y.backward()
+    return x
+
+
+@program
+def saved_modified(m):
+    x = leaf(m, 1.0, 2.0)
+    z = x * 1
+    y = cube(m).apply(z)
+    z.add_(1)
+    y.sum().backward()
+
+
+@program
+def saved_output_modified(m):
+    class Exp(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    y = Exp.apply(leaf(m, 1.0))
+    y.add_(1)
+    y.backward()
+
+
+@program
+def save_not_a_tensor(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x, 3)
+        return x * 2
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
+
+
+@program
+def save_none(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x, None)
+        return x * 2
+
+    y = with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
+    return y.grad_fn.saved_tensors
+
+
+@program
+def save_twice(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_backward(x * 2, x * 3)
+        return x * 2
+
+    y = with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
+    return y.grad_fn.saved_tensors
+
+
+@program
+def saved_tensors_in_forward(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2, len(ctx.saved_tensors)
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
+
+
+@program
+def save_intermediate(m):
+    def forward(ctx, x):
+        ctx.save_for_backward(x * 2)
+        return x * 3
+
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+    x = leaf(m, 2.0)
+    y = with_backward(m, backward, forward).apply(x)
+    (g,) = m.autograd.grad(y, x, create_graph=True)
+    return g, y.grad_fn.saved_tensors
+
+
+@program
+def saves_inference_tensor(m):
+    with m.inference_mode():
+        t = m.tensor([2.0])
+
+    def forward(ctx, x):
+        ctx.save_for_backward(t)
+        return x * 2
+
+    return with_backward(m, lambda ctx, g: g, forward).apply(leaf(m, 1.0))
+
+
+@program
+def saved_with_hooks(m):
+    seen = []
+
+    def pack(t):
+        seen.append(("pack", t.tolist(), t.grad_fn is None, t.requires_grad))
+        return t * 2
+
+    def unpack(t):
+        seen.append("unpack")
+        return t
+
+    x = leaf(m, 3.0)
+    with m.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = cube(m).apply(x)
+    y.backward()
+    return x, seen
+
+
+@program
+def raw_saved_tensors(m):
+    x = leaf(m, 3.0)
+    y = cube(m).apply(x)
+    seen = []
+    (raw,) = y.grad_fn._raw_saved_tensors
+    raw.register_hooks(lambda t: (seen.append("pack"), t.detach() * 2)[1], lambda t: t)
+    y.backward()
+    return x, seen, type(raw).__name__

@@ -1,0 +1,33 @@
+"""Programs of one test file, each of them a test: torch and torchgrad_jax must do the same.
+
+    program = Programs()
+    test_same_as_torch = program.test()
+
+    @program
+    def squares(m):
+        return m.arange(3) ** 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+class Programs(list[Any]):
+    """Programs in the order of their declaration; as a decorator it adds one."""
+
+    def __call__(self, fn: Any) -> Any:
+        self.append(fn)
+        return fn
+
+    def test(self) -> Callable[..., None]:
+        """The test of all of them, also of those that are declared later."""
+
+        @pytest.mark.parametrize("fn", self, ids=lambda f: f.__name__)
+        def test_same_as_torch(fn: Any, same: Any) -> None:
+            same(fn)
+
+        return test_same_as_torch

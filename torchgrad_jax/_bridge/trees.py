@@ -1,0 +1,104 @@
+"""Tensors where JAX looks at its arguments: as pytrees, and as values with a shape and a dtype.
+
+A tensor is a pytree of one leaf, its array. JAX rebuilds tensors around whatever it puts in the place of
+that leaf: tracers, descriptions of shapes, the tensors of a Jacobian.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._core import devices, dtypes
+from .._core.meta import meta
+from .._core.state import LIFT, MODES, Modes
+from .._engine.strided import read
+from .._engine.tensor import Tensor, alias_of, extras, make_of, wrap_array
+from .._functions.fresh import own_array
+
+
+def _children(t: Tensor) -> tuple[tuple[Any], Any]:
+    told = (t.__class__, t._rg and t._fn is None and (t._x is None or not t._x.followed))
+    if t._x is not None and t._x.inner is not None:
+        return (t._x.inner,), told
+    if not isinstance(t._st.array, jax.Array):  # what JAX put there itself
+        return (t._st.array,), told
+    own_array(t)
+    return (read(t),), told
+
+
+def _rebuilt(told: Any, children: Any) -> Tensor:
+    cls, requires = told
+    (leaf,) = children
+    if isinstance(leaf, Tensor):
+        # The structure of a Jacobian is one tree per leaf of another: to code it is a tensor like any other.
+        t = alias_of(leaf, leaf._m, leaf._al, cls=cls)
+        extras(t).inner = leaf
+        return t
+    if isinstance(leaf, jax.core.Tracer):
+        Modes.traced = True
+    t = make_of(cls, leaf, _described(leaf))
+    if t._m.dtype.category >= dtypes.FLOATING:
+        t._rg = requires
+        if not requires and MODES.bits & LIFT and MODES.lifts[-1].follows(leaf):
+            t._rg = extras(t).followed = True
+    return t
+
+
+def _described(leaf: Any) -> Any:
+    """What is known of a leaf; JAX puts other things than arrays into trees for a while."""
+    dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+    if isinstance(leaf, jax.Array) and isinstance(dtype, np.dtype):
+        return wrap_array(leaf)._m
+    if isinstance(shape, tuple) and isinstance(dtype, np.dtype) and dtype.kind != "V":
+        return meta(shape, dtypes.from_np(dtype), devices.default_device())
+    return meta((), dtypes.float32, devices.default_device())
+
+
+def register(cls: type[Tensor]) -> None:
+    """Make instances of a class pytrees of one leaf, their array."""
+    jax.tree_util.register_pytree_node(cls, _children, _rebuilt)
+
+
+def _new_class(cls: type[Tensor], **kwargs: Any) -> None:
+    """New classes of tensors are pytrees as well."""
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    register(cls)
+
+
+# --- what JAX asks of values ----------------------------------------------------------------------
+
+
+def _teach_jax() -> None:
+    """Let JAX's own functions take tensors for arrays, and `jax.grad` a tensor for a result.
+
+    JAX has no public way to say so. Where its internals have moved, its functions refuse tensors as
+    before, and `to_jax` is the way.
+    """
+    try:
+        from jax._src import core, dtypes as jax_dtypes
+        from jax._src.lax import lax as jax_lax
+
+        seed = jax_lax._one_vjp
+        core.pytype_aval_mappings[Tensor] = lambda t: core.typeof(read(t))
+        jax_dtypes.canonicalize_value_handlers[Tensor] = read
+    except (ImportError, AttributeError):
+        return
+
+    @functools.wraps(seed)
+    def one(x: Any) -> Any:
+        """The gradient that `jax.grad` starts from, with the structure of the result."""
+        return jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x)
+
+    jax_lax._one_vjp = one
+
+
+register(Tensor)
+_new_class.__name__ = "__init_subclass__"
+Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
+_teach_jax()
+
+__all__ = ["register"]

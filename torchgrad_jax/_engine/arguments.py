@@ -1,0 +1,158 @@
+"""Arguments of a row's function: what torch takes where, and what it says of the rest."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from .._core import dtypes
+from .._ops import registry as reg
+from . import record
+from .history import requires_grad_of
+from .record import NUMBERS
+from .tensor import Tensor
+
+EMPTY = inspect.Parameter.empty
+ALIASES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
+_KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
+               reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",
+               reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype"}  # fmt: skip
+
+
+def type_name(value: Any) -> str:
+    """How torch's messages name the type of an argument."""
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        inner = (
+            f" of {type_name(value[0])}s"
+            if value and isinstance(value[0], (*NUMBERS, Tensor))
+            else ""
+        )
+        return type(value).__name__ + inner if inner else type(value).__name__
+    return type(value).__name__
+
+
+def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
+    """torch's complaint about an argument of the wrong type."""
+    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
+    got = type(value).__name__ if param.kind is reg.Array else type_name(value)
+    return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}")
+
+
+MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
+"""Default of required arguments, which may come under numpy's name instead."""
+
+
+def missing_argument(op: str, param: reg.Param) -> TypeError:
+    """torch's complaint about an argument that was not given."""
+    return TypeError(f'{op}() missing 1 required positional arguments: "{param.name}"')
+
+
+def as_int(value: Any) -> int | None:
+    """An int where torch takes an int: Python and numpy integers, 0-dim integer tensors."""
+    if value.__class__ is int:
+        return value
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if (
+        isinstance(value, Tensor)
+        and value._m.numel == 1
+        and value._m.dtype.category < dtypes.FLOATING
+    ):
+        if value._m.dtype.category == dtypes.BOOL:
+            return None
+        return int(record.concrete(value).reshape(()))
+    return None
+
+
+def as_ints(value: Any) -> tuple[int, ...] | None:
+    """A tuple of ints from a sequence of ints, or None."""
+    if isinstance(value, list | tuple):
+        out = tuple(as_int(v) for v in value)
+        return None if None in out else out  # type: ignore[return-value]
+    return None
+
+
+def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
+    """A static argument checked and normalised."""
+    kind = param.kind
+    if value is MISSING:
+        raise missing_argument(op, param)
+    if value is None and (param.optional or param.default is None):
+        return None
+    out: Any = None
+    if kind is int:
+        out = as_int(value)
+    elif kind is bool:
+        out = bool(value) if isinstance(value, bool | np.bool_) else None
+    elif kind is float:
+        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            out = float(value)
+        elif isinstance(value, Tensor) and value._m.numel == 1:
+            out = float(record.concrete(value).reshape(()))
+    elif kind is str:
+        out = value if isinstance(value, str) else None
+    elif kind is reg.Dims or kind is reg.Size:
+        single = as_int(value) if not isinstance(value, list | tuple) else None
+        out = (single,) if single is not None else as_ints(value)
+    elif kind is reg.Dtype:
+        try:
+            out = dtypes.to_dtype(value)
+        except TypeError:
+            out = None
+    else:
+        return tuple(value) if isinstance(value, list) else value
+    if out is None:
+        raise bad_argument(op, param, position, value)
+    return out
+
+
+def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
+    """A leaf checked and normalised: tensor, Python number or None."""
+    if isinstance(value, Tensor):
+        if param.kind is reg.Scalar:
+            if value._m.numel == 1 and not requires_grad_of(value):
+                return record.concrete(value).reshape(()).item()
+            raise bad_argument(op, param, position, value)
+        if param.kind is reg.TracedInt:
+            out = as_int(value)
+            if out is None:
+                raise bad_argument(op, param, position, value)
+            return out
+        return value
+    if value is None:
+        if param.optional or param.default is None:
+            return None
+        raise bad_argument(op, param, position, value)
+    if param.kind is reg.TracedInt:
+        out = as_int(value)
+        if out is None:
+            raise bad_argument(op, param, position, value)
+        return out
+    if param.kind is reg.Scalar or param.scalar:
+        try:
+            return record.as_leaf(value)
+        except TypeError:
+            pass
+    if value is MISSING:
+        raise missing_argument(op, param)
+    raise bad_argument(op, param, position, value)
+
+
+def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
+    """A shape given as varargs, as one sequence, or by keyword."""
+    if name in kw:
+        return kw.pop(name)
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        return tuple(given[0])
+    return given

@@ -1,0 +1,299 @@
+"""From a row of the table to its calls: which arguments are leaves, which are static, what the engine must know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._core import dtypes, errors
+from .._core.meta import Meta
+from .._ops import registry as reg
+from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, missing_argument, static_value
+from .return_types import return_type
+from .tensor import Tensor
+from .trace import Apart, Call, Overlap
+from .views import known_view
+
+_MAX_VIEWS = 20_000
+
+
+class Binding:
+    """What is derived from one row: its argument handling and its calls by static arguments."""
+
+    def __init__(self, row: reg.OpDef) -> None:
+        self.row = row
+        self.public = public_name(row)
+        self.params = row.params
+        self.dynamic = [p for p in row.params if p.dynamic]
+        self.static = [p for p in row.params if not p.dynamic]
+        self.lists = any(p.kind in (reg.Arrays, reg.OptArrays) for p in self.dynamic)
+        self.raw: dict[Any, Call] = {}
+        self.calls: dict[Any, Call] = {}
+        self.result = _result_type(row)
+        self.views: dict[Any, Any] = {}
+        self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
+
+    def call(self, *statics: Any) -> Call:
+        """The call for these static arguments (list lengths, where there are lists, come last)."""
+        n = len(self.static)
+        values = tuple(
+            static_value(self.public, p, self.position[p.name], v)
+            for p, v in zip(self.static, statics)
+        )
+        key = (values, tuple(v.__class__ for v in values), statics[n:])
+        found = self.calls.get(key)
+        if found is None:
+            found = self.calls[key] = self._make(values, statics[n:])
+        try:
+            self.raw[tuple(x for v in statics[:n] for x in (v, v.__class__))] = found
+        except TypeError:
+            pass
+        return found
+
+    def _make(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> Call:
+        row = self.row
+        static = {p.name: v for p, v in zip(self.static, values)}
+        passed = {
+            p.name: (v.np if isinstance(v, dtypes.dtype) else v)
+            for p, v in zip(self.static, values)
+        }
+        recipe: list[
+            tuple[str, int, int, Any]
+        ] = []  # name, first leaf, count (-1: single), default
+        argnames: list[str] = []
+        counts_left = list(counts)
+        for p in self.dynamic:
+            at = len(argnames)
+            if p.kind in (reg.Arrays, reg.OptArrays):
+                n = counts_left.pop(0)
+                recipe.append((p.name, at, n, None))
+                argnames += [f"{p.name}_{i}" for i in range(n)]
+            else:
+                default = (
+                    p.default
+                    if p.kind in (reg.Scalar, reg.TracedInt) and p.default is not EMPTY
+                    else None
+                )
+                recipe.append((p.name, at, -1, default))
+                argnames.append(p.name)
+        impl = row.impl
+
+        def run(leaves: Sequence[Any]) -> Any:
+            kwargs = dict(passed)
+            for name, at, n, default in recipe:
+                if n >= 0:
+                    kwargs[name] = tuple(leaves[at : at + n])
+                else:
+                    v = leaves[at]
+                    kwargs[name] = default if v is None else v
+            return impl(**kwargs)
+
+        def bound(leaves: Sequence[Any]) -> dict[str, Any]:
+            out: dict[str, Any] = dict(passed)
+            for name, at, n, default in recipe:
+                out[name] = (
+                    tuple(leaves[at : at + n])
+                    if n >= 0
+                    else (default if leaves[at] is None else leaves[at])
+                )
+            return out
+
+        promoted = _promoted(row, recipe)
+        node: Any = row.node
+        if callable(row.node):
+            shape_of = row.node
+
+            def node_of(keys: Sequence[Any]) -> str:
+                args = dict(static)
+                for name, at, n, _ in recipe:
+                    k = keys[at] if n < 0 and at < len(keys) else None
+                    args[name] = (
+                        None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
+                    )
+                return shape_of(args)
+
+            node = node_of
+        geometry: Any = None
+        if row.geometry is not None:
+            shape_fn = row.geometry
+
+            def geometry_of(m: Meta, leaves: Sequence[Any]) -> Any:
+                kwargs = bound(leaves)
+                kwargs.pop(recipe[0][0])
+                return shape_fn(m, **kwargs)
+
+            geometry = geometry_of
+
+        check = None
+        if row.check is not None:
+            user_check = row.check
+            check = lambda leaves: user_check(**_concrete(bound(leaves)))  # noqa: E731
+        edges = _edges(row, promoted, recipe)
+        if row.severed is not None and row.severed(**static):
+            edges = lambda keys: ()  # noqa: E731
+        call = Call(
+            row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
+            promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
+            check_result=row.check_result, result=self.result, edges=edges,
+            statics=static, geometry=geometry, grad_view=row.grad_view, joins=row.joins,
+        )  # fmt: skip
+        if (made_as := row.made_as) is not None:
+            call.made_as = lambda shape: made_as(shape, **static)
+        call.keeps = row.keeps
+        call.masks = "masks" in row.tags
+        call.real = "real_gradient" in row.tags
+        if "reads_partly_apart" in row.tags:
+            call.apart = Apart.PARTLY
+        if "reads_as_stored" in row.tags:
+            call.apart = Apart.STORED
+        if "reads_apart" in row.tags:
+            call.apart = Apart.WHOLLY
+        if "writes_overlap" in row.tags:
+            call.overlaps = Overlap.FINE
+        if "warns_of_overlap" in row.tags:
+            call.overlaps = Overlap.WARNED
+        call.inplace_check = row.inplace_check
+        call.undifferentiable = _undifferentiable(row, recipe)
+        call.grad_facts = (row.grad_follows, row.grad_version)
+        return call
+
+    def inplace_view(self, call: Call) -> Call:
+        """The call whose node has the in-place form's name."""
+        if self.row.inplace_node is not None and call.inplace is None:
+            call.inplace = Call(
+                call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, edges=call.edges,
+                statics=call.statics, geometry=call.geometry, grad_view=call.grad_view,
+            )  # fmt: skip
+        return call.inplace or call
+
+    def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
+        """Keep a view's geometry under its raw arguments, for the fast path."""
+        known = known_view(call, leaves[0]._m, leaves)
+        if known is None:
+            return
+        if len(self.views) >= _MAX_VIEWS:
+            self.views.clear()
+        try:
+            self.views[(leaves[0]._m, *args[1:])] = known
+        except TypeError:  # an unhashable list of dims
+            pass
+
+    def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
+        """Call and leaves from arguments in the row's order, whatever they are."""
+        name = self.public
+        statics, leaves, counts = [], [], []
+        for i, (p, v) in enumerate(zip(self.params, args)):
+            if not p.dynamic:
+                statics.append(v)
+            elif p.kind in (reg.Arrays, reg.OptArrays):
+                if v is MISSING:
+                    raise missing_argument(name, p)
+                if isinstance(v, Tensor) or not isinstance(v, list | tuple):
+                    raise bad_argument(name, p, i + 1, v)
+                for j, item in enumerate(v):
+                    if not isinstance(item, Tensor) and not (
+                        item is None and p.kind is reg.OptArrays
+                    ):
+                        raise TypeError(
+                            f"expected Tensor as element {j} in argument {i}, but got {type(item).__name__}"
+                        )
+                counts.append(len(v))
+                leaves.extend(v)
+            else:
+                leaf = dynamic_value(name, p, i + 1, v)
+                if leaf is p.default or (
+                    p.kind is reg.Scalar
+                    and leaf.__class__ is p.default.__class__
+                    and leaf == p.default
+                ):
+                    leaf = None
+                leaves.append(leaf)
+        return self.call(*statics, *counts), tuple(leaves)
+
+
+def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
+    def value(v: Any) -> Any:
+        if isinstance(v, tuple):
+            return tuple(value(x) for x in v)
+        if not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
+            return v  # data stays where it is; a check that reads it asks for it
+        return np.asarray(v)
+
+    return {k: value(v) for k, v in bound.items()}
+
+
+def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+    if row.promote is reg.Promote.NONE:
+        return frozenset()
+    kinds = {p.name: p for p in row.params}
+    out = []
+    for name, at, n, _ in recipe:
+        p = kinds[name]
+        named = row.promoted is not None and name in row.promoted
+        implied = row.promoted is None and (p.kind in (reg.Array, reg.Arrays) or p.scalar)
+        if named or implied:
+            out.extend(range(at, at + max(n, 1) if n >= 0 else at + 1))
+    return frozenset(out)
+
+
+def _undifferentiable(row: reg.OpDef, recipe: Sequence[Any]) -> dict[int, str]:
+    """Leaves that may not require grad, and what is said when they do."""
+    aten = row.aten or row.name.lstrip("_")
+    where = {at: name for name, at, _, _ in recipe if name in row.undifferentiable}
+    return {at: errors.undifferentiable(aten, name) for at, name in where.items()}
+
+
+def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+    """Leaves where a number counts as a tensor for next_functions."""
+    if not row.wraps:
+        return frozenset()
+    unpromoted = row.promote is reg.Promote.NONE
+    scalars = {p.name for p in row.params if p.scalar or (unpromoted and p.kind is reg.Array)}
+    return frozenset(at for name, at, _, _ in recipe if name in scalars)
+
+
+def _edges(
+    row: reg.OpDef, promoted: frozenset[int], recipe: Sequence[Any]
+) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+    """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
+    numbers only where torch turns them into tensors. A tensor left out has an empty entry."""
+    wrapped, without = _wrapped(row, recipe), _undifferentiable(row, recipe)
+    at = {name: i for name, i, _, _ in recipe}
+    optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
+    bounds = frozenset(i for i, scalar in optional.items() if scalar)
+    # The tensor that something is filled with has a formula, and an entry, whatever its dtype.
+    fill = {
+        at[p.name] for p in row.params if p.name == "value" and p.kind is reg.Array and p.scalar
+    }
+
+    def edges(keys: Sequence[Any]) -> tuple[int, ...]:
+        # Where numbers are allowed too, torch has another overload for them.
+        tensors = any(isinstance(keys[i], Meta) for i in bounds)
+        return tuple(
+            i for i, k in enumerate(keys)
+            if i not in without and (
+                (i in wrapped and k is not None)
+                or ((i in promoted or i in fill) and isinstance(k, Meta))
+                or (isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING)
+                or (k is None and i in optional and (tensors or not optional[i]))
+            )
+        )  # fmt: skip
+
+    return edges
+
+
+def _result_type(row: reg.OpDef) -> type | None:
+    if row.returns is None:
+        return None
+    return return_type(row.returns_name or public_name(row), row.returns)
+
+
+def public_name(row: reg.OpDef) -> str:
+    """The name users call: the row's without the prefix of its namespace."""
+    prefix = row.namespace.rpartition(".")[2] + "_"
+    if row.namespace and row.name.startswith(prefix):
+        return row.name[len(prefix) :]
+    return row.name

@@ -1,0 +1,116 @@
+"""Python functions over tensors, registered under torch's names with torch's conventions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._core import dtypes, events
+from .._core.state import MODES, OBSERVED
+from .arguments import ALIASES, type_name
+from .out import write_out
+from .overrides import foreign, handle
+from .record import PLAIN
+from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter
+from .tensor import Tensor
+
+
+def composite(
+    fn: Callable[..., Any] | None = None, /, *, name: str | None = None, method: bool = True,
+    function: bool = True, namespace: str = "", aliases: Sequence[str] = (),
+    inplace: Any = None, operator: str | None = None, out: bool = False,
+) -> Any:  # fmt: skip
+    """Register a Python function over tensors under torch's name and signature."""
+    if fn is None:
+        return lambda f: composite(
+            f, name=name, method=method, function=function, namespace=namespace, aliases=aliases,
+            inplace=inplace, operator=operator, out=out,
+        )  # fmt: skip
+    label = name or fn.__name__
+    prefixed = namespace in ("fft", "linalg", "special")
+    public = _with_conventions(fn, label, out, f"{namespace}_{label}" if prefixed else label)
+    public.out_name = f"{namespace}.{label}" if namespace else label  # type: ignore[attr-defined]
+    if function:
+        space = NAMESPACES.setdefault(namespace, {})
+        for n in (label, *aliases):
+            enter(space, n, public)
+    if method and namespace in ("", "linalg") and (namespace == "" or method == "force"):
+        for n in (label, *aliases):
+            enter(METHODS, n, public)
+    if operator:
+        OPERATORS[operator] = public
+    if callable(inplace):
+        for n in (label, *aliases):
+            enter(METHODS, n + "_", inplace)
+    COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
+    return public
+
+
+_ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
+
+
+def parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
+    """Names of the parameters, and whether there is a ``**kwargs``; `inspect.signature` takes ten times as long."""
+    code = inspect.unwrap(fn).__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], bool(
+        code.co_flags & inspect.CO_VARKEYWORDS
+    )
+
+
+def _with_conventions(
+    fn: Callable[..., Any], label: str, out: bool, event: str
+) -> Callable[..., Any]:
+    """Add numpy's argument names, overrides, and out= to a composition."""
+    names, wild = parameter_names(fn)
+    star = (
+        fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
+        if fn.__code__.co_flags & inspect.CO_VARARGS
+        else None
+    )
+    takes_out = "out" in names
+    first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
+    alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
+
+    @functools.wraps(fn)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not wild:
+            for k in [k for k in kwargs if k in alias]:
+                kwargs[alias[k]] = kwargs.pop(k)
+            if star in kwargs:  # a size given by its name
+                args = (*args, kwargs.pop(star))
+            if out and not takes_out and "out" in kwargs:
+                target = kwargs.pop("out")
+                if target is not None:
+                    return composite_out(public, args, kwargs, target)
+        if (
+            first is not None and args and args[0].__class__ not in PLAIN
+            and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
+        ):  # fmt: skip
+            raise TypeError(
+                f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
+            )
+        for a in args:
+            if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
+                return handle(public, args, kwargs)
+        if MODES.bits & OBSERVED and MODES.observers:
+            given = (*args, *kwargs.values())
+            return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
+        return fn(*args, **kwargs)
+
+    public.__name__ = public.__qualname__ = label
+    public.__module__ = "torchgrad_jax"
+    public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
+    return public
+
+
+def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """Call a composition and write its result into `out`."""
+    names = [f"_{i}" for i in range(len(args))]
+
+    def call(**named: Any) -> Any:
+        return fn(*[named[n] for n in names], **kwargs)
+
+    call.__name__, call.out_name = fn.__name__, fn.out_name  # type: ignore[attr-defined]
+    return write_out(call, args, names, out)

@@ -1,0 +1,128 @@
+"""Where torch's derivative ends, for JAX's: in code that JAX traces itself, without a lift.
+
+`jax.grad(f)` and the like run `f` on tensors that hold JAX's tracers. JAX follows arrays and knows neither
+`detach()` nor `no_grad`, so what they give is cut off from the derivative where it is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import lax
+
+from .._core.state import CUT, GRAD, LIFT, MODES
+from .tensor import Storage, Tensor
+
+
+class CutStorage(Storage):
+    """A storage as a detached tensor sees it: what is read has no derivative, what is written is written."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Storage) -> None:
+        self.whole = whole
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        """The elements."""
+        array = self.whole.array
+        return array if _in_lift(array) else stopped(array)  # a lift stops where it reads
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        self.whole.array = unrecorded(self.whole.array, value)
+
+
+def _passed_on(name: str) -> Any:
+    def get(self: CutStorage) -> Any:
+        return getattr(self.whole, name)
+
+    return property(get, lambda self, value: setattr(self.whole, name, value))
+
+
+for _name in ("meta", "pointer", "stamp", "version"):
+    setattr(CutStorage, _name, _passed_on(_name))
+
+
+def stopped(array: Any) -> Any:
+    """An array without a derivative, if JAX may be taking one."""
+    return lax.stop_gradient(array) if isinstance(array, jax.core.Tracer) else array
+
+
+def _in_lift(array: Any) -> bool:
+    return any(run.owns(array) for run in MODES.lifts)
+
+
+def is_traced(t: Tensor) -> bool:
+    """Whether a tensor holds a tracer that is JAX's own and not a lift's."""
+    array = t._st.array
+    return MODES.traced and isinstance(array, jax.core.Tracer) and not _in_lift(array)
+
+
+def cut_if_traced(out: Tensor, of: Tensor) -> None:
+    """Cut `out`, an alias of `of` without history, off what JAX derives."""
+    if is_traced(of) or (MODES.bits & LIFT and MODES.lifts[-1].pure and MODES.lifts[-1].inside(of)):
+        cut_off(out)
+
+
+def cut_off(t: Tensor) -> None:
+    """Cut a fresh alias of a tensor that JAX traces from its derivative."""
+    if isinstance(t._st, CutStorage):
+        return
+    own = t._vc is t._st
+    t._st = CutStorage(t._st)
+    if own:
+        t._vc = t._st
+
+
+def under_jax(frozen: bool = False) -> bool:
+    """Whether JAX is tracing the code that runs, for a transform that was called on tensor code as it is.
+
+    With `frozen`, whether what it does now will be done again without running it (`jax.jit` and the like).
+    """
+    if not MODES.traced:
+        return False
+    from jax.extend.core import take_current_trace
+
+    with take_current_trace() as current:
+        pass
+    if current is None or type(current).__name__ == "EvalTrace":
+        return False
+    if frozen and type(current).__name__ != "DynamicJaxprTrace":
+        return False
+    return not any(current is trace for run in MODES.lifts for trace in run.traces)
+
+
+def cutting() -> int:
+    """The bit to add to the modes when recording is turned off here."""
+    return CUT if under_jax() else 0
+
+
+@jax.custom_jvp
+def _overwritten(old: Any, new: Any) -> Any:
+    """New elements in the old ones' place, with the old ones' derivative."""
+    return new
+
+
+@_overwritten.defjvp
+def _overwritten_jvp(primals: Any, tangents: Any) -> Any:
+    return primals[1], tangents[0]
+
+
+def unrecorded(old: Any, new: Any) -> Any:
+    """What a write without recording leaves: torch's history of a tensor does not change by it."""
+    if isinstance(old, jax.core.Tracer) and old.dtype == new.dtype and old.shape == new.shape:
+        return _overwritten(old, new)
+    return stopped(new)
+
+
+def writes_unrecorded() -> bool:
+    """Whether writes leave the derivative that JAX takes of a tensor alone."""
+    bits = MODES.bits
+    if bits & GRAD:
+        return False
+    return bool(bits & CUT) or bool(bits & LIFT and MODES.lifts[-1].pure)
+
+
+__all__ = ["CutStorage", "cut_if_traced", "cut_off", "cutting", "is_traced", "stopped", "under_jax", "unrecorded", "writes_unrecorded"]

@@ -1,0 +1,369 @@
+"""Python functions with torch's signatures, written from the rows of the table.
+
+The body of a function is the plain case of `record.apply`, unrolled: plain tensors, recording on or
+off, nothing watching. Everything else goes to the general path.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.state import MODES, next_sequence_nr
+from .._ops import registry as reg
+from . import record
+from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument
+from .binding import Binding
+from .grad_plan import grad_plan
+from .history import edge_of, requires_grad_of
+from .out import write_out
+from .overrides import foreign, handle
+from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
+from .strided import read
+from .tensor import Storage, Tensor
+from .views import apply_view, apply_view_inplace, fast_view
+
+
+def unrollable(b: Binding) -> bool:
+    """Whether the plain case of this row can be unrolled."""
+    row = b.row
+    required = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
+    others = [p for p in b.dynamic if p not in required]
+    return (
+        not b.lists and not row.view and row.check is None and row.check_result is None
+        and row.returns is None and len(required) in (1, 2, 3)
+        and all(p.default is None or (p.kind is reg.Scalar and p.default is not EMPTY) for p in others)
+    )  # fmt: skip
+
+
+# Names in generated code start with "_", so that no parameter of torch's can be shadowed.
+_LEAF = """
+    _c{i} = {p}.__class__
+    if _c{i} in _plain and {p}._x is None:
+        _k{i} = {p}._m
+        if {p}._al is None:
+            _x{i} = {p}._st.array
+            _r{i} = {p}._rg
+        else:
+            _x{i} = _read({p})
+            _r{i} = {p}._rg or _requires({p})
+{number}    else:
+        return {fallback}
+"""
+_NUMBER = """    elif _c{i} in _numbers:
+        _k{i} = _c{i}
+        _x{i} = {p}
+        _r{i} = False
+"""
+_RUN = """
+    _plan = _call.plans.get({keys})
+    if _plan is None:
+        _plan = _new_plan(_call, {keys}, {leaves})
+    if not _plan.single:
+        return _general(_call, {leaves})
+    _a = _plan.fwd({xs})
+    _t = _new(_Tensor)
+    _s = _new(_Storage)
+    _s.array = _a
+    _s.meta = _t._m = _plan.out
+    _s.version = _s.stamp = _s.pointer = _t._onr = 0
+    _t._st = _t._vc = _s
+    _t._al = _t._g = _t._acc = _t._x = None
+    if _mode and ({anyr}) and _plan.any_diff:
+        _mask = {mask}
+        _gp = _plan.grads.get(_mask)
+        if _gp is None:
+            _gp = _grad_plan(_plan, _mask)
+        _n = _new(_gp.node_class)
+        _n.gp = _gp
+{edges}
+        _n.edges = {edge_tuple} if _gp.edge_pick is None else _gp.edge_pick({edge_tuple})
+        _n.saved, _n.vers = _gp.save({leaf_list}, *([_s] if _gp.saved_out else ()))
+        _n.seq = _next_seq()
+        _n.extras = None
+        _t._fn = _n
+        _t._rg = True
+    else:
+        _t._fn = None
+        _t._rg = False
+    return _t
+"""
+_WRITE = """
+    if {me}._al is not None{aliased} or (_mode and ({anyr})): return {fallback}
+    _write = _call.inplace or _inplace_call(_call)
+    _plan = _write.plans.get({keys})
+    if _plan is None:
+        _plan = _write.plan({keys})
+    _s = {me}._st
+    _s.array = _plan.fwd({xs})
+    _s.stamp += 1
+    {me}._vc.version += 1
+    return {me}
+"""
+_EDGE = """
+        if _r{i}:
+            _e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else _edge_of({p})
+        else:
+            _e{i} = None"""
+
+
+def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None) -> str:
+    parts, star = [], False
+    space["_missing"] = MISSING
+    for p in b.params:
+        if p is varargs:
+            parts.append(f"*{p.name}")
+            star = True
+            continue
+        if p.kwonly and not star:
+            parts.append("*")
+            star = True
+        if p.default is EMPTY and not (varargs and star):
+            parts.append(f"{p.name}=_missing")
+        else:
+            space[f"_default_{p.name}"] = None if p.default is EMPTY else p.default
+            parts.append(f"{p.name}=_default_{p.name}")
+    if out:
+        if not star:
+            parts.append("*")
+        parts.append("out=None")
+    parts.append("**_kw")
+    return ", ".join(parts)
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return "(" + "".join(f"{i}, " for i in items) + ")"
+
+
+def generate(
+    b: Binding, name: str, *, inplace: bool = False, operator: bool = False
+) -> Callable[..., Any]:
+    """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
+
+    Its code is written when it is first called: writing all of them would double the time of an import.
+    """
+    space: dict[str, Any] = {"_first_call": functools.partial(_first_call, b, inplace, operator)}
+    fn = types.FunctionType(_unwritten.__code__, space, name)
+    space["_me"] = fn
+    fn.__qualname__ = name
+    fn.__module__ = "torchgrad_jax"
+    fn.__doc__ = b.row.doc
+    fn.binding = b  # type: ignore[attr-defined]
+    return fn
+
+
+def _unwritten(*args: Any, **kwargs: Any) -> Any:
+    return _first_call(_me, args, kwargs)  # type: ignore[name-defined]  # noqa: F821 - in the function's own globals
+
+
+def _first_call(b: Binding, inplace: bool, operator: bool, fn: Any, args: Any, kwargs: Any) -> Any:
+    """Give a function its code, in place, so that whoever holds it already has the fast one."""
+    name = fn.__name__
+    source, space = _source(b, name, inplace, operator)
+    fn.__globals__.update(space)
+    # Named after this file, so that tracebacks can tell generated code from a user's.
+    exec(compile(source, f"{__file__}:{name}", "exec"), fn.__globals__)
+    made = fn.__globals__.pop(name)
+    fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    fn.__code__ = made.__code__
+    for other in fn.__globals__.get("_twins", ()):
+        other.__defaults__, other.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        other.__code__ = made.__code__
+    return fn(*args, **kwargs)
+
+
+def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, dict[str, Any]]:
+    """The text of a function and what it refers to."""
+    row = b.row
+    space: dict[str, Any] = {
+        "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
+        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
+        "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
+        "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
+        "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
+        "_write_out": write_out, "_run_operator": run_operator,
+        "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
+        "_run_general": run_general,
+    }  # fmt: skip
+    varargs = next(
+        (p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is EMPTY), None
+    )
+    if (
+        varargs is not None
+        and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1
+    ):
+        varargs = None
+    with_out = row.out and not inplace and not operator and not row.view
+    names = [p.name for p in b.params]
+    lines = [f"def {name}({_signature(b, space, with_out, varargs)}):"]
+    args = _tuple(names)
+    if varargs is not None:
+        lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    lines.append(
+        f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})"
+    )
+    if with_out:
+        lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
+    slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
+    if inplace and row.view:
+        slow = "_run_view_inplace"
+    fallback = f"{slow}(_me, _binding, {args})"
+    if operator:
+        fallback = f"_run_operator(_me, _binding, {args}, {slow})"
+    if row.view and not inplace:
+        first = names[0]
+        space.update(_views=b.views, _fast_view=fast_view)
+        lines += [
+            "    _mode = _MODES.bits",
+            f"    if _mode < 2 and {first}.__class__ in _plain and {first}._x is None:",
+            f"        try: _known = _views[{_tuple([f'{first}._m', *names[1:]])}]",
+            "        except (KeyError, TypeError): _known = None",
+            f"        if _known is not None: return _fast_view(_known, {first}, _mode)",
+            f"    return {fallback}",
+        ]
+    elif row.view or not unrollable(b):
+        lines.append(f"    return {fallback}")
+    else:
+        lines += _unrolled(b, space, fallback, inplace, operator)
+    return "\n".join(lines), space
+
+
+def _unrolled(
+    b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool
+) -> list[str]:
+    """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
+    lines = ["    _mode = _MODES.bits", f"    if _mode > 1: return {fallback}"]
+    hot, optional = [], []
+    for p in b.dynamic:
+        if (p.kind is reg.Array or p.scalar) and not p.optional:
+            hot.append(p)
+        else:
+            optional.append(p)
+            space[f"_default_{p.name}"] = p.default
+            lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
+    if b.static:
+        # The class is part of the key, since 1 == 1.0 == True.
+        key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
+        lines += [
+            f"    try: _call = _calls[{key}]",
+            f"    except (KeyError, TypeError): _call = _make_call(*{_tuple([p.name for p in b.static])})",
+        ]
+    else:
+        space["_call"] = b.call()
+    for i, p in enumerate(hot):
+        # Of an operator the first operand is a tensor; who calls it with a number is told so.
+        number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
+        lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
+    where = {p.name: i for i, p in enumerate(hot)}
+    keys = _tuple([f"_k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    leaves = [p.name if p.name in where else "None" for p in b.dynamic]
+    position = {p.name: i for i, p in enumerate(b.dynamic)}
+    rs = [f"_r{i}" for i in range(len(hot))]
+    if len(hot) == 1:
+        mask = str(1 << position[hot[0].name])
+    else:
+        mask = " + ".join(f"({1 << position[p.name]} if _r{i} else 0)" for i, p in enumerate(hot))
+    edges = "".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(hot))
+    edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
+    if inplace:
+        space["_inplace_call"] = inplace_call
+        xs = ", ".join(f"_x{i}" for i in range(len(hot)))
+        others = [(i, p.name) for i, p in enumerate(hot) if i]
+        aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
+        anyr = " or ".join(rs)
+        lines.append(
+            _WRITE.format(
+                keys=keys, xs=xs, me=hot[0].name, anyr=anyr, fallback=fallback, aliased=aliased
+            )
+        )
+        return lines
+    lines.append(
+        _RUN.format(
+            keys=keys, xs=", ".join(f"_x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
+            anyr=" or ".join(rs), mask=mask, edges=edges, edge_tuple=edge_tuple,
+            leaf_list=", ".join(leaves),
+        )
+    )  # fmt: skip
+    return lines
+
+
+def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Anything that is not the plain case."""
+    if foreign(args):
+        return override(me, b, args)
+    return apply(*b.general(args))
+
+
+def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """A view of the first argument."""
+    if foreign(args):
+        return override(me, b, args)
+    call, leaves = b.general(args)
+    out = apply_view(call, leaves)
+    b.remember(call, leaves, args)
+    return out
+
+
+def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Change how the first argument sees its storage."""
+    if foreign(args):
+        return override(me, b, args)
+    call, leaves = b.general(args)
+    return apply_view_inplace(b.inplace_view(call), leaves)
+
+
+def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Write the result into the first argument."""
+    if foreign(args):
+        return override(me, b, args)
+    if not isinstance(args[0], Tensor):
+        raise bad_argument(b.public + "_", b.params[0], 1, args[0])
+    return apply_inplace(*b.general(args))
+
+
+def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
+    """An operator: operands of a foreign type are somebody else's business."""
+    if not isinstance(args[0], Tensor):
+        raise TypeError(
+            f"descriptor '{me.__name__}' for 'torch._C.TensorBase' objects doesn't apply to a "
+            f"'{type(args[0]).__name__}' object"
+        )
+    for a in args[1:2]:
+        foreign = not isinstance(a, (Tensor, *NUMBERS, np.generic, list, tuple)) and a is not None
+        if foreign and not hasattr(type(a), "__torch_function__"):
+            return NotImplemented
+        if isinstance(a, list | tuple | type(None)) and b.params[1].kind is reg.Array:
+            return NotImplemented
+    return run(me, b, args)
+
+
+def rebind(
+    me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None
+) -> Any:
+    """Call again with numpy's argument names translated, or say which name is unknown."""
+    named = dict(zip(names, args))
+    for k, v in kw.items():
+        known = ALIASES.get(k)
+        if known is None or known not in named:
+            raise TypeError(f"{me.__name__}() got an unexpected keyword argument '{k}'")
+        named[known] = v
+    extra = {} if out is None else {"out": out}
+    return me(**named, **extra)
+
+
+def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:
+    """Hand the first call that meets a foreign object over to its `__torch_function__`.
+
+    Which arguments came by keyword is not known here; those with a default are passed so. After this
+    call functions look at their arguments themselves.
+    """
+    required = [a for p, a in zip(b.params, args) if p.default is EMPTY and not p.kwonly]
+    optional = {
+        p.name: a for p, a in zip(b.params, args)
+        if not (p.default is EMPTY and not p.kwonly) and a is not p.default and a is not MISSING
+    }  # fmt: skip
+    return handle(me, required, optional)

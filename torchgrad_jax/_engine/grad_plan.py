@@ -1,0 +1,390 @@
+"""What a node saves and how it turns cotangents into gradients, derived from a plan's function."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core import dtypes, errors, shapes
+from .._core.meta import Meta, meta
+from .._ops.double_names import RESHAPED, last_step, reshaped, summed
+from .._ops.registry import Grad, Layout
+from . import wide
+from .node import node_class
+from .steps import Const, Steps
+from .trace import PYTHON_NP, Call, Key, Plan, aval
+
+FRESH, VIEWED, PASSED = range(3)
+"""Whose memory a gradient is: its own, the incoming gradient's seen otherwise, or that very tensor."""
+
+
+def _conj(x: Any) -> Any:
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
+
+
+class GradPlan:
+    """What a node of this plan saves and how it turns cotangents into gradients.
+
+    The saved set falls out of the trace of (f(x), vjp(x, ct)): with f's outputs as cut points,
+    it is whatever inputs and outputs the gradients still depend on.
+    """
+
+    __slots__ = (
+        "_steps", "calls", "cuts", "described", "edge_grads", "edge_leaves", "edge_pick", "fused", "grad_refs",
+        "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save", "saved_in", "saved_out",
+        "saves_tensors", "slices", "vjps",
+    )  # fmt: skip
+
+    def __init__(self, plan: Plan, mask: int) -> None:
+        self.plan, self.mask = plan, mask
+        self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
+        for i, complaint in plan.call.undifferentiable.items():
+            if i in self.inputs:
+                raise RuntimeError(complaint)
+        if plan.call.real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
+            raise RuntimeError(errors.no_complex_gradient(plan.call.name))
+        self.edge_leaves = (
+            plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
+        )
+        name = plan.call.node_name
+        self.name = name if isinstance(name, str) else name(plan.keys)
+        if self.name == "NotImplemented":  # made by torch's fallback, which asks who requires grad
+            self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
+        self.edge_grads = tuple(
+            self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves
+        )
+        self.node_class = node_class(self.name)
+        self.vjps: dict[Any, Any] = {}
+        self.calls: dict[Any, Any] = {}
+        self.slices: dict[Any, Any] = {}
+        self.described: dict[Any, Any] = {}
+        self.fused = 0
+        self._derive()
+        # A number with an edge is one that torch turns into a tensor, and saves as one.
+        self.saves_tensors = bool(self.saved_out) or any(
+            isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
+        )
+        self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
+        self.edge_pick = (
+            None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
+        )
+
+    # -- derivation
+    def _derive(self) -> None:
+        plan = self.plan
+        positions = {leaf: p for p, leaf in enumerate(plan.present)}
+        wrt = [positions[i] for i in self.inputs]
+        n = len(plan.present)
+        diff = plan.diff
+        single = plan.single
+
+        def both(*args: Any) -> Any:
+            prim, cts = args[:n], args[n:]
+
+            def g(*d: Any) -> Any:
+                full = list(prim)
+                for p, v in zip(wrt, d):
+                    full[p] = v
+                out = plan.fn(*full)
+                outs = (out,) if single else tuple(out)
+                return tuple(outs[k] for k in diff), outs
+
+            _, vjp, outs = jax.vjp(g, *[prim[p] for p in wrt], has_aux=True)
+            grads = vjp(tuple(_conj(c) for c in cts))
+            return tuple(outs), tuple(_conj(x) for x in grads)
+
+        avals = [aval(plan.keys[i]) for i in plan.present]
+        cts = [aval(plan.outs[k]) for k in diff]
+        steps = Steps(jax.make_jaxpr(both)(*avals, *cts))
+        n_out = len(plan.outs)
+        self._steps = steps
+        self.prim_pos = dict(positions)
+        self.out_refs, self.grad_refs = steps.out[:n_out], steps.out[n_out:]
+        self.cuts = frozenset(
+            r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in
+        )
+        _, read = steps.slice(self.grad_refs, self.cuts)
+        ins, outs = self._reads(read)
+        if plan.call.keeps:
+            ins, outs = self._kept(ins, outs)
+        self.saved_out = outs
+        self.saved_in = tuple(sorted(ins, key=self._packing_order))
+
+    def _kept(
+        self, ins: tuple[int, ...], outs: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What is read, and what the row says that torch saves all the same."""
+        call = self.plan.call
+        mine = [i for i in self.inputs if call.argnames[i] in call.keeps]
+        if "result" in call.keeps and self.out_refs[0] in self.cuts:
+            outs = tuple(dict.fromkeys((*outs, 0)))
+        return tuple(dict.fromkeys((*ins, *mine))), outs
+
+    def _packing_order(self, leaf: int) -> tuple[str, int]:
+        """torch saves, and so packs, inputs in alphabetical order of its names for them."""
+        names = self.plan.call.argnames
+        name = names[leaf] if leaf < len(names) else "~"
+        stem, _, number = name.rpartition("_")
+        if not (stem and number.isdigit()):
+            stem = "self" if name == "input" else name
+        return stem, leaf
+
+    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = tuple(
+            k
+            for k, r in enumerate(self.out_refs)
+            if not isinstance(r, Const) and r in self.cuts and r in read
+        )
+        return ins, tuple(dict.fromkeys(outs))
+
+    # -- the pure function
+    def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
+           ins: Sequence[int] | None = None, outs: Sequence[int] | None = None) -> list[Any]:  # fmt: skip
+        """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
+
+        `cts` has one entry per differentiable output; None stands for zeros.
+        """
+        wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
+        ins = self.saved_in if ins is None else ins
+        outs = self.saved_out if outs is None else outs
+        kept = self.slices.get(wanted)
+        refs = [self.grad_refs[w] for w in wanted]
+        if kept is None:
+            kept = self.slices[wanted] = self._steps.slice(refs, self.cuts)[0]
+        env: dict[int, Any] = {}
+        plan = self.plan
+        for leaf, v in zip(ins, saved):
+            key = plan.keys[leaf]
+            env[self.prim_pos[leaf]] = (
+                v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+            )
+        for k, v in zip(outs, saved[len(ins) :]):
+            env[self.out_refs[k]] = v
+        base = len(plan.present)
+        for j, (k, ct) in enumerate(zip(plan.diff, cts)):
+            m = plan.outs[k]
+            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        return Steps.run(kept, env, refs, self.cuts)
+
+    def vjp(
+        self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None
+    ) -> Callable[..., Any]:
+        """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
+        found = self.vjps.get((present, wanted))
+        if found is None:
+            found = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
+        if found is None:
+            n = sum(present)
+
+            def run(*args: Any) -> Any:
+                it = iter(args[:n])
+                cts = [next(it) if p else None for p in present]
+                return self.fn(cts, args[n:], wanted)
+
+            run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
+            found = self.vjps[present, wanted] = jax.jit(run)
+        return found
+
+    def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """The gradients of a call that joins or cuts more tensors than one kernel should handle."""
+        plan = self.plan
+        joined = plan.joined()
+        if joined is not None:
+            picked = range(len(self.inputs)) if wanted is None else wanted
+            return wide.backward(*joined, [self.inputs[p] for p in picked])
+        if plan.call.joins is None or len(plan.diff) <= wide.WIDE:
+            return None
+        key = plan.keys[self.inputs[0]]
+        assert isinstance(key, Meta)
+        axis, new = plan.call.joins(key.ndim, **plan.call.statics)
+        outs = [plan.outs[k] for k in plan.diff]
+        join = wide.forward(outs, key, axis, new)
+        with jax.ensure_compile_time_eval():  # kept, whatever is being traced now
+            zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
+
+        def vjp(*cts: Any) -> list[Any]:
+            it = iter(cts)
+            return [join(*[next(it) if p else zeros[m] for m, p in zip(outs, present)])]
+
+        return vjp
+
+    def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
+        """How torch would lay out each gradient: (meta, FRESH, VIEWED or PASSED, its version).
+
+        A gradient that views the incoming one may not be accumulated into in place; one that is
+        the incoming one passed on is the same object, shared by all it is passed to.
+        """
+        found = self.described.get(cts)
+        if found is None:
+            found = self.described[cts] = tuple(
+                self._describe(p, cts) for p in range(len(self.inputs))
+            )
+        return found
+
+    def _describe(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
+        call = self.plan.call
+        key = self.plan.keys[self.inputs[p]]
+        assert isinstance(key, Meta)
+        plain = meta(key.shape, key.dtype, key.device)
+        ct = cts[0]
+        follows, version = call.grad_facts
+        if follows and key.dense:
+            return key, FRESH, version
+        elementwise = call.layout is Layout.ELEMENTWISE
+        if version and elementwise and (ct is None or ct.shape != key.shape or ct.dtype is not key.dtype):
+            version = 0  # summed or cast afterwards
+        if ct is None or len(cts) != 1 or (version and not elementwise):
+            return plain, FRESH, version
+        if call.grad_view is not None:
+            strides = call.grad_view(ct, key, **call.statics)
+            if strides is not None:
+                return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
+        if call.geometry is None and self.passes(p) and ct.shape == key.shape:
+            return ct, PASSED, 0
+        if call.geometry is not None and key.numel == ct.numel:
+            strides = shapes.view_strides(ct.shape, ct.strides, key.shape)
+            if strides is None:
+                return plain, FRESH, 0
+            return meta(key.shape, key.dtype, key.device, strides), VIEWED, 0
+        if elementwise and ct.shape == key.shape and (key.ndim > 1 or version):
+            kept = [self.plan.keys[i] for i in self.saved_in] + [
+                self.plan.outs[k] for k in self.saved_out
+            ]
+            operands = [(m.shape, m.strides) for m in [ct, *kept] if isinstance(m, Meta)]
+            strides = shapes.elementwise_strides(key.shape, operands)
+            return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
+        if call.layout is Layout.PRESERVE and ct.shape == key.shape:
+            return (
+                meta(
+                    key.shape, key.dtype, key.device, shapes.preserve_strides(ct.shape, ct.strides)
+                ),
+                FRESH,
+                0,
+            )
+        return plain, FRESH, 0
+
+    def passes(self, p: int) -> bool:
+        """Whether a gradient is the incoming one, unchanged."""
+        ref = self.grad_refs[p]
+        base = len(self.plan.present)
+        return not isinstance(ref, Const) and base <= ref < self._steps.n_in
+
+    def call(
+        self, which: int, present: tuple[bool, ...]
+    ) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+        """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
+        key = (which, present)
+        found = self.calls.get(key)
+        if found is None:
+            _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
+            ins, outs = self._reads(read)
+            base = len(self.plan.present)
+            used = tuple(p and base + j in read for j, p in enumerate(present))
+            n = sum(used)
+
+            def run(leaves: Sequence[Any]) -> Any:
+                it = iter(leaves[:n])
+                cts = [next(it) if u else None for u in used]
+                return self.fn(cts, leaves[n:], (which,), ins, outs)[0]
+
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
+                        layout=Layout.CONTIGUOUS)  # fmt: skip
+            found = self.calls[key] = (call, ins, outs, used)
+        return found
+
+    def _last_step(self, which: int) -> Any:
+        """The name of a recorded gradient: that of the last step in torch's formula."""
+        leaf = self.inputs[which]
+        key, out = self.plan.keys[leaf], self.plan.outs[0]
+        if isinstance(key, Meta) and self.plan.call.layout is Layout.ELEMENTWISE:
+            if key.dtype is not out.dtype and leaf in self.plan.call.promoted:
+                return "ToCopyBackward0"
+            total = summed(out.shape, key.shape)
+            if total is not None:
+                return total
+        edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
+        name = last_step(self.name, edge)
+        if name != RESHAPED:
+            return name
+        assert isinstance(key, Meta)
+        return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
+
+
+class MissingGradPlan(GradPlan):
+    """An op without a derivative: recorded, and an error once a backward pass needs it."""
+
+    __slots__ = ("complaint",)
+
+    def _derive(self) -> None:
+        self.complaint = ""
+        self.saved_in = self.saved_out = ()
+
+    def passes(self, p: int) -> bool:
+        """Never: there is no gradient."""
+        return False
+
+    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Say which op has no derivative."""
+        if self.complaint:
+            raise NotImplementedError(self.complaint)
+        raise RuntimeError(f"derivative for aten::{self.plan.call.name} is not implemented")
+
+    def call(self, *args: Any) -> Any:
+        """The same."""
+        return self.fn()
+
+
+def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
+    """Leaves that get an entry in next_functions: tensors that could carry a gradient."""
+    return tuple(
+        i for i, k in enumerate(keys)
+        if isinstance(k, Meta) and k.dtype.category >= dtypes.FLOATING
+    )  # fmt: skip
+
+
+@functools.cache
+def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., Any]:
+    """``(kinds, leaves..., storages of fresh outputs...) -> (saved, versions)`` for one pattern.
+
+    Generated, because a loop over a pattern costs more than the two or three reads it does. A leaf
+    that is a number is saved as it is.
+    """
+    args = [f"a{i}" for i in range(n)]
+    stores = [f"s{k}" for k in outs]
+    saved = [f"a{i}" for i in ins] + stores
+    vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
+        outs
+    )
+    tup = lambda xs: "(" + "".join(x + "," for x in xs) + ")"  # noqa: E731
+    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP)}
+    exec(f"def save({', '.join(args + stores)}): return {tup(saved)}, {tup(vers)}", space)
+    return space["save"]
+
+
+def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
+    """`indices` of a sequence as a tuple, at C speed."""
+    if not indices:
+        return lambda seq: ()
+    if len(indices) == 1:
+        return operator.itemgetter(slice(indices[0], indices[0] + 1))
+    return operator.itemgetter(*indices)
+
+
+def grad_plan(plan: Plan, mask: int) -> GradPlan:
+    """The gradient plan for the inputs whose bits are set in `mask`."""
+    found = plan.grads.get(mask)
+    if found is None:
+        kind = MissingGradPlan if plan.call.grad is Grad.MISSING else GradPlan
+        try:
+            found = kind(plan, mask)
+        except errors.NoDerivative as complaint:
+            found = MissingGradPlan(plan, mask)
+            found.complaint = str(complaint)
+        plan.grads[mask] = found
+    return found

@@ -1,0 +1,77 @@
+"""The tangents of a call as a call of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core import dtypes
+from .._core.meta import Meta
+from .._ops.registry import Layout
+from .steps import Steps
+from .trace import Call, Plan, aval
+
+
+def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
+    """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
+    call = plan.call
+    n, present = len(plan.keys), plan.present
+    diff, single = plan.diff, plan.single
+    where = [present.index(i) for i in tangents]
+
+    def run(leaves: Sequence[Any]) -> Any:
+        prim = [leaves[i] for i in present]
+        given = leaves[n:]
+
+        def g(*d: Any) -> Any:
+            full = list(prim)
+            for p, v in zip(where, d):
+                full[p] = v
+            out = plan.fn(*full)
+            outs = (out,) if single else tuple(out)
+            return tuple(outs[k] for k in diff)
+
+        _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
+        return out_t[0] if len(diff) == 1 else tuple(out_t)
+
+    return Call(
+        f"{call.name}_jvp",
+        run,
+        node_name=f"{call.name}_jvp",
+        layout=call.layout if isinstance(call.layout, Layout) else Layout.CONTIGUOUS,
+    )
+
+
+def jvp_reads(plan: Plan) -> frozenset[int]:
+    """The leaves on which the tangents of an op depend, whichever of its leaves have one.
+
+    None for a linear op. torch's product rules read both factors although one tangent is zero;
+    a number that takes part in promotion is such a factor.
+    """
+    n, present = len(plan.keys), plan.present
+    avals, which = [], []
+    for i in present:
+        key = plan.keys[i]
+        if isinstance(key, Meta):
+            avals.append(aval(key))
+        elif i in plan.call.promoted and plan.outs[0].dtype.category >= dtypes.FLOATING:
+            avals.append(jax.ShapeDtypeStruct((), plan.outs[0].dtype.np))
+        else:
+            avals.append(aval(key))
+            continue
+        if jnp.issubdtype(avals[-1].dtype, jnp.inexact):
+            which.append(i)
+    call = jvp_call(plan, tuple(which))
+
+    def flat(*xs: Any) -> Any:
+        leaves: list[Any] = [None] * n
+        for i, x in zip(present, xs):
+            leaves[i] = x
+        return call.run([*leaves, *xs[len(present) :]])
+
+    steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
+    read = steps.slice(steps.out, frozenset())[1]
+    return frozenset(i for p, i in enumerate(present) if p in read)

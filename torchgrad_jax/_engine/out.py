@@ -1,0 +1,97 @@
+"""`out=`: compute, then write into what the caller brought."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from .._core import errors, outputs
+from .._core.state import MODES
+from .history import requires_grad_of
+from .record import no_grad
+from .resize import resize
+from .strided import check_disjoint, check_writable
+from .surface import METHODS
+from .tensor import Tensor
+
+
+def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
+    """Compute, then write into `out`, resizing it as torch does."""
+    targets = out if isinstance(out, tuple | list) else (out,)
+    for t in targets:
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"{me.__name__}(): argument 'out' must be Tensor, not {type(t).__name__}"
+            )
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
+    name, named = _out_name(me), dict(zip(names, args))
+    tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
+    if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
+        raise RuntimeError(errors.untracked_out(me.__name__))
+    if name in outputs.COMPUTED_AS:
+        if named.get("dtype") is None:
+            named["dtype"] = targets[0]._m.dtype
+        else:
+            name += ".dtype"
+    result = me(**named)
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != len(targets):
+        raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+    for t, r in zip(targets, results):
+        refused = outputs.refusal(name, len(results), r._m.dtype, t._m.dtype)
+        if refused is not None:
+            raise refused
+        if name in outputs.APART:
+            check_writable(t)
+            if t._m.numel or name not in outputs.UNLESS_EMPTY:
+                check_disjoint(t, tensors, True)
+    with nullcontext() if tracked else no_grad():
+        for t, r in zip(targets, results):
+            _store(t, r, name in outputs.ROW_MAJOR)
+    if name in outputs.SILENT:
+        return None
+    return (
+        out
+        if isinstance(out, Tensor)
+        else type(result)(*out)
+        if hasattr(result, "_fields")
+        else tuple(out)
+    )
+
+
+def _out_name(me: Any) -> str:
+    """A function's name with its namespace."""
+    found = getattr(me, "out_name", None)
+    if found is None:
+        b = getattr(me, "binding", None)
+        found = (
+            f"{b.row.namespace}.{b.public}" if b is not None and b.row.namespace else me.__name__
+        )
+    return found
+
+
+def store_out(target: Tensor, result: Tensor, name: str = "") -> None:
+    """Write a result of the function of that name into an out= tensor."""
+    refused = outputs.refusal(name, 1, result._m.dtype, target._m.dtype)
+    if refused is not None:
+        raise refused
+    _store(target, result, False)
+
+
+def _store(target: Tensor, result: Tensor, row_major: bool) -> None:
+    if target._m.shape != result._m.shape:
+        if target._m.numel:
+            warnings.warn(
+                "An output with one or more elements was resized since it had shape "
+                f"{list(target._m.shape)}, which does not match the required output shape "
+                f"{list(result._m.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
+                "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+                "resizing it, inplace, to zero elements with t.resize_(0).",
+                stacklevel=4,
+            )
+        resize(target, result._m.shape, None if row_major else result._m.strides)
+    check_writable(target)
+    METHODS["copy_"](target, result)

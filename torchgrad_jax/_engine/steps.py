@@ -1,0 +1,88 @@
+"""A jaxpr as a flat list of steps, to be cut and evaluated in part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
+
+
+class Const:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Steps:
+    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids)."""
+
+    def __init__(self, closed: Any) -> None:
+        self.steps: list[tuple[Any, list[Any], list[int]]] = []
+        self.size = 0
+        self.n_in = len(closed.jaxpr.invars)
+        ins = [self._new() for _ in closed.jaxpr.invars]
+        self.out = self._inline(closed.jaxpr, [Const(c) for c in closed.consts], ins)
+
+    def _new(self) -> int:
+        self.size += 1
+        return self.size - 1
+
+    def _inline(self, jaxpr: Any, consts: list[Any], args: list[Any]) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
+        env.update(zip(jaxpr.invars, args))
+
+        def ref(v: Any) -> Any:
+            # Only literals have a value; their class is in jax.extend, which is slow to import.
+            return Const(v.val) if hasattr(v, "val") else env[v]
+
+        for eqn in jaxpr.eqns:
+            refs = [ref(v) for v in eqn.invars]
+            if eqn.primitive.name in _INLINED:
+                sub = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
+                inner = getattr(sub, "jaxpr", sub)
+                outs = self._inline(inner, [Const(c) for c in getattr(sub, "consts", ())], refs)
+            else:
+                outs = [self._new() for _ in eqn.outvars]
+                self.steps.append((eqn, refs, outs))
+            env.update(zip(eqn.outvars, outs))
+        return [ref(v) for v in jaxpr.outvars]
+
+    def slice(self, wanted: Sequence[Any], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
+        """The steps that `wanted` refs need when ids in `cuts` are given, and the ids they read."""
+        need = {r for r in wanted if not isinstance(r, Const)}
+        read: set[int] = set()
+        kept = []
+        for step in reversed(self.steps):
+            if any(o in need and o not in cuts for o in step[2]):
+                kept.append(step)
+                need.update(r for r in step[1] if not isinstance(r, Const))
+        made = {o for step in kept for o in step[2]}
+        read = {r for r in need if r in cuts or r < self.n_in}
+        assert all(r in made or r in read for r in need)
+        kept.reverse()
+        return kept, read
+
+    @staticmethod
+    def run(
+        steps: Sequence[Any], env: dict[int, Any], wanted: Sequence[Any], cuts: frozenset[int]
+    ) -> list[Any]:
+        """Evaluate steps over `env`, keeping the given values of cut ids."""
+        for eqn, refs, outs in steps:
+            args = [r.value if isinstance(r, Const) else env[r] for r in refs]
+            res = bind_equation(eqn, args)
+            if not eqn.primitive.multiple_results:
+                res = [res]
+            for o, v in zip(outs, res):
+                if o not in cuts or o not in env:
+                    env[o] = v
+        return [r.value if isinstance(r, Const) else env[r] for r in wanted]
+
+
+def bind_equation(eqn: Any, args: list[Any]) -> Any:
+    """Evaluate one equation; JAX releases differ in what `get_bind_params` returns."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    if isinstance(params, tuple):
+        return eqn.primitive.bind(*params[0], *args, **params[1])
+    return eqn.primitive.bind(*args, **params)

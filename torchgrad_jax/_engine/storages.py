@@ -1,0 +1,316 @@
+"""Storages as users see them: their bytes, apart from any tensor's idea of them.
+
+The bytes are XLA's, so reading copies them to the host and writing puts a new array into the
+storage. Every tensor on it sees that, and no version counter does, as in torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._core import devices, dtypes, shapes
+from .._core.meta import meta
+from .._core.transfer import put
+from . import strided
+from .record import concrete
+from .tensor import Alias, Storage, Tensor, make
+
+# One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
+_HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+
+
+def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
+    """The user's object for a storage; `tensor` is one that is on it."""
+    found = _HANDLES.get(id(st))
+    if found is None:
+        found = _HANDLES[id(st)] = object.__new__(UntypedStorage)
+        found._storage = st
+    if tensor is not None:
+        found._tensor = weakref.ref(tensor)
+    return found
+
+
+def _on(st: Storage) -> Tensor:
+    """A tensor that is all of a storage."""
+    t = make(st.array, st.meta)
+    t._st = t._vc = st
+    return t
+
+
+def flat(st: Storage) -> np.ndarray:
+    """The elements of a storage in the order of memory, on the host."""
+    return np.ascontiguousarray(np.asarray(strided.to_flat(concrete(_on(st)), st.meta)))
+
+
+def overwrite(st: Storage, values: np.ndarray) -> None:
+    """Put other elements, in the order of memory, into a storage."""
+    array = strided.from_flat(np.asarray(values, st.meta.dtype.np), st.meta)
+    strided.write(_on(st), put(np.ascontiguousarray(array), st.meta.device), bump=False)
+
+
+def new_storage(values: np.ndarray, dt: dtypes.dtype, dev: devices.device) -> Storage:
+    """A storage of its own with these elements."""
+    return Storage(put(values, dev), meta(values.shape, dt, dev))
+
+
+class UntypedStorage:
+    """The bytes behind tensors.
+
+    Args:
+        *args: a number of bytes, which are zero then, or a sequence of their values.
+        device: where they live; the CPU unless given.
+    """
+
+    is_sparse = is_sparse_csr = is_hpu = False
+    _storage: Storage
+    _tensor: Any = None
+    _shared = False
+
+    def __new__(cls, *args: Any, device: Any = None) -> UntypedStorage:
+        dev = devices.CPU if device is None else devices.resolve(device)
+        if len(args) > 1:
+            raise TypeError(
+                f"UntypedStorage() takes a size or a sequence of bytes, got {len(args)} arguments"
+            )
+        first = args[0] if args else 0
+        if isinstance(first, int | np.integer):
+            values = np.zeros(int(first), np.uint8)
+        elif isinstance(first, str) or not hasattr(type(first), "__iter__"):
+            raise TypeError(
+                f"UntypedStorage() takes a size or a sequence of bytes, not {type(first).__name__}"
+            )
+        else:
+            values = np.array([int(v) % 256 for v in first], np.uint8)
+        return handle(new_storage(values, dtypes.uint8, dev))
+
+    # --- what it is ---
+
+    def data_ptr(self) -> int:
+        """The number that identifies the storage."""
+        return self._storage.data_ptr()
+
+    _cdata = property(data_ptr)
+
+    def nbytes(self) -> int:
+        """Bytes of the storage."""
+        return strided.elements(self._storage.meta) * self._storage.meta.dtype.itemsize
+
+    def size(self) -> int:
+        """Bytes of the storage."""
+        return self.nbytes()
+
+    __len__ = nbytes
+
+    def element_size(self) -> int:
+        """Bytes of an element, which is a byte."""
+        return 1
+
+    @property
+    def device(self) -> devices.device:
+        """Where the storage lives."""
+        return self._storage.meta.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the storage is on a GPU."""
+        return self.device.type == "cuda"
+
+    def get_device(self) -> int:
+        """The index of the storage's device; -1 on the CPU."""
+        dev = self.device
+        return -1 if dev.type == "cpu" else dev.index or 0
+
+    @property
+    def filename(self) -> str | None:
+        """The file behind the storage; there is none."""
+        return None
+
+    def resizable(self) -> bool:
+        """Whether `resize_` may be called."""
+        return True
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is page-locked."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Whether `share_memory_` was called; memory on a GPU always counts as shared."""
+        return self._shared or self.is_cuda
+
+    def share_memory_(self) -> UntypedStorage:
+        """Mark the storage as shared. Another process still gets a copy."""
+        self._shared = True
+        return self
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the storage's type."""
+        if dtype is not None:
+            raise NotImplementedError("UntypedStorage.type() with a type is not supported")
+        return "torch.storage.UntypedStorage"
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other._storage is self._storage
+
+    def __hash__(self) -> int:
+        return id(self._storage)
+
+    def __repr__(self) -> str:
+        rows = "\n ".join(str(v) for v in self)
+        of = f"[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        return (f" {rows}\n" if len(self) else "\n") + of
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    # --- its bytes ---
+
+    def _bytes(self) -> np.ndarray:
+        return flat(self._storage).reshape(-1).view(np.uint8)
+
+    def _put(self, raw: np.ndarray) -> None:
+        dt = self._storage.meta.dtype
+        overwrite(self._storage, raw.astype(np.bool_) if dt is dtypes.bool_ else raw.view(dt.np))
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        return self._bytes().tolist()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> int:
+        if isinstance(index, slice):
+            raise NotImplementedError(
+                "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
+            )
+        return int(self._bytes()[self._place(index)])
+
+    def _place(self, index: Any) -> int:
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"index {index} out of range for storage of size {n}")
+        return index % n
+
+    def __setitem__(self, index: Any, value: int) -> None:
+        raw = self._bytes().copy()
+        raw[index if isinstance(index, slice) else self._place(index)] = int(value) % 256
+        self._put(raw)
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Overwrite every byte."""
+        self._put(np.full(len(self), int(value) % 256, np.uint8))
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Take the bytes of another storage of the same size."""
+        raw = source.untyped()._bytes()
+        if raw.size != len(self):
+            raise RuntimeError(f"size does not match, self was {len(self)} bytes but src was {raw.size} bytes")  # fmt: skip
+        self._put(raw.copy())
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """A storage of its own with the same bytes."""
+        st = self._storage
+        return handle(Storage(st.array, st.meta))
+
+    def new(self) -> UntypedStorage:
+        """An empty storage on the same device."""
+        return UntypedStorage(device=self.device)
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a device; itself where it is there already."""
+        dev, st = devices.resolve(device), self._storage
+        if dev is st.meta.device:
+            return self
+        return handle(new_storage(flat(st), st.meta.dtype, dev))
+
+    def cpu(self) -> UntypedStorage:
+        """The storage in host memory."""
+        return self.to(device=devices.CPU)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """The storage on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def byteswap(self, dtype: dtypes.dtype) -> None:
+        """Reverse the bytes of each element of a dtype."""
+        size = dtype.itemsize // (2 if dtype.is_complex else 1)
+        self._put(self._bytes().reshape(-1, size)[:, ::-1].reshape(-1).copy())
+
+    # --- its size ---
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change the number of bytes; new ones are zero.
+
+        Tensors on the storage keep their shapes. Such a tensor can be used again when the storage
+        is large enough again. At most one tensor may be on it.
+        """
+        st = self._storage
+        if size == self.nbytes():
+            return self
+        dt = st.meta.dtype
+        n, rest = divmod(int(size), dt.itemsize)
+        if rest:
+            raise NotImplementedError(
+                f"resize_() of a storage of {dt!r} to {size} bytes, which is no number of elements, is not supported"
+            )
+        t = None if self._tensor is None else self._tensor()
+        t = t if t is not None and t._st is st else None
+        need = (
+            0
+            if t is None
+            else strided.storage_offset(t) + shapes.storage_extent(t._m.shape, t._m.strides)
+        )
+        known = 0 if t is None else 1 + (t._vc is st)
+        if sys.getrefcount(st) - 3 > known or 0 < n < need:
+            raise NotImplementedError(
+                "resize_() of a storage that several tensors share, or to a part of what its tensor needs, is not "
+                "supported; clone() the tensor first"
+            )
+        old = flat(st)
+        values = np.zeros(n, dt.np)
+        values[: min(n, old.size)] = old[:n]
+        if t is not None and t._al is None:
+            t._al = Alias(0, None, 0, 0)
+        st.array, st.meta = put(values, st.meta.device), meta((n,), dt, st.meta.device)
+        st.stamp += 1
+        return self
+
+    # --- copies ---
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        # Tensors that are copied in the same go look for their storage under the same key.
+        found = memo.get(id(self._storage))
+        if found is None:
+            found = memo[id(self._storage)] = self.clone()._storage
+        return handle(found)
+
+    def __reduce__(self) -> Any:
+        m = self._storage.meta
+        return _rebuild, (copy.copy(flat(self._storage)), m.dtype.name, str(m.device))
+
+
+def _rebuild(values: np.ndarray, dtype: str, device: str) -> UntypedStorage:
+    return handle(new_storage(values, dtypes.BY_NAME[dtype], devices.resolve(device)))
+
+
+UntypedStorage.__module__ = "torch.storage"
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The storage behind the tensor."""
+    return handle(self._st, self)

@@ -1,0 +1,89 @@
+"""Draws from the gamma and Dirichlet distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._core import dtypes, rng
+from .._core.meta import meta
+from .._core.state import LIFT, MODES
+from .._core.transfer import put
+from .._engine.bind import composite
+from .._engine.record import apply, concrete
+from .._engine.tensor import Tensor, make
+from .._engine.trace import Call
+from .._ops.gamma_grads import moved
+from .._ops.registry import Grad
+from . import batched_sampling as batched
+from .arguments import wrong
+from .random import chosen, draw_elsewhere, refuse
+
+
+@jax.custom_jvp
+def _gamma(a: Any, drawn: Any) -> Any:
+    return drawn
+
+
+@_gamma.defjvp
+def _gamma_tangent(primals: Any, tangents: Any) -> Any:
+    out = _gamma(*primals)
+    return out, tangents[0] * moved(primals[0], out)
+
+
+def _standard(leaves: Sequence[Any]) -> Any:
+    return _gamma(*leaves)
+
+
+_GAMMA = Call(
+    "_standard_gamma",
+    _standard,
+    node_name="StandardGammaBackward0",
+    argnames=("self",),
+    edges=lambda keys: (0,),
+)
+_DIRICHLET = Call(
+    "_sample_dirichlet",
+    lambda leaves: leaves[-1],
+    node_name="NotImplemented",
+    argnames=("self",),
+    edges=lambda keys: (0,),
+    grad=Grad.MISSING,
+)
+
+
+def _checked(fn: str, kernel: str, input: Any) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise wrong(fn, "input", "Tensor", input, 1)
+    refuse(kernel, input._m.dtype, (dtypes.float32, dtypes.float64))
+    return input
+
+
+def _drawn(call: Call, t: Tensor, numbers: np.ndarray) -> Tensor:
+    m = t._m
+    return apply(call, (t, make(put(numbers, m.device), meta(m.shape, m.dtype, m.device))))
+
+
+@composite(method=False)
+def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
+    """Gamma numbers of these concentrations, whose gradients follow the draws."""
+    t = _checked("_standard_gamma", "gamma_cpu", input)
+    gen = chosen("_standard_gamma", generator, t._m.device)
+    if MODES.bits & LIFT:
+        found = draw_elsewhere((t,), lambda t: _standard_gamma(t, gen))
+        return apply(_GAMMA, (t, batched.standard_gamma(t, gen))) if found is None else found
+    return _drawn(_GAMMA, t, rng.standard_gamma(concrete(t), generator=gen))
+
+
+@composite(method=False)
+def _sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
+    """Dirichlet numbers of these concentrations along the last dimension; without gradients."""
+    t = _checked("_sample_dirichlet", "dirichlet", input)
+    gen = chosen("_sample_dirichlet", generator, t._m.device)
+    if MODES.bits & LIFT:
+        found = draw_elsewhere((t,), lambda t: _sample_dirichlet(t, gen))
+        return apply(_DIRICHLET, (t, batched.dirichlet(t, gen))) if found is None else found
+    return _drawn(_DIRICHLET, t, rng.dirichlet(concrete(t), generator=gen))

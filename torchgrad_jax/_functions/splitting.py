@@ -1,0 +1,169 @@
+"""Pieces of a tensor as views: narrowing, chunks, splits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from .._core import shapes
+from .._engine.arguments import as_int
+from .._engine.bind import composite, ops
+from .._engine.tensor import Tensor
+
+
+def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple[int, int]:
+    """First index and length of a Python slice with a positive step."""
+    lo = 0 if start is None else start
+    hi = n if stop is None else stop
+    lo = max(lo + n, 0) if lo < 0 else min(lo, n)
+    hi = max(hi + n, 0) if hi < 0 else min(hi, n)
+    return lo, max(0, -(-(hi - lo) // step))
+
+
+@composite
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """`length` elements along `dim` from `start`, as a view."""
+    d, at = narrow_range(input, dim, start, length)
+    return ops.slice(input, d, at, length)
+
+
+def narrow_range(input: Tensor, dim: int, start: Any, length: int) -> tuple[int, int]:
+    """The dimension and first index that `narrow` takes."""
+    m = input._m
+    if m.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    at = as_int(start)
+    if at is None:
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    d = shapes.wrap_dim(dim, m.ndim)
+    n = m.shape[d]
+    if not -n <= at <= n:
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-n}, {n}], but got {at})"
+        )
+    at = at + n if at < 0 else at
+    if at + length > n:
+        raise RuntimeError(f"start ({at}) + length ({length}) exceeds dimension size ({n}).")
+    return d, at
+
+
+@composite
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split into at most `chunks` equal views."""
+    m = input._m
+    if m.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = shapes.wrap_dim(dim, m.ndim)
+    n = m.shape[d]
+    size = -(-n // chunks)
+    if size == 0 and n == 0:
+        return ops.split_with_sizes(input, (0,) * chunks, d)
+    return ops.split_size(input, size, d)
+
+
+@composite
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Split into views of one size, or of the given sizes."""
+    size = split_size if split_size_or_sections is None else split_size_or_sections
+    single = as_int(size) if not isinstance(size, list | tuple) else None
+    if single is not None:
+        return ops.split_size(tensor, single, dim)
+    return ops.split_with_sizes(tensor, tuple(size), dim)
+
+
+@composite
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk` whose results do not count as views for autograd."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = shapes.wrap_dim(dim, input._m.ndim)
+    return ops._unsafe_split(input, -(-input._m.shape[d] // chunks), d)
+
+
+@composite
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split` whose results do not count as views for autograd."""
+    return ops._unsafe_split(tensor, split_size, dim)
+
+
+def slice_along(
+    input: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1
+) -> Tensor:
+    """``input[start:stop:step]`` along one dimension, always as a new view."""
+    lo, length = clamp_slice(input._m.shape[dim], start, stop, step)
+    return ops.slice(input, dim, lo, length, step)
+
+
+@composite
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Any = None,
+    dim: int = 0,
+    *,
+    indices: Any = None,
+    sections: Any = None,
+) -> tuple[Tensor, ...]:
+    """Split at indices, or into a number of nearly equal parts."""
+    spec = next((v for v in (indices_or_sections, indices, sections) if v is not None), None)
+    m = input._m
+    if m.ndim == 0:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
+    d = shapes.wrap_dim(dim, m.ndim)
+    n = m.shape[d]
+    if isinstance(spec, Tensor):
+        spec = spec.tolist()
+    if isinstance(spec, int):
+        if spec <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {spec}")
+        cuts = [(n // spec) * i + min(i, n % spec) for i in range(spec + 1)]
+        return tuple(slice_along(input, d, a, b) for a, b in pairwise(cuts))
+    if spec is None:
+        raise TypeError("tensor_split(): expected indices or sections")
+    ends = [*spec, n]
+    starts = [0, *spec]
+    return tuple(slice_along(input, d, a, b) for a, b in zip(starts, ends))
+
+
+def _xsplit(name: str, input: Tensor, spec: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    if input._m.ndim < least:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a "
+            f"tensor with {input._m.ndim} dimensions!"
+        )
+    if not isinstance(spec, int | list | tuple):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (Tensor, {type(spec).__name__}), but "
+            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints indices)\n"
+        )
+    if isinstance(spec, int) and (spec == 0 or input._m.shape[dim] % spec):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{input._m.shape[dim]} is not divisible by the split_size {spec}!"
+        )
+    return tensor_split(input, spec, dim)
+
+
+@composite
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split along columns (the only dimension of a vector)."""
+    return _xsplit("hsplit", input, indices_or_sections, 0 if input._m.ndim == 1 else 1, 1)
+
+
+@composite
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split along rows."""
+    return _xsplit("vsplit", input, indices_or_sections, 0, 2)
+
+
+@composite
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split along depth."""
+    return _xsplit("dsplit", input, indices_or_sections, 2, 3)

@@ -1,0 +1,217 @@
+"""Pseudo-inverse, matrix rank, least squares."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._core import shapes
+from .._core.kernels import scalar_name
+from .._core.matrices import (
+    require_matrix,
+    require_square,
+    require_supported,
+)
+from .helpers import is_complex, is_float
+from .matrix_helpers import conj_t, no_tangent, product
+from .registry import Array, Grad, Scalar, op
+
+
+def _tolerance(values: Array, shape: tuple[int, ...], atol: Any, rtol: Any) -> Array:
+    """max(atol, rtol * largest value) per matrix; rtol defaults to 0 when only atol is given."""
+    real = values.dtype
+    if rtol is None:
+        rtol = jnp.asarray(float(jnp.finfo(real).eps) * max(shape[-2:]), real)
+        if atol is not None:
+            rtol = jnp.where(jnp.asarray(atol, real) > 0, 0, rtol)
+    atol, rtol = jnp.asarray(0 if atol is None else atol, real), jnp.asarray(rtol, real)
+    largest = jnp.max(values, -1, initial=0)
+    batch = shapes.broadcast_shapes(atol.shape, rtol.shape, largest.shape)
+    atol, rtol, largest = (jnp.broadcast_to(x, batch) for x in (atol, rtol, largest))
+    return jnp.maximum(atol, rtol * largest)
+
+
+def _scale_columns(x: Array, s: Array) -> Array:
+    return x * s[..., None, :].astype(x.dtype)
+
+
+def _pinv_value(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    m, n = a.shape[-2:]
+    if 0 in a.shape:
+        return jnp.zeros((*a.shape[:-2], n, m), a.dtype)
+    if hermitian:
+        v, values = lax.linalg.eigh(a, lower=True, symmetrize_input=False)
+        size, left, right = jnp.abs(values), v, v
+    else:
+        u, size, vh = lax.linalg.svd(a, full_matrices=False)
+        values, left, right = size, conj_t(vh), u
+    kept = size > _tolerance(size, a.shape, atol, rtol)[..., None]
+    inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
+    return product(_scale_columns(left, inverse), conj_t(right))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _pinv(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+    return _pinv_value(a, atol, rtol, hermitian)
+
+
+def _pinv_tangent(a: Array, p: Array, t: Array) -> Array:
+    """Golub and Pereyra's derivative for matrices of locally constant rank."""
+    ph, th = conj_t(p), conj_t(t)
+    ap, pa = product(a, p), product(p, a)
+    first = product(p, product(t, p))
+    x = product(product(p, ph), th)
+    y = product(th, product(ph, p))
+    return x - product(x, ap) + y - product(pa, y) - first
+
+
+@_pinv.defjvp
+def _pinv_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
+    p = _pinv(*primals, hermitian)
+    return p, _pinv_tangent(primals[0], p, tangents[0])
+
+
+@op(namespace="linalg", method=False, undifferentiable=("rcond", "atol", "rtol"))
+def linalg_pinv(
+    input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
+    atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
+) -> Array:  # fmt: skip
+    """Moore-Penrose pseudo-inverses; singular values below the tolerance count as zero."""
+    if input.ndim < 2 or not (is_float(input) or is_complex(input)) or input.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"linalg.pinv({scalar_name(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of "
+            "float, double, cfloat or cdouble types"
+        )
+    if hermitian:
+        require_square("linalg.eigh", input)
+    return _pinv(input, atol, rcond if rtol is None else rtol, hermitian)
+
+
+@op(namespace="linalg", method=False, grad=Grad.NO)
+def linalg_matrix_rank(
+    input: Array, tol: Array | Scalar | None = None, hermitian: bool = False, *,
+    atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
+) -> Array:  # fmt: skip
+    """How many singular values exceed the tolerance."""
+    require_matrix("torch.linalg.matrix_rank", input, "input")
+    if not (is_float(input) or is_complex(input)):
+        raise RuntimeError("This function doesn't handle types other than float and double")
+    if hermitian:
+        require_square("linalg.eigh", input)
+    require_supported("linalg_eigh_cpu" if hermitian else "linalg_svd_cpu", input)
+    if 0 in input.shape:
+        return jnp.zeros(input.shape[:-2], jnp.int64)
+    if hermitian:
+        size = jnp.abs(lax.linalg.eigh(input, lower=True, symmetrize_input=False)[1])
+    else:
+        size = lax.linalg.svd(input, compute_uv=False)
+    if tol is not None:  # an absolute tolerance, unlike pinv's rcond
+        atol, rtol = tol, 0.0
+    return jnp.sum(size > _tolerance(size, input.shape, atol, rtol)[..., None], -1, dtype=jnp.int64)
+
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def _lstsq_value(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
+    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    largest = jnp.max(s, -1, keepdims=True, initial=0)
+    kept = s > jnp.asarray(rcond, s.dtype) * largest
+    inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)
+    x = product(conj_t(vh), inverse[..., :, None].astype(a.dtype) * product(conj_t(u), b))
+    left = product(a, x) - b
+    squares = jnp.sum(jnp.square(jnp.abs(left)), -2)
+    return x, squares, jnp.sum(kept, -1, dtype=jnp.int64), s
+
+
+@jax.custom_jvp
+def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
+    return _lstsq_value(a, b, rcond)
+
+
+@_lstsq.defjvp
+def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
+    # x = pinv(A) b; the residual is orthogonal to the range of A, so dx does not move its norm
+    (a, b, rcond), (t_a, t_b, _) = primals, tangents
+    x, _, rank, s = out = _lstsq(a, b, rcond)
+    p = _pinv(a, None, None, False)
+    t_x = product(_pinv_tangent(a, p, t_a), b) + product(p, t_b)
+    left, t_left = product(a, x) - b, product(t_a, x) - t_b
+    t_squares = 2 * jnp.sum(jnp.real(jnp.conj(left) * t_left), -2)
+    return out, (t_x, t_squares, no_tangent(rank), jnp.zeros_like(s))
+
+
+def _lstsq_layout(metas: Any, shape: tuple[int, ...], which: int) -> tuple[int, ...]:
+    """The solution lies in the first rows of a buffer that holds right-hand sides too."""
+    a, b = metas[0], metas[1]
+    if which:
+        return shapes.contiguous_strides(shape)
+    rows = max(*a.shape[-2:], 1)
+    if a.ndim > b.ndim:
+        inner, block = (1,), rows
+    else:
+        inner, block = (1, rows), rows * max(shape[-1], 1)
+    batch = shapes.contiguous_strides((*shape[: len(shape) - len(inner)], 1))[:-1]
+    return (*[n * block for n in batch], *inner)
+
+
+_lstsq_layout.numbered = True  # type: ignore[attr-defined]
+
+
+@op(
+    namespace="linalg", method=False, returns_name="linalg_lstsq",
+    returns=("solution", "residuals", "rank", "singular_values"),
+    nondiff=(2, 3), function=False, layout=_lstsq_layout,
+)  # fmt: skip
+def linalg_lstsq(
+    input: Array, b: Array, rcond: Scalar | None = None, *, driver: str | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """Least squares solutions of smallest norm."""
+    what = "torch.linalg.lstsq"
+    if input.ndim < 2:
+        raise RuntimeError(f"{what}: input must have at least 2 dimensions.")
+    if b.ndim < 1:
+        raise RuntimeError(f"{what}: other must have at least 1 dimension.")
+    if input.dtype != b.dtype:
+        raise RuntimeError(
+            f"{what}: Expected input and other to have the same dtype, but got input's dtype "
+            f"{scalar_name(input)} and other's dtype {scalar_name(b)}"
+        )
+    if input.ndim - b.ndim not in (0, 1):
+        raise RuntimeError(
+            f"{what}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
+        )
+    if driver is not None and driver not in _DRIVERS:
+        raise RuntimeError(
+            f"{what}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
+    if not (is_float(input) or is_complex(input)):
+        raise RuntimeError("This function doesn't handle types other than float and double")
+    m, n = input.shape[-2:]
+    vector = b.ndim < input.ndim
+    rhs = b[..., None] if vector else b
+    batch = shapes.broadcast_shapes(input.shape[:-2], rhs.shape[:-2])
+    if rhs.shape[-2] != m:
+        raise RuntimeError(f"{what}: input.size(-2) should match other.size(-{1 if vector else 2})")
+    a = jnp.broadcast_to(input, (*batch, m, n))
+    rhs = jnp.broadcast_to(rhs, batch + rhs.shape[-2:])
+    real = jnp.finfo(input.dtype).dtype
+    rcond = float(jnp.finfo(real).eps) * max(m, n) if rcond is None else rcond
+    if 0 in a.shape:
+        x = jnp.zeros((*batch, n, rhs.shape[-1]), b.dtype)
+        squares = jnp.sum(jnp.square(jnp.abs(rhs)), -2)
+        rank, s = jnp.zeros(batch, jnp.int64), jnp.zeros((*batch, min(m, n)), real)
+    else:
+        x, squares, rank, s = _lstsq(a, rhs, jnp.asarray(rcond, real))
+    none = jnp.zeros((0,), real)
+    first = tuple([slice(k) for k in input.shape[:-2]])  # what is said of a matrix is said once
+    return (
+        x[..., 0] if vector else x,
+        squares if m > n and driver not in (None, "gelsy") else none,
+        jnp.zeros((0,), jnp.int64) if driver == "gels" else rank[first],
+        s[first] if driver in ("gelsd", "gelss") else none,
+    )

@@ -1,0 +1,20 @@
+"""torch.functional: functions that torch itself has written in Python, all of them in torch too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._core.errors import no_such_name as _no_such_name
+from ._engine.bind import NAMESPACES as _NAMESPACES
+
+_NAMES = (
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
+    "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft",
+    "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
+)  # fmt: skip
+globals().update({n: _NAMESPACES[""][n] for n in _NAMES})
+__all__ = list(_NAMES)  # type: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch.functional.{name}"))

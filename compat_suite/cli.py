@@ -49,12 +49,21 @@ def parser() -> argparse.ArgumentParser:
     opinfo.add_argument("--redo", action="store_true", help="judge again what the state file has")
 
     modules = commands.add_parser(
-        "modules", help="torch's own samples of layers and optimizers, on both libraries (live torch)"
+        "modules",
+        help="torch's own samples of layers and optimizers, on both libraries (live torch)",
     )
     modules.add_argument("--name", action="append", help="only this row (repeatable)")
     modules.add_argument("--only", choices=("layers", "optimizers"))
     modules.add_argument("--samples", type=int, default=0, help="per row, dtype and mode; 0: all")
     modules.add_argument("--seed", type=int, default=0)
+
+    packages = commands.add_parser(
+        "packages", help="packages built on torch, on both libraries (live torch, a package index)"
+    )
+    packages.add_argument("--name", action="append", help="only this program (repeatable)")
+    packages.add_argument("--site", default="build/packages", help="where they are installed")
+    packages.add_argument("--no-install", action="store_true", help="they are there already")
+    packages.add_argument("--verbose", action="store_true", help="show all lines that differ")
 
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
@@ -76,6 +85,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import opinfo as command
         case "modules":
             from . import modules as command
+        case "packages":
+            from . import packages as command
         case "record":
             from . import record as command
         case "coverage":

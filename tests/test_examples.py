@@ -1,4 +1,7 @@
-"""Every program of examples/ runs, and train_mlp notices gradients that differ."""
+"""Every program of examples/ runs, and train_mlp notices gradients that differ.
+
+Those whose losses are compared with torch's, line by line, run in tests/alias/test_programs.py.
+"""
 
 import runpy
 import subprocess
@@ -8,11 +11,17 @@ from pathlib import Path
 import jax
 import pytest
 
+from tests.alias.test_programs import EXAMPLES as COMPARED
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 
 # Arguments that make a program short, and what its output has to say.
 PROGRAMS = {
+    "sharded_training.py": (
+        [],
+        "as on one device: True\nas on one device: True\nas on one device: True",
+    ),
     "train_cnn.py": (["--epochs", "2", "--examples", "2000", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
@@ -21,7 +30,8 @@ RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
 
 
 def test_every_example_is_run():
-    assert sorted(PROGRAMS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+    compared = {command.split()[0] for command in COMPARED}
+    assert sorted([*PROGRAMS, *compared]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

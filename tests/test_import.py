@@ -34,7 +34,7 @@ before = set(sys.modules)
 import torchgrad_jax as tg
 new = set(sys.modules) - before
 print([m for m in new if m.startswith({heavy!r}) and not m.startswith("torchgrad_jax")])
-print(all("_first_call" in f.__code__.co_names for f in vars(tg).values() if hasattr(f, "binding")))
+print(all("_first_call" in f.__code__.co_names for f in vars(tg).values() if callable(f) and hasattr(f, "binding")))
 """
     assert fresh(code).splitlines() == ["[]", "True"]
 

@@ -27,7 +27,12 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         "L3",
         frozenset(
             {
+                "_VF",
+                "__config__",
+                "__future__",
                 "_settings",
+                "_tensor",
+                "_utils",
                 "accelerator",
                 "amp",
                 "autograd",
@@ -49,6 +54,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "ops",
                 "profiler",
                 "quantization",
+                "quasirandom",
                 "random",
                 "return_types",
                 "signal",

@@ -44,6 +44,13 @@ from ._functions import (
     typed_storage as _typed_storage,
 )
 from ._functions.random import Generator as Generator, default_generator as default_generator
+from ._functions.symbolic import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
+    SymBool as SymBool,
+    SymFloat as SymFloat,
+    SymInt as SymInt,
+)
 from ._functions.typed_storage import TypedStorage as TypedStorage
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -60,11 +67,11 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "_C", "_dynamo", "_settings", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "func", "functional", "hub", "interop", "jit", "linalg", "masked", "mps",
-    "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler", "quantization", "random",
-    "return_types", "serialization", "signal", "sparse", "special", "storage", "testing", "torch_version", "types",
-    "utils", "version", "xpu",
+    "_C", "_VF", "__config__", "__future__", "_dynamo", "_settings", "_tensor", "_utils", "accelerator", "amp",
+    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "hub",
+    "interop", "jit", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
+    "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
+    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.
@@ -161,11 +168,11 @@ globals().update(_names())
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
 
 
-def to_jax(f: object) -> object:
+def to_jax(f: object, *, buffers: bool = False) -> object:
     """Tensor code, or a module, as a pure JAX function; see `torchgrad_jax.interop.to_jax`."""
     from .interop import to_jax
 
-    return to_jax(f)  # type: ignore[arg-type]
+    return to_jax(f, buffers=buffers)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> object:

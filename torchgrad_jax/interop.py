@@ -31,8 +31,9 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     Returns:
         A function of arrays, in any pytrees. Of a module, a function of a dict of parameters and buffers by
         name and of what its `forward` takes; those it has now are the function's `params` and `buffers`. What
-        the dict leaves out is a constant, and the module itself is never written to. Tensors from outside are constants. Gradients stop at `detach()` and
-        under `no_grad`, and are those of hooks and custom Functions where there are such.
+        the dict leaves out is a constant, and the module itself is never written to. Tensors from outside are
+        constants. Gradients stop at `detach()` and under `no_grad`, and are those of hooks and custom
+        Functions where there are such.
 
     Example:
         >>> import jax

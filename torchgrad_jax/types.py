@@ -12,6 +12,7 @@ from ._core.dtypes import dtype
 from ._core.shapes import Size
 from ._engine.attributes import UntypedStorage as Storage, layout
 from ._engine.tensor import Tensor
+from ._functions.symbolic import SymBool as SymBool, SymFloat as SymFloat, SymInt as SymInt
 
 _int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex
 _dtype, _device, _layout = dtype, device, layout

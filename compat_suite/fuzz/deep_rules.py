@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .maker import Maker, dims, inexact, races, real, rule, touches, tracked, writable
+from .rules import looked_at
 
 # --- views and writes -----------------------------------------------------------------------------
 
@@ -279,9 +280,10 @@ def rarer_hook(m: Maker) -> str | None:
     if x is None:
         return None
     label = f"'{x}-{m.count}'"
-    options = [f"h_{m.count} = {x}.register_hook(once_hook({label}))",
-               f"{x}.register_hook(lambda g: g.clone())", f"{x}.register_hook(lambda g: None)",
-               f"{x}.register_hook(lambda g: g.detach() * 0.5)", f"{x}.register_hook(lambda g: g[0])",
+    look = looked_at(m, x)
+    options = [f"{look}h_{m.count} = {x}.register_hook(once_hook({label}))",
+               f"{look}{x}.register_hook(lambda g: g.clone())", f"{look}{x}.register_hook(lambda g: None)",
+               f"{look}{x}.register_hook(lambda g: g.detach() * 0.5)", f"{look}{x}.register_hook(lambda g: g[0])",
                f"{x}.register_post_accumulate_grad_hook(forget_grad)"]  # fmt: skip
     if m.env[x].grad_fn is not None:
         options += [f"h_{m.count} = {x}.grad_fn.register_hook(node_hook({label})); h_{m.count}.remove()",

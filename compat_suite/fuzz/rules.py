@@ -420,6 +420,11 @@ def flags(m: Maker) -> str | None:
                            ".retain_grad()", ".retain_grad()", ".requires_grad = False")  # fmt: skip
 
 
+def looked_at(m: Maker, x: str) -> str:
+    """What goes before a hook on a view: torch crashes where its base was written to and nobody looked since."""
+    return f"{x}.grad_fn; " if m.env[x]._is_view() else ""
+
+
 @rule(1.2)
 def hooks(m: Maker) -> str | None:
     x = m.pick(tracked)
@@ -427,9 +432,12 @@ def hooks(m: Maker) -> str | None:
         return None
     scale = m.one("", "", ", 2.0", ", -1.0")
     label = f"'{x}-{m.count}'"
-    options = [f"{x}.register_hook(hook({label}{scale}))"] * 3 + [f"{x}.retain_grad()"] * 2
+    look = looked_at(m, x)
+    options = [f"{look}{x}.register_hook(hook({label}{scale}))"] * 3 + [f"{x}.retain_grad()"] * 2
     options.append(f"{x}.register_post_accumulate_grad_hook(grad_hook({label}))")
-    options.append(f"v_{m.count} = {x}.register_hook(hook({label}{scale})); v_{m.count}.remove()")
+    options.append(
+        f"{look}v_{m.count} = {x}.register_hook(hook({label}{scale})); v_{m.count}.remove()"
+    )
     if m.env[x].grad_fn is not None:
         options += [f"{x}.grad_fn.register_hook(node_hook({label}{scale}))",
                     f"{x}.grad_fn.register_prehook(node_prehook({label}{scale}))"]  # fmt: skip

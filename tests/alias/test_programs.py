@@ -1,5 +1,6 @@
 """Programs written for torch print what they print under torch: losses line by line, words exactly.
 
+They are those of programs/, and those of examples/ made small.
 What torch printed lies in recorded/programs.json, which TORCHGRAD_RECORD=1 writes anew.
 """
 
@@ -15,7 +16,28 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PROGRAMS = sorted((HERE / "programs").glob("*.py"))
+PROGRAMS = [path.stem for path in sorted((HERE / "programs").glob("*.py"))]
+EXAMPLES = (
+    "word_language_model.py --model LSTM --epochs 2 --sentences 30 --columns 4 --width 8",
+    "word_language_model.py --model GRU --epochs 1 --sentences 20 --columns 4 --width 8 --layers 1",
+    "word_language_model.py --model Transformer --epochs 1 --sentences 20 --columns 4 --width 8 --layers 1",
+    "dcgan.py --steps 3 --batch-size 4 --noise 4 --width 4 --print-every 1",
+    "reinforce.py --episodes 3 --limit 12 --width 8 --print-every 1",
+    "reinforce.py --critic --episodes 3 --limit 12 --width 8 --print-every 1",
+    "neural_style.py --steps 1 --size 12 --width 4",
+    "graph_attention.py --model GAT --nodes 24 --epochs 3 --hidden 4 --print-every 1",
+    "graph_attention.py --model GCN --nodes 24 --epochs 3 --hidden 4 --print-every 1",
+    "diffusion.py --steps 4 --noise-steps 4 --batch-size 16 --width 8 --layers 1 --print-every 1",
+    "flow.py --steps 4 --batch-size 16 --layers 2 --width 8 --print-every 1",
+    "maml.py --rounds 3 --tasks 2 --shots 5 --width 8 --print-every 1",
+    "maml.py --first-order --rounds 2 --tasks 2 --shots 5 --width 8 --print-every 1",
+    "pinn.py --steps 3 --polish 1 --points 16 --width 8 --print-every 1",
+    "neural_ode.py --steps 3 --times 12 --length 4 --batch-size 4 --width 8 --print-every 1",
+    "neural_ode.py --no-adjoint --steps 3 --times 12 --length 4 --batch-size 4 --width 8 --print-every 1",
+    "gpt2.py --steps 3 --batch-size 2 --length 8 --layers 1 --width 8 --write 6 --print-every 1",
+    "gpt2.py --compile --dropout 0 --steps 3 --batch-size 2 --length 8 --layers 1 --width 8 --write 2 --print-every 1",
+)
+"""Programs of examples/ with arguments that keep them short."""
 RECORDED = HERE / "recorded" / "programs.json"
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:e[-+]?\d+)?")
 SHOWN = 2e-5
@@ -23,21 +45,30 @@ SHOWN = 2e-5
 RUN = """
 import runpy, sys, warnings
 warnings.simplefilter("ignore")
-for path in sys.argv[1:]:
-    print("=====", flush=True)
-    sys.argv = [path]
-    runpy.run_path(path, run_name="__main__")
+for command in sys.argv[1:]:
+    print("<program>", flush=True)
+    sys.argv = command.split("\\t")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def outputs(*start, paths):
+def commands(names):
+    """What to run for programs and examples by name: a path and arguments, between tabs."""
+    for name in names:
+        first, *rest = name.split()
+        folder = ROOT / "examples" if first.endswith(".py") else HERE / "programs"
+        yield "\t".join([str(folder / first.removesuffix(".py")) + ".py", *rest])
+
+
+def outputs(*start, names):
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
-        [sys.executable, *start, "-c", RUN, *map(str, paths)], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        [sys.executable, *start, "-c", RUN, *commands(names)], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]
-    return [text.strip("\n").split("\n") for text in done.stdout.split("=====\n")[1:]]
+    found = [text.strip("\n").split("\n") for text in done.stdout.split("<program>\n")[1:]]
+    return dict(zip(names, found, strict=True))
 
 
 def recorded():
@@ -47,7 +78,7 @@ def recorded():
 @pytest.fixture(scope="module")
 def printed():
     """All programs in one process: starting it takes longer than most of them."""
-    return dict(zip([p.stem for p in PROGRAMS], outputs("-m", "torchgrad_jax", paths=PROGRAMS)))
+    return outputs("-m", "torchgrad_jax", names=[*PROGRAMS, *EXAMPLES])
 
 
 def differences(want, got):
@@ -63,7 +94,7 @@ def same(a, b):
     return all(math.isclose(x, y, rel_tol=SHOWN, abs_tol=SHOWN) for x, y in pairs)
 
 
-@pytest.mark.parametrize("name", [p.stem for p in PROGRAMS])
+@pytest.mark.parametrize("name", [*PROGRAMS, *EXAMPLES])
 def test_program(name, printed):
     assert not differences(recorded()[name], printed[name])
 
@@ -71,11 +102,11 @@ def test_program(name, printed):
 def test_the_records_are_what_torch_prints(oracle):
     assert oracle.__version__.startswith("2.")
     if os.environ.get("TORCHGRAD_RECORD") == "1":
-        found = dict(zip([p.stem for p in PROGRAMS], outputs(paths=PROGRAMS)))
+        found = outputs(names=[*PROGRAMS, *EXAMPLES])
         RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    quick = [HERE / "programs" / f"{name}.py" for name in ("regression", "lbfgs", "vae")]
-    for path, lines in zip(quick, outputs(paths=quick)):
-        assert not differences(recorded()[path.stem], lines)
+    quick = ["regression", "lbfgs", "vae", "time_series", EXAMPLES[0], EXAMPLES[3]]
+    for name, lines in outputs(names=quick).items():
+        assert not differences(recorded()[name], lines)
 
 
 @pytest.mark.parametrize(

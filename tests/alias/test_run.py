@@ -96,8 +96,10 @@ def test_a_script(tmp_path):
 
 def test_a_traceback_shows_the_program_only(tmp_path):
     path = tmp_path / "script.py"
-    path.write_text("import torch\n\n\ndef f():\n    raise LookupError('x')\n\n\nf()\n")
+    text = "import {}\n\n\ndef f():\n    raise LookupError('x')\n\n\nf()\n"
+    path.write_text(text.format("torch"))
     done = run("-m", "torchgrad_jax", "script.py", cwd=tmp_path)
+    path.write_text(text.format("types"))  # the same lines where there is no torch
     plain = run("-c", f"import runpy; runpy.run_path({str(path)!r})", cwd=tmp_path).stderr
     wanted = plain[plain.index(f'  File "{path}"') :]
     assert done.returncode == 1

@@ -3,16 +3,13 @@
 from typing import Any
 
 import torchgrad_jax
+from tests.autograd.programs import leaf
 from tests.programs import Programs
 
 tg: Any = torchgrad_jax
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
 
 
 # --- nodes ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import pytest
 
 import torchgrad_jax as tg
+from tests.autograd.programs import leaf
 from tests.programs import Programs
 
 program = Programs()
@@ -14,10 +15,6 @@ def attempt(fn):
         return fn()
     except Exception as error:
         return error
-
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
 
 
 # --- Variable -------------------------------------------------------------------------------------

@@ -339,7 +339,9 @@ def test_autograd_grad_and_func_inside():
 
 
 def test_draws_are_those_of_eager_code():
-    f = lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(6)  # noqa: E731
+    def f(x):
+        return torch.nn.functional.dropout(x, 0.5) + torch.rand(6)
+
     fast = compiled(f)
     x = torch.ones(6)
     torch.manual_seed(3)
@@ -464,7 +466,9 @@ def test_no_values_for_python(use):
 
 
 def test_arguments_of_compile():
-    f = lambda x: x  # noqa: E731
+    def f(x):
+        return x
+
     assert torch.compile(f, disable=True) is f
     assert torch.compile(f, backend="eager") is f
     assert torch.compile(fullgraph=True, dynamic=False)(f)(torch.ones(1)).tolist() == [1.0]

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
+from tests.autograd.programs import leaf
 from tests.engine.helpers import Programs, attempt, by_name
 from torchgrad_jax.optim import _rules
 
 PROGRAMS = Programs()
-
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
 
 
 def with_gradient(m, p, *values):

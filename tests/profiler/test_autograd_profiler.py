@@ -3,15 +3,12 @@
 import contextlib
 import threading
 
+from tests.autograd.programs import leaf
 from tests.profiler.helpers import error, module, outline, profiler
 from tests.programs import Programs
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
 
 
 @program

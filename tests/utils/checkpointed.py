@@ -4,16 +4,13 @@ import importlib
 from typing import Any
 
 import torchgrad_jax
+from tests.autograd.programs import leaf as leaf
 
 tg: Any = torchgrad_jax
 
 
 def module(m) -> Any:
     return importlib.import_module(f"{m.__name__}.utils.checkpoint")
-
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
 
 
 def error(run):

@@ -37,6 +37,7 @@ from ..autograd.grad_mode import (
     is_view_replay_enabled as _is_view_replay_enabled,
 )
 from ..autograd.graph import (
+    _current_graph_task_execution_order as _current_graph_task_execution_order,
     _current_graph_task_id as _current_graph_task_id,
     _will_engine_execute_node as _will_engine_execute_node,
     increment_version as _increment_version,
@@ -168,6 +169,9 @@ def _pop_torch_function_stack() -> Any:
 def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """See `torch.overrides.redispatch_function`."""
     return _skip_one(func, args, kwargs or {})
+
+
+_LinAlgError = _errors.LinAlgError
 
 
 def __getattr__(name: str) -> Any:

@@ -56,7 +56,7 @@ def resolve(name: str) -> tuple[str, str, str]:
             if inner is None:
                 return path, *_absent(path, part, holder)
             found = inner
-        except Exception as e:
+        except Exception as e:  # what an attribute computes may raise anything; it is reported
             return path, "missing", _line(str(e))
     return name, *_kind_of(found, holder, parts[-1])
 

@@ -72,7 +72,7 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs and last.fits(args, mode):
             self.counts["run"] += 1
-            return last.run_plain(args)
+            return last.run(args)
         if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
@@ -188,33 +188,50 @@ class _Entry:
         )
         self.program: Program = program
         self.spec, self.outs = told
-        written = [source for source, _, _ in program.writes]
-        self.donated = [
-            i for i in written if i >= 0 and program.sources[i].kind in ("tensor", "grad")
-        ]
-        self.kept = [i for i in range(len(program.sources)) if i not in set(self.donated)]
+        self._arrange()
         self.parts = None
         if self.backward is not None:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
             self.parts = Parts(program.jaxpr, program.consts, len(program.sources), n_results)
         self._gradients = []
         self._again: Call | None = None
-        order = (*self.donated, *self.kept)
-        self.kernel = jax.jit(
-            lambda *xs: self._kernel(order, xs), donate_argnums=tuple(range(len(self.donated)))
-        )
+        donated = tuple(range(len(self.donated)))
+        self.kernel = jax.jit(lambda *xs: self._kernel(xs), donate_argnums=donated)
         self.plain: tuple[int, Any] = (-1, ())
-        kinds = {s.kind for s in program.sources}
-        self.simple = self.parts is None and kinds <= {"arg", "tensor"} and not program.fresh
-        self.simple = (
-            self.simple and not program.grads and all(i >= 0 for i, _, _ in program.writes)
-        )
-        self.simple = self.simple and not any(isinstance(vc, int) for vc, _ in program.counters)
-        self.simple = self.simple and not any(isinstance(g, int) for g, _ in program.guards)
-        self.inputs = [
-            (True, s.what) if s.kind == "arg" else (False, s.what)
-            for s in (program.sources[i] for i in self.kept)
-        ]
+        touched = [*program.counters, *program.guards, *program.grads]
+        of_arguments = any(isinstance(entry[0], int) for entry in touched)
+        writes_arguments = any(i < 0 for i, _, _ in program.writes)
+        self.simple = not (self.parts or program.fresh or of_arguments or writes_arguments)
+        """Whether plain tensors as arguments are only read."""
+
+    def _arrange(self) -> None:
+        """Order the inputs, those that are overwritten first, and sort what is to be done by kind."""
+        program = self.program
+        sources = program.sources
+        shared = {id(first) for _, first, _, _ in program.peers}
+        written = [i for i, _, _ in program.writes if i >= 0 and id(sources[i].what) not in shared]
+        donated = [i for i in written if sources[i].kind == "tensor"]
+        self.donated_storages: list[Storage] = [sources[i].what for i in donated]
+        self.donated_gradients = [sources[i] for i in written if sources[i].kind == "grad"]
+        self.donated = [*donated, *[i for i in written if sources[i].kind == "grad"]]
+        rest = [i for i in range(len(sources)) if i not in set(self.donated)]
+        kept = [i for i in rest if sources[i].kind == "tensor"]
+        self.kept_storages: list[Storage] = [sources[i].what for i in kept]
+        self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
+        self.order = [*self.donated, *kept, *[i for i in rest if sources[i].kind != "tensor"]]
+        self.stored: list[tuple[Storage, int, int]] = []
+        self.stored_elsewhere = []
+        for i, k, stamps in program.writes:
+            if i >= 0 and sources[i].kind == "tensor":
+                self.stored.append((sources[i].what, k, stamps))
+            else:
+                self.stored_elsewhere.append((i, k, stamps))
+        self.stored += [(st, k, stamps) for st, _, k, stamps in program.peers if k >= 0]
+        read = {id(s.what) if isinstance(s.what, Tensor) else s.what for s in sources if s.kind == "grad"}
+        self.replaced = [
+            leaf for leaf, _, m, _ in program.grads
+            if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
+        ]  # fmt: skip
 
     def _call(self, fn: Any, flat: list[Any], spec: Any) -> tuple[list[Tensor], Any]:
         args, kwargs = tree.unflatten(flat, spec)
@@ -253,10 +270,13 @@ class _Entry:
         args = [tensors[i] for i in self.args]
         for ref, st, m, al, rg in self.program.known:
             t = ref()
-            if t is None:
-                continue
-            if t._m is not m or t._rg is not rg or t._al is not al or t._st is not st:
+            if t is not None and (
+                t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
+            ):
                 return "a tensor from outside has another shape, storage or requires_grad"
+        for st, first, _, _ in self.program.peers:
+            if st.array is not first.array:
+                return "tensors that held one number hold different ones"
         for leaf, m in self.program.guards:
             g = of_args(leaf, args)._g
             if (None if g is None else g._m) is not m:
@@ -264,14 +284,14 @@ class _Entry:
         return self.watch.changed()
 
     # -- running
-    def _kernel(self, order: Sequence[int], xs: Sequence[Any]) -> list[Any]:
+    def _kernel(self, xs: Sequence[Any]) -> list[Any]:
         values: list[Any] = [None] * len(self.program.sources)
-        for i, x in zip(order, xs):
+        for i, x in zip(self.order, xs):
             values[i] = x
         return self.program.run(values)
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:
-        """Whether `run_plain` may be called on these arguments."""
+        """Whether `run` may be called on these arguments without a closer look."""
         then, kinds = self.plain
         if mode != then or len(args) != len(kinds):
             return False
@@ -289,21 +309,6 @@ class _Entry:
             return False
         return self.stale(args) is None
 
-    def run_plain(self, args: Sequence[Tensor]) -> Any:
-        """`run` where the sources are plain tensors and nothing but storages is written."""
-        program = self.program
-        sources = program.sources
-        kept = [args[x]._st.array if is_arg else x.array for is_arg, x in self.inputs]
-        donated = [_own(sources[i].what) for i in self.donated]
-        arrays = self.kernel(*donated, *kept)
-        for i, k, stamps in program.writes:
-            st = sources[i].what
-            st.array = arrays[k]
-            st.stamp += stamps
-        for vc, n in program.counters:
-            vc.version += n
-        return self._outputs(arrays, None)
-
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does."""
         program = self.program
@@ -316,15 +321,22 @@ class _Entry:
             arrays, saved = found[: self.parts.n_results], found[self.parts.n_results :]
             assert self.backward is not None
             if MODES.bits & GRAD:
-                leaves = tuple(_leaf(s, args) for s in sources)
+                leaves = tuple(_leaf(s, args, x) for s, x in zip(sources, values))
                 node = CompiledFunctionBackward(
                     self.parts, self.backward, saved, args, leaves, self._recorded_call
                 )
         else:
-            kept = [sources[i].array(args) for i in self.kept]
-            donated = [_own(sources[i].storage(args)) for i in self.donated]
-            arrays = self.kernel(*donated, *kept)
-        for i, k, stamps in program.writes:
+            others = [s.array(args) for s in self.kept_others]
+            kept = [st.array for st in self.kept_storages]
+            own = [_own(st) for st in self.donated_storages]
+            own += [_own(s.storage(args)) for s in self.donated_gradients]
+            for leaf in self.replaced:  # whose memory can serve the new gradient
+                of_args(leaf, args)._g = None
+            arrays = self.kernel(*own, *kept, *others)
+        for st, k, stamps in self.stored:
+            st.array = arrays[k]
+            st.stamp += stamps
+        for i, k, stamps in self.stored_elsewhere:
             if i < 0:
                 write(args[~i], arrays[k], bump=False)
                 continue
@@ -376,26 +388,22 @@ class _Entry:
 
         wanted = {o.index for o in self.outs if isinstance(o, _Out) and o.requires and not o.freed}
         names = [o.node for o in self.outs if isinstance(o, _Out) and o.index in wanted]
-        extra = len(self.program.writes) + len(self.program.fresh)
-        extra += sum(m is not None for _, _, m, _ in self.program.grads)
-        total = sum(isinstance(o, _Out) for o in self.outs) + extra
         self._again = Call(
             "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
-            nondiff=tuple(k for k in range(total) if k not in wanted),
+            nondiff=tuple(k for k in range(last) if k not in wanted),
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
         return self._again
 
 
-def _leaf(source: Source, args: Sequence[Tensor]) -> Any:
-    """An input as a tensor in its place in the graph."""
+def _leaf(source: Source, args: Sequence[Tensor], array: Any) -> Any:
+    """An input as a tensor in its place in the graph; a draw is the one that this run has made."""
     if source.kind == "arg":
         return args[source.what]
     if source.kind == "tensor":
         t = source.of
         if t._al is None and t._st is source.what:
             return t
-    array = source.array(args)
     if source.kind == "number":
         return array
     assert source.meta is not None

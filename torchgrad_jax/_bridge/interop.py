@@ -17,6 +17,7 @@ from .._engine import lift
 from .._engine.backward import run as run_pass
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
+from .._engine.node import accumulator
 from .._engine.record import apply, zeros_for
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make, wrap_array
@@ -159,7 +160,7 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
         current = MODES.lifts[-1]
         return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
 
-    avals = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
+    avals = [jax.typeof(a).update(weak_type=False) for a in arrays]  # with how they are sharded
     lifted = lift.trace(run, avals, randomness="error")
     captured = [read(t) for t in lifted.captured]
     if plain:
@@ -173,9 +174,7 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
 
 
 def _input(array: Any) -> Tensor:
-    t = make(
-        array, meta(tuple(array.shape), dtypes.from_np(array.dtype), devices.default_device())
-    )
+    t = make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), devices.default_device()))
     t._rg = t._m.dtype.category >= dtypes.FLOATING
     return t
 
@@ -218,7 +217,7 @@ def _by_backward(f: Any, forward: Any, captured: Sequence[Any]) -> Callable[...,
             found = run_pass(
                 [edge_of(t) for t, _ in roots],  # type: ignore[misc] - those that require grad have one
                 [g for _, g in roots],
-                keep=True, create=True, targets=[edge_of(inputs[i]) for i in wanted], accumulate=False,
+                keep=True, create=True, targets=[(accumulator(inputs[i]), 0) for i in wanted], accumulate=False,
             )  # fmt: skip
             return [zeros_for(inputs[i]._m) if g is None else g for i, g in zip(wanted, found)]
 

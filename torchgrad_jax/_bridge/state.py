@@ -20,7 +20,7 @@ from .._core import devices, dtypes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.lift import Lift, evaluate
+from .._engine.lift import Lift, evaluate, is_tracked
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
 
@@ -77,6 +77,10 @@ class StateLift(Lift):
         self.assigned: set[int] = set()
         self.born: list[Any] = []
         self.swapped: list[tuple[Any, ...]] = []
+        self.numbers: dict[int, tuple[Storage, Any, int]] = {}
+        """Arrays of one number, by identity: who holds it first, and as which source."""
+        self.peers: dict[int, Storage] = {}
+        """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
 
     # -- arguments
     def enter(self) -> None:
@@ -136,6 +140,8 @@ class StateLift(Lift):
         found = self.tracers.get(id(st))
         if found is None or self.storages[id(st)][1] is not st.array:
             self.know(t)
+            if st.meta.numel == 1 and (shared := self._shared(st)) is not None:
+                return shared
             leaf = self.gradient_of.get(id(st))
             if (
                 leaf is not None
@@ -149,7 +155,19 @@ class StateLift(Lift):
                 source = Source("tensor", st, owner, st.meta)
             found = self.tracers[id(st)] = self._input(source, st.meta)
             self.storages[id(st)] = (st, st.array, st.stamp, len(self.sources) - 1)
+            if source.kind == "tensor":
+                self.numbers.setdefault(id(st.array), (st, found, len(self.sources) - 1))
         return found
+
+    def _shared(self, st: Storage) -> Any:
+        """The input that stands for a number that several storages hold as one array, as step counts do."""
+        first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
+        if first is None or self.storages[id(first)][1] is not st.array or first.meta is not st.meta:
+            return None
+        self.tracers[id(st)] = tracer
+        self.storages[id(st)] = (st, st.array, st.stamp, source)
+        self.peers[id(st)] = first
+        return tracer
 
     def read(self, t: Tensor) -> Any:
         """What a tensor holds now, for the program."""
@@ -165,8 +183,7 @@ class StateLift(Lift):
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""
         array = self.read(t)
-        tracked = t._rg or requires_grad_of(t)
-        if t._m.dtype.category >= dtypes.FLOATING and not tracked and self.owns(array):
+        if t._m.dtype.category >= dtypes.FLOATING and not is_tracked(t) and self.owns(array):
             array = lax.stop_gradient(array)
         return array
 
@@ -207,6 +224,7 @@ class Program:
         "guards",
         "jaxpr",
         "known",
+        "peers",
         "run",
         "sources",
         "writes",
@@ -221,6 +239,8 @@ class Program:
     """Leaves, and what their gradients were like."""
     writes: list[tuple[int, int, int]]
     """(source, result, how often it was written): elements of storages; ~i for argument i."""
+    peers: list[tuple[Storage, Storage, int, int]]
+    """(storage, the one whose array it shares, result or -1, how often it was written)."""
     grads: list[tuple[Any, Any, Meta | None, int]]
     """(leaf or argument's number, result or tensor, meta, version): gradients that were replaced."""
     counters: list[tuple[Any, int]]
@@ -292,10 +312,19 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
         extra.append(array)
         return at + len(extra) - 1
 
-    program.writes = []
+    program.writes, program.peers = [], []
+    written: dict[int, int] = {}
     for st, array, stamp, source in lift.storages.values():
+        first = lift.peers.get(id(st))
+        position = -1
         if st.array is not array:
-            program.writes.append((source, result(st.array), st.stamp - stamp))
+            same = first is not None and first.array is st.array and id(first) in written
+            position = written[id(first)] if same else result(st.array)
+            written[id(st)] = position
+        if first is not None:
+            program.peers.append((st, first, position, st.stamp - stamp))
+        elif position >= 0:
+            program.writes.append((source, position, st.stamp - stamp))
     swapped = set()
     for i, (t, _, _, _, _, st, array) in enumerate(lift.swapped):
         swapped.add(id(t))

@@ -38,6 +38,10 @@ def _rebuilt(told: Any, children: Any) -> Tensor:
         t = alias_of(leaf, leaf._m, leaf._al, cls=cls)
         extras(t).inner = leaf
         return t
+    if isinstance(leaf, dict | list | tuple):
+        t = make_of(cls, leaf, _described(leaf))
+        extras(t).inner = leaf
+        return t
     if isinstance(leaf, jax.core.Tracer):
         Modes.traced = True
     t = make_of(cls, leaf, _described(leaf))

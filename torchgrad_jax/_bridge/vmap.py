@@ -13,6 +13,7 @@ from .._core.meta import Meta, meta
 from .._core.state import DUAL, MODES
 from .._engine import lift
 from .._engine.bind import ops
+from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply
 from .._engine.tensor import Tensor, make
@@ -163,7 +164,7 @@ def _run(
     batched = [i for i, d in enumerate(dims) if d is not None]
     fronts = [_moved(flat[i], dims[i], 0) for i in batched]
     metas = [_example(flat[i]._m, dims[i]) for i in batched]  # type: ignore[arg-type]
-    tangents = [_tangent(flat[i]) for i in batched]
+    tangents = [open_tangent(flat[i]) for i in batched]
     given = [_moved(t, dims[i], 0) for i, t in zip(batched, tangents) if t is not None]
     told = _Run()
 
@@ -230,7 +231,7 @@ def _over(
 
 def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors of a run that has not ended, for all examples, as tensors of where it was started."""
-    tangents = [_tangent(t) for t in tensors]
+    tangents = [open_tangent(t) for t in tensors]
     flat = [*tensors, *[t for t in tangents if t is not None]]
     lifted = run.so_far([run.array_of(t) for t in flat])
     metas, requires = [t._m for t in flat], [requires_grad_of(t) for t in flat]
@@ -245,11 +246,9 @@ def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
-    return t if (source - destination) % t._m.ndim == 0 else movedim(t, source, destination)
-
-
-def _tangent(t: Tensor) -> Tensor | None:
-    return MODES.tangents.tangent_of(t) if MODES.bits & DUAL else None
+    n = t._m.ndim
+    same = -n <= destination < n and (source - destination) % n == 0
+    return t if same else movedim(t, source, destination)
 
 
 def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
@@ -283,7 +282,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
             )
-        tangent = _tangent(t)
+        tangent = open_tangent(t)
         if tangent is None and (rows := current.row_of(t)) is not None:
             told.outs.append(_Rows(rows))
             continue

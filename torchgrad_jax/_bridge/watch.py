@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 from .._engine.tensor import Tensor
@@ -23,27 +25,45 @@ _MOST = 20_000
 class Watch:
     """Places and what was found there."""
 
-    __slots__ = ("dicts", "lists", "objects", "places", "seen")
+    __slots__ = ("columns", "dicts", "lists", "objects", "places", "seen")
 
     def __init__(self) -> None:
         self.places: list[tuple[dict[Any, Any], Any, Any]] = []
         self.dicts: list[tuple[dict[Any, Any], int]] = []
         self.lists: list[tuple[Any, list[Any]]] = []
+        self.columns: Any = None
+        """`places` and `dicts` by column, for a quick look."""
         self.seen: set[int] = set()
         self.objects: list[Any] = []
         """Kept alive, so that ids stay theirs."""
 
     def changed(self) -> str | None:
         """What is no longer as it was, in words; None if all is."""
-        for holder, key, before in self.places:
+        if self.columns is None:
+            self.columns = _columns(self.places, self.dicts)
+        held, keys, found, others, dicts, sizes = self.columns
+        # No loop in Python where everything is the very object that it was.
+        if (
+            all(map(is_, map(dict.get, held, keys, repeat(_MISSING)), found))
+            and list(map(len, dicts)) == sizes
+            and all([holder.get(key, _MISSING) is before for holder, key, before in others])
+        ):
+            return self._lists_changed()
+        for at, (holder, key, before) in enumerate(self.places):
             now = holder.get(key, _MISSING)
-            if now is not before and not (
-                now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before
-            ):
-                return f"{key!r} was {_shown(before)} and is {_shown(now)}"
+            if now is before:
+                continue
+            if now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before:
+                self.places[at] = (holder, key, now)
+                self.columns = None
+                continue
+            return f"{key!r} was {_shown(before)} and is {_shown(now)}"
         for holder, n in self.dicts:
             if len(holder) != n:
                 return f"a dict had {n} entries and has {len(holder)}"
+        return self._lists_changed()
+
+    def _lists_changed(self) -> str | None:
         for holder, before in self.lists:
             if len(holder) != len(before) or any(
                 a is not b and not (isinstance(a, _SIMPLE) and a == b)
@@ -158,6 +178,16 @@ class Watch:
         self.dicts.append((x, len(x)))
         for key in list(x):
             self._place(x, key)
+
+
+def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
+    held = [place for place in places if isinstance(place[0], dict)]
+    return (
+        *[[place[i] for place in held] for i in range(3)],
+        [place for place in places if not isinstance(place[0], dict)],
+        [holder for holder, _ in dicts],
+        [n for _, n in dicts],
+    )
 
 
 _LIVE = ("lr",)

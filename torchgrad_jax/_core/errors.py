@@ -181,6 +181,9 @@ class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
 
 
+LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as torch shows it
+
+
 WRITE_OUTSIDE = (
     "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
     "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "

@@ -21,16 +21,31 @@ def fma32(a: Any, b: Any, c: Any) -> NDArray[np.float32]:
 
 
 def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
-    """a * b + c rounded (nearly always) once: the errors of both steps are added back."""
+    """a * b + c rounded once.
+
+    The three exact parts of the sum are added so that the small ones, rounded to odd, cannot put
+    the last addition onto a tie (Boldo and Melquiond).
+    """
     if c == 0.0 or abs(b) > 2.0**900:  # nothing to add, or too large to split
         return a * b + c
-    product = a * b
+    product = np.asarray(a * b)
     a_high, b_high = _upper_half(a), _upper_half(np.float64(b))
     a_low, b_low = a - a_high, b - b_high
     product_error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-    total = product + c
-    of_c = total - product
-    return total + ((product - (total - of_c)) + (c - of_c) + product_error)
+    middle, smallest = _sum_and_error(np.float64(c), product_error)
+    total, error = _sum_and_error(product, middle)
+    rest, lost = _sum_and_error(smallest, error)
+    bits = np.atleast_1d(rest).view(np.int64)
+    towards_truth = np.where((lost > 0) == (rest > 0), 1, -1)
+    bits += np.where((lost != 0) & (bits & 1 == 0), towards_truth, 0)
+    return total + bits.view(np.float64).reshape(rest.shape)
+
+
+def _sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:
+    """x + y, and what rounding took from it."""
+    total = x + y
+    of_y = total - x
+    return total, (x - (total - of_y)) + (y - of_y)
 
 
 def _upper_half(x: Any) -> Any:

@@ -17,7 +17,7 @@ from .cut import cut_if_traced
 from .history import grad_fn_of, requires_grad_of
 from .overrides import own
 from .record import PLAIN, concrete
-from .storages import UntypedStorage as UntypedStorage, untyped_storage
+from .storages import UntypedStorage as UntypedStorage, is_shared, share_memory_, untyped_storage
 from .strided import is_direct, read, storage_offset
 from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, uncounted
 
@@ -289,6 +289,8 @@ def detach_(self: Tensor) -> Tensor:
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     self._fn, self._onr, self._rg = None, 0, False
+    if MODES.bits & DUAL:
+        MODES.tangents.set_tangent(self, None)
     return self
 
 
@@ -635,8 +637,8 @@ METHODS: dict[str, Any] = {
     "retain_grad": tensor_hooks.retain_grad, "untyped_storage": untyped_storage,
     "is_inference": lambda self: self._x is not None and self._x.inference,
     "get_device": lambda self: -1 if self._m.device.type == "cpu" else self._m.device.index,
-    "is_pinned": lambda self, device=None: False, "is_shared": lambda self: True,
-    "share_memory_": lambda self: self, "has_names": lambda self: False,
+    "is_pinned": lambda self, device=None: False, "is_shared": is_shared,
+    "share_memory_": share_memory_, "has_names": lambda self: False,
     "__array__": to_array, "__jax_array__": jax_array, "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device, "__bool__": truth, "__int__": to_int, "__float__": to_float,
     "__complex__": to_complex, "__index__": to_index, "__len__": length, "__iter__": iterate,

@@ -56,8 +56,9 @@ class Task:
         "keep",
         "needed",
         "nodes",
-        "root",
         "outer",
+        "root",
+        "roots",
     )
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
@@ -65,6 +66,7 @@ class Task:
         self.keep, self.create, self.accumulates = keep, create, accumulates
         self.nodes: Any = ()
         self.root: Node | None = None
+        self.roots: list[Node] = []
         self.needed: set[Node] | None = None
         self.callbacks: list[Callable[[], None]] = []
         self.current: Node | None = None
@@ -193,7 +195,7 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
         MODES.__dict__.update(modes)
         try:
             out.append((context.run(fn), None))
-        except BaseException as error:
+        except BaseException as error:  # raised again by the thread that waits
             out.append((None, error))
 
     thread = threading.Thread(target=body)
@@ -211,6 +213,7 @@ def _walk(
 ) -> list[Tensor | None]:  # fmt: skip
     create = task.create
     deps = task.nodes = dependencies([n for n, _ in roots])
+    task.roots = list(dict.fromkeys(n for n, _ in roots))
     task.root = roots[0][0] if len(roots) == 1 else None
     captures: dict[Node, list[int]] = {}
     run_set = executed = None
@@ -231,7 +234,7 @@ def _walk(
         _put(buffers, node, nr, Buffer(g, False), create)
     ready: list[tuple[int, int, Node]] = []
     count = itertools.count()
-    for node in dict.fromkeys(n for n, _ in roots):
+    for node in task.roots:
         if deps[node] == 0:
             heapq.heappush(ready, (_priority(node), next(count), node))
 
@@ -287,6 +290,23 @@ def _walk(
                 heapq.heappush(ready, (_priority(m), next(count), m))
         out = slot = None
     return captured
+
+
+def order_of(task: Task) -> list[Node]:
+    """The nodes of a walk in the order in which it comes to them."""
+    deps, count, found = dependencies(task.roots), itertools.count(), []
+    ready = [(_priority(n), next(count), n) for n in task.roots if deps[n] == 0]
+    heapq.heapify(ready)
+    while ready:
+        node = heapq.heappop(ready)[2]
+        if task.needed is None or node in task.needed:
+            found.append(node)
+        for edge in node.edges:
+            if edge is not None:
+                deps[edge[0]] -= 1
+                if deps[edge[0]] == 0:
+                    heapq.heappush(ready, (_priority(edge[0]), next(count), edge[0]))
+    return found
 
 
 def _refitted(node: Node, index: int, g: Tensor, m: Meta) -> Tensor:
@@ -454,26 +474,45 @@ def _recorded(
     gp = node.gp
     saved = unpack_tensors(node)
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
-        saved = [
-            alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v for v in saved
-        ]
+        saved = [_plain(v, True) for v in saved]
     where_in = {leaf: i for i, leaf in enumerate(gp.saved_in)}
     where_out = {k: len(gp.saved_in) + i for i, k in enumerate(gp.saved_out)}
     by_pos = {}
     for p in wanted:
-        if len(cts) == 1 and gp.passes(p) and cts[0]._m.shape == gp.plan.keys[gp.inputs[p]].shape:
+        if len(cts) == 1 and gp.describe((cts[0]._m,))[p][1] == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
         call, ins, outs, used = gp.call(p, present)
+        dull_ins, dull_outs = gp.compared(p)
         leaves = [c for c, u in zip(cts, used) if u]
-        leaves += [saved[where_in[i]] for i in ins]
-        leaves += [saved[where_out[k]] for k in outs]
+        leaves += [_plain(saved[where_in[i]], i in dull_ins) for i in ins]
+        leaves += [_plain(saved[where_out[k]], k in dull_outs) for k in outs]
+        leaves += _formal(node)
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = apply(call, leaves)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
     return by_pos
+
+
+def _plain(v: Any, apart: bool) -> Any:
+    """A saved value, without its place in the graph where it is to stay `apart` from it."""
+    return alias_of(v, v._m, plain_alias(v), v._vc) if apart and isinstance(v, Tensor) else v
+
+
+def _formal(node: Node) -> list[Tensor]:
+    """Stand-ins for inputs that a gradient depends on in name only: zeros with their places in the graph."""
+    gp = node.gp
+    names = gp.plan.call.formal
+    out = []
+    for leaf, edge in zip(gp.edge_leaves, node.edges) if names else ():
+        if edge is not None and leaf in gp.inputs and gp.plan.call.argnames[leaf] in names:
+            m = gp.plan.keys[leaf]
+            t = make(jnp.zeros(m.shape, m.dtype.np), m)
+            t._fn, t._onr, t._rg = edge[0], edge[1], True
+            out.append(t)
+    return out
 
 
 def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,13 +128,17 @@ class Binding:
 
             geometry = geometry_of
 
-        check = None
+        check: Any = None
         if row.check is not None:
             user_check = row.check
-            check = lambda leaves: user_check(**_concrete(bound(leaves)))  # noqa: E731
+
+            def check_of(leaves: Sequence[Any]) -> Any:
+                return user_check(**_concrete(bound(leaves)))
+
+            check = check_of
         edges = _edges(row, promoted, recipe)
-        if row.severed is not None and row.severed(**static):
-            edges = lambda keys: ()  # noqa: E731
+        if row.severed is not None:
+            edges = _severed(edges, functools.partial(row.severed, **static))
         call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
@@ -142,7 +147,12 @@ class Binding:
         )  # fmt: skip
         if (made_as := row.made_as) is not None:
             call.made_as = lambda shape: made_as(shape, **static)
-        call.keeps = row.keeps
+        call.keeps, call.formal = row.keeps, row.formal
+        call.compares = "compares" in row.tags
+        if (refused := row.refused) is not None:
+            call.refused = lambda keys, outs, wanted: refused(
+                dict(zip(argnames, keys)), outs, {argnames[i] for i in wanted}
+            )
         call.masks = "masks" in row.tags
         call.real = "real_gradient" in row.tags
         if "reads_partly_apart" in row.tags:
@@ -155,6 +165,9 @@ class Binding:
             call.overlaps = Overlap.FINE
         if "warns_of_overlap" in row.tags:
             call.overlaps = Overlap.WARNED
+        if "fits" in row.tags or "fits_widely" in row.tags:
+            call.fits = "fits" in row.tags
+        call.wide_numbers = "wide_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
         call.grad_facts = (row.grad_follows, row.grad_version)
@@ -237,6 +250,18 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
         if named or implied:
             out.extend(range(at, at + max(n, 1) if n >= 0 else at + 1))
     return frozenset(out)
+
+
+def _severed(
+    edges: Callable[[Sequence[Any]], tuple[int, ...]], cut: Callable[..., Sequence[int]]
+) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+    """The edges without those that lead nowhere."""
+
+    def left(keys: Sequence[Any]) -> tuple[int, ...]:
+        gone = cut(keys)
+        return tuple(i for i in edges(keys) if i not in gone)
+
+    return left
 
 
 def _undifferentiable(row: reg.OpDef, recipe: Sequence[Any]) -> dict[int, str]:

@@ -97,12 +97,31 @@ def _with_conventions(
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
-        return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        except AttributeError as e:
+            if e.name == "_m" and not isinstance(e.obj, Tensor):
+                _expect_tensors(fn, label, args, kwargs)
+            raise
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
     public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
     return public
+
+
+def _expect_tensors(
+    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Say which argument should have been a tensor; a composition finds out when it looks at it."""
+    given = [*zip(fn.__code__.co_varnames, args), *kwargs.items()]
+    for i, (name, value) in enumerate(given):
+        wanted = fn.__annotations__.get(name) in ("Tensor", Tensor)
+        if wanted and not isinstance(value, Tensor):
+            at = f" (position {i + 1})" if i < len(args) else ""
+            raise TypeError(
+                f"{label}(): argument '{name}'{at} must be Tensor, not {type_name(value)}"
+            ) from None
 
 
 def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:

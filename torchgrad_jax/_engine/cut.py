@@ -125,4 +125,14 @@ def writes_unrecorded() -> bool:
     return bool(bits & CUT) or bool(bits & LIFT and MODES.lifts[-1].pure)
 
 
-__all__ = ["CutStorage", "cut_if_traced", "cut_off", "cutting", "is_traced", "stopped", "under_jax", "unrecorded", "writes_unrecorded"]
+__all__ = [
+    "CutStorage",
+    "cut_if_traced",
+    "cut_off",
+    "cutting",
+    "is_traced",
+    "stopped",
+    "under_jax",
+    "unrecorded",
+    "writes_unrecorded",
+]

@@ -62,6 +62,11 @@ def tangent_of(t: Any) -> Tensor | None:
     return None
 
 
+def open_tangent(t: Any) -> Tensor | None:
+    """`tangent_of` where a level may not even be open."""
+    return tangent_of(t) if MODES.bits & DUAL else None
+
+
 def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     """Attach a tangent for the open level."""
     x = extras(t)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import warn
 from .._core.state import MODES, next_sequence_nr
 from .._ops import registry as reg
 from . import record
@@ -120,7 +121,7 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
             star = True
             continue
         if p.kwonly and not star:
-            parts.append("*")
+            parts.append("*_more" if b.row.numbers_first else "*")
             star = True
         if p.default is EMPTY and not (varargs and star):
             parts.append(f"{p.name}=_missing")
@@ -187,7 +188,7 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
         "_write_out": write_out, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
-        "_run_general": run_general,
+        "_run_general": run_general, "_numbers_first": numbers_first,
     }  # fmt: skip
     varargs = next(
         (p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is EMPTY), None
@@ -206,6 +207,13 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
     lines.append(
         f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})"
     )
+    if row.numbers_first:
+        kept = ["out", *(p.name for p in b.params if p.kwonly)][not with_out :]
+        numbers = "{" + ", ".join(f"{n!r}: {n}" for n in kept) + "}"
+        first = _tuple([p.name for p in b.params if not p.kwonly])
+        lines.append(
+            f"    if _more: return _numbers_first(_me, {row.numbers_first}, {first} + _more, {numbers})"
+        )
     if with_out:
         lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
@@ -289,6 +297,28 @@ def _unrolled(
         )
     )  # fmt: skip
     return lines
+
+
+def numbers_first(
+    me: Any, names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
+    """torch's older overloads, which have their numbers among the positional arguments."""
+    tensors = [a for a in args if a.__class__ not in NUMBERS]
+    numbers = [a for a in args if a.__class__ in NUMBERS]
+    if any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
+        given = ", ".join(a.__class__.__name__ for a in args if a is not MISSING)
+        raise TypeError(
+            f"{me.__name__}() received an invalid combination of arguments - got ({given})"
+        )
+    older = ", ".join([*(f"Number {n}" for n in names[: len(numbers)]), "..."])
+    newer = ", ".join(["...", "*", *(f"Number {n} = 1" for n in names)])
+    warn.once(
+        f"This overload of {me.__name__} is deprecated:\n\t{me.__name__}({older})\n"
+        f"Consider using one of the following signatures instead:\n\t{me.__name__}({newer})",
+        4,
+    )
+    named.update(zip(names, numbers))
+    return me(*tensors, **{k: v for k, v in named.items() if v is not None})
 
 
 def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:

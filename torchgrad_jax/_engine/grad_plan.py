@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
-from .._ops.registry import Grad, Layout
+from .._ops.registry import OWN, SAME, Grad, Layout
 from . import wide
 from .node import node_class
 from .steps import Const, Steps
@@ -233,18 +233,28 @@ class GradPlan:
         assert isinstance(key, Meta)
         plain = meta(key.shape, key.dtype, key.device)
         ct = cts[0]
-        follows, version = call.grad_facts
+        follows, versions = call.grad_facts
+        leaf = self.inputs[p]
+        version = versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
         if follows and key.dense:
             return key, FRESH, version
         elementwise = call.layout is Layout.ELEMENTWISE
-        if version and elementwise and (ct is None or ct.shape != key.shape or ct.dtype is not key.dtype):
-            version = 0  # summed or cast afterwards
+        summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel
+        if version and elementwise and summed_or_cast:
+            version = 0
         if ct is None or len(cts) != 1 or (version and not elementwise):
             return plain, FRESH, version
-        if call.grad_view is not None:
-            strides = call.grad_view(ct, key, **call.statics)
-            if strides is not None:
-                return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
+        strides = None if call.grad_view is None else call.grad_view(ct, key, **call.statics)
+        if strides == OWN:
+            return plain, FRESH, 0
+        if strides == SAME:
+            return ct, PASSED, 0
+        if ct.dtype.is_complex and not key.dtype.is_complex and call.geometry is None:
+            if elementwise and ct.shape != key.shape:
+                return plain, FRESH, 0  # summed
+            strides = [2 * s for s in plain.strides]  # the real part of a gradient: a view of it
+        if strides is not None:
+            return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
         if call.geometry is None and self.passes(p) and ct.shape == key.shape:
             return ct, PASSED, 0
         if call.geometry is not None and key.numel == ct.numel:
@@ -258,7 +268,7 @@ class GradPlan:
             ]
             operands = [(m.shape, m.strides) for m in [ct, *kept] if isinstance(m, Meta)]
             strides = shapes.elementwise_strides(key.shape, operands)
-            return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
+            return meta(key.shape, key.dtype, key.device, strides), FRESH, version
         if call.layout is Layout.PRESERVE and ct.shape == key.shape:
             return (
                 meta(
@@ -267,7 +277,7 @@ class GradPlan:
                 FRESH,
                 0,
             )
-        return plain, FRESH, 0
+        return plain, FRESH, version
 
     def passes(self, p: int) -> bool:
         """Whether a gradient is the incoming one, unchanged."""
@@ -298,22 +308,56 @@ class GradPlan:
             found = self.calls[key] = (call, ins, outs, used)
         return found
 
+    def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
+        """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
+        if not self.plan.call.compares:
+            return frozenset(), frozenset()
+        flow = self._steps.flows([self.grad_refs[which]], self.cuts)
+        ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
+        outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
+        return frozenset(ins), frozenset(outs)
+
     def _last_step(self, which: int) -> Any:
         """The name of a recorded gradient: that of the last step in torch's formula."""
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
         if isinstance(key, Meta) and self.plan.call.layout is Layout.ELEMENTWISE:
-            if key.dtype is not out.dtype and leaf in self.plan.call.promoted:
+            cast = key.dtype is not out.dtype and leaf in self.plan.call.promoted
+            if cast and not out.dtype.is_complex:
                 return "ToCopyBackward0"
-            total = summed(out.shape, key.shape)
+            # A loss has fewer dimensions than what it is of: nothing was broadcast.
+            total = summed(out.shape, key.shape) if out.ndim >= key.ndim else None
             if total is not None:
                 return total
+        real = isinstance(key, Meta) and out.dtype.is_complex and not key.dtype.is_complex
+        if real and self.plan.call.geometry is None and self.plan.call.joins is None:
+            return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
         name = last_step(self.name, edge)
+        if not isinstance(name, str):
+            name = name(self.plan.call.statics)
         if name != RESHAPED:
             return name
         assert isinstance(key, Meta)
         return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
+
+
+class RefusedGradPlan(GradPlan):
+    """A node whose backward raises in torch for these arguments, after it was recorded like any other."""
+
+    __slots__ = ("complaint",)
+
+    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Say what torch says."""
+        raise RuntimeError(self.complaint)
+
+    def call(self, *args: Any) -> Any:
+        """The same."""
+        return self.fn()
+
+    def passes(self, p: int) -> bool:
+        """Never: there is no gradient."""
+        return False
 
 
 class MissingGradPlan(GradPlan):
@@ -348,6 +392,11 @@ def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:
     )  # fmt: skip
 
 
+def _tuple(items: Sequence[str]) -> str:
+    """The text of a tuple."""
+    return "(" + "".join(x + "," for x in items) + ")"
+
+
 @functools.cache
 def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., Any]:
     """``(kinds, leaves..., storages of fresh outputs...) -> (saved, versions)`` for one pattern.
@@ -361,9 +410,8 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
         outs
     )
-    tup = lambda xs: "(" + "".join(x + "," for x in xs) + ")"  # noqa: E731
     space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP)}
-    exec(f"def save({', '.join(args + stores)}): return {tup(saved)}, {tup(vers)}", space)
+    exec(f"def save({', '.join(args + stores)}): return {_tuple(saved)}, {_tuple(vers)}", space)
     return space["save"]
 
 
@@ -386,5 +434,9 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
         except errors.NoDerivative as complaint:
             found = MissingGradPlan(plan, mask)
             found.complaint = str(complaint)
+        refused = plan.call.refused and plan.call.refused(plan.keys, plan.outs, found.inputs)
+        if refused:
+            found = RefusedGradPlan(plan, mask)
+            found.complaint = refused
         plan.grads[mask] = found
     return found

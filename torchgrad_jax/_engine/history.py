@@ -243,6 +243,10 @@ class CopySlicesPlan:
         self.calls: dict[Any, Any] = {}
         self.fused = 0
 
+    def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Nothing is known of the write inside."""
+        return frozenset(), frozenset()
+
     def passes(self, p: int) -> bool:
         """Never: the base's gradient is a new tensor."""
         return False

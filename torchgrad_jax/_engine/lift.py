@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 
 from .._core.meta import Meta
-from .._core.state import DUAL, LIFT, MODES
-from .history import requires_grad_of
+from .._core.state import DUAL, GRAD, LIFT, MODES
+from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
 from .strided import is_direct, read, stored
 from .tensor import Tensor, wrap_array
@@ -36,6 +36,13 @@ def outside_value(index: int, m: Meta) -> Any:
         _placeholder.def_abstract_eval(lambda *, index, aval: aval)
     aval = jax.core.ShapedArray(m.shape, m.dtype.np)
     return _placeholder.bind(index=index, aval=aval)
+
+
+def is_tracked(t: Tensor) -> bool:
+    """Whether a gradient goes from `t` to where it came from; views made without recording only say they require it."""
+    if t._rg or t._al is None or not requires_grad_of(t):
+        return t._rg
+    return not MODES.bits & GRAD or grad_fn_of(t) is not None
 
 
 class Lift:
@@ -173,7 +180,7 @@ class Lift:
         if self.inside(t):
             array = read(t)
             # Detached, or made without recording: a derivative from outside must not pass either.
-            if not requires and t._m.dtype.category >= 2 and self.owns(array):
+            if not is_tracked(t) and t._m.dtype.category >= 2 and self.owns(array):
                 array = lax.stop_gradient(array)
             return array
         al = t._al

@@ -12,6 +12,7 @@ from .._core.state import MODES
 from .history import requires_grad_of
 from .record import no_grad
 from .resize import resize
+from .return_types import return_type
 from .strided import check_disjoint, check_writable
 from .surface import METHODS
 from .tensor import Tensor
@@ -56,7 +57,7 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     return (
         out
         if isinstance(out, Tensor)
-        else type(result)(*out)
+        else return_type(f"{type(result).__name__}_out", result._fields)(*out)
         if hasattr(result, "_fields")
         else tuple(out)
     )

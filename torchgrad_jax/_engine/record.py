@@ -309,7 +309,9 @@ class InplaceCall(Call):
         self.inner = inner
         self.grad_facts = inner.grad_facts
         self.apart, self.overlaps = inner.apart, inner.overlaps
-        self.masks, self.keeps = inner.masks, inner.keeps
+        self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
+        self.compares, self.refused = inner.compares, inner.refused
+        self.fits, self.wide_numbers = inner.fits, inner.wide_numbers
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)

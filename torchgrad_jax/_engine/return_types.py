@@ -22,6 +22,10 @@ def return_type(name: str, fields: Sequence[str]) -> type:
         def __new__(cls, *values: Any) -> Any:
             if len(values) == 1 and len(fields) != 1:
                 values = tuple(values[0])
+                if len(values) != len(fields):
+                    raise TypeError(
+                        f"torch.return_types.{name}() takes a {len(fields)}-sequence ({len(values)}-sequence given)"
+                    )
             return base.__new__(cls, *values)
 
         def __repr__(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
+
 _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
 
 
@@ -63,6 +65,18 @@ class Steps:
         assert all(r in made or r in read for r in need)
         kept.reverse()
         return kept, read
+
+    def flows(self, wanted: Sequence[Any], cuts: frozenset[int]) -> set[int]:
+        """The ids that the numbers of `wanted` come from: what is only compared decides, and ends there."""
+        need = {r for r in wanted if not isinstance(r, Const)}
+        for eqn, refs, outs in reversed(self.steps):
+            if any(o in need and o not in cuts for o in outs):
+                need.update(
+                    r
+                    for v, r in zip(eqn.invars, refs)
+                    if not isinstance(r, Const) and jnp.issubdtype(v.aval.dtype, jnp.inexact)
+                )
+        return need
 
     @staticmethod
     def run(

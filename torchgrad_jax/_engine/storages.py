@@ -23,6 +23,7 @@ from .tensor import Alias, Storage, Tensor, make
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
 _HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+_SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
 
 
 def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
@@ -70,7 +71,6 @@ class UntypedStorage:
     is_sparse = is_sparse_csr = is_hpu = False
     _storage: Storage
     _tensor: Any = None
-    _shared = False
 
     def __new__(cls, *args: Any, device: Any = None) -> UntypedStorage:
         dev = devices.CPU if device is None else devices.resolve(device)
@@ -141,11 +141,11 @@ class UntypedStorage:
 
     def is_shared(self) -> bool:
         """Whether `share_memory_` was called; memory on a GPU always counts as shared."""
-        return self._shared or self.is_cuda
+        return self._storage in _SHARED or self.is_cuda
 
     def share_memory_(self) -> UntypedStorage:
         """Mark the storage as shared. Another process still gets a copy."""
-        self._shared = True
+        _SHARED.add(self._storage)
         return self
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -215,7 +215,9 @@ class UntypedStorage:
         """Take the bytes of another storage of the same size."""
         raw = source.untyped()._bytes()
         if raw.size != len(self):
-            raise RuntimeError(f"size does not match, self was {len(self)} bytes but src was {raw.size} bytes")  # fmt: skip
+            raise RuntimeError(
+                f"size does not match, self was {len(self)} bytes but src was {raw.size} bytes"
+            )
         self._put(raw.copy())
         return self
 
@@ -309,6 +311,17 @@ def _rebuild(values: np.ndarray, dtype: str, device: str) -> UntypedStorage:
 
 
 UntypedStorage.__module__ = "torch.storage"
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether `share_memory_` was called for the tensor's storage."""
+    return handle(self._st).is_shared()
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Mark the tensor's storage as shared. Another process still gets a copy."""
+    handle(self._st).share_memory_()
+    return self
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:

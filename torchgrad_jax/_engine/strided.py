@@ -318,7 +318,7 @@ def same_memory(a: Tensor, b: Any) -> bool:
         return False
     p, q = a._al, b._al
     if p is None or q is None:
-        return p is q or not (p or q).offset and not _flipped(a) and not _flipped(b)  # type: ignore[union-attr]
+        return p is q or (not (p or q).offset and not _flipped(a) and not _flipped(b))  # type: ignore[union-attr]
     return (p.offset, p.conj, p.neg) == (q.offset, q.conj, q.neg)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta, meta
+from .._core.numbers import check_fits
 from .._ops.registry import Grad, Layout, Promote
 from . import wide
 
@@ -54,10 +55,10 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "apart", "argnames", "check", "check_result", "edges", "geometry", "grad",
-        "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout", "made_as", "masks",
-        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "result", "run", "statics",
-        "undifferentiable",
+        "__weakref__", "apart", "argnames", "check", "check_result", "edges", "fits", "geometry", "grad",
+        "compares", "formal", "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout", "made_as", "masks",
+        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "run", "statics",
+        "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -72,9 +73,13 @@ class Call:
         self.grad_facts = (False, 0)
         self.inplace: Any = None
         self.made_as: Any = None
+        self.compares = False
+        self.formal: tuple[str, ...] = ()
+        self.refused: Any = None
         self.keeps: tuple[str, ...] = ()
         self.undifferentiable: dict[int, str] = {}
-        self.masks = self.real = False
+        self.masks = self.real = self.wide_numbers = False
+        self.fits: bool | None = None  # numbers must fit the result's dtype, the halves' range too
         self.apart: Any = Apart.PARTLY if layout is Layout.ELEMENTWISE else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
         self.inplace_check: Any = None
@@ -100,6 +105,9 @@ class Call:
 
     def __repr__(self) -> str:
         return f"Call({self.name})"
+
+
+_HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
 def aval(key: Any) -> jax.ShapeDtypeStruct:
@@ -176,10 +184,14 @@ class Plan:
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
+            widened = call.wide_numbers and target in _HALVES
             for i in call.promoted:
                 k = keys[i]
                 if k is not None and not (isinstance(k, Meta) and k.dtype is target):
-                    casts[i] = target.np
+                    lone = not isinstance(k, Meta) or not k.ndim
+                    casts[i] = np.float32 if widened and lone else target.np
+            if len(set(casts.values())) == 1 and len(casts) == len(call.promoted):
+                casts = dict.fromkeys(casts, target.np)
         n, present, run = len(keys), self.present, call.run
 
         def fn(*xs: Any) -> Any:
@@ -210,6 +222,26 @@ class Plan:
         joined = self.joined()
         if joined is not None:
             self.fwd = wide.forward(*joined)
+        if call.fits is not None:
+            self._check_numbers(call.fits)
+
+    def _check_numbers(self, halves: bool) -> None:
+        """Let the forward refuse numbers that do not fit the dtype of the result."""
+        dt = self.outs[0].dtype
+        if dt in _HALVES and not halves:
+            return
+        places = [n for n, i in enumerate(self.present) if not isinstance(self.keys[i], Meta)]
+        if dt is dtypes.float64 or not places:
+            return
+        fwd = self.fwd
+
+        def checked(*xs: Any) -> Any:
+            for n in places:
+                if isinstance(xs[n], int | float | complex):
+                    check_fits(xs[n], dt)
+            return fwd(*xs)
+
+        self.fwd = checked
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
         """For a call that joins more tensors than one kernel should: how it does."""

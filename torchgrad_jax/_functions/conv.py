@@ -9,6 +9,7 @@ from .._engine.arguments import as_int, as_ints
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .arguments import no_match
+from .complex_views import resolve_conj, view_as_real
 
 _Ints = int | Sequence[int]
 
@@ -73,6 +74,26 @@ def _same(
     return x, tuple(t // 2 for t in total)
 
 
+def _parts(t: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    if t is None:
+        return None, None
+    pairs = view_as_real(resolve_conj(t))
+    return ops.select(pairs, -1, 0), ops.select(pairs, -1, 1)
+
+
+def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    """The convolution; of complex numbers, torch's three convolutions of real ones."""
+    kinds = [t._m.dtype.is_complex for t in (x, weight, bias) if t is not None]
+    if not all(kinds):
+        return ops.convolution(x, weight, bias, *how)
+    (xr, xi), (wr, wi), (br, bi) = map(_parts, (x, weight, bias))
+    first, second = ops.convolution(xr, wr, br, *how), ops.convolution(xi, wi, None, *how)
+    total = None if bias is None else ops.add(br, bi)
+    third = ops.convolution(ops.add(xr, xi), ops.add(wr, wi), total, *how)
+    rest = ops.sub(ops.sub(third, first), second)
+    return ops.add(ops.sub(first, second), ops.mul_number(rest, 1j))
+
+
 def _conv(
     name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: _Ints, padding: _Ints | str,
     dilation: _Ints, groups: int,
@@ -86,7 +107,7 @@ def _conv(
         x, p = _same(x, weight, s, d * k if len(d) == 1 else d)
     elif word not in (None, "valid"):
         raise RuntimeError(f"Invalid padding string: '{word}'")
-    y = ops.convolution(x, weight, bias, s, p, d, False, (0,) * k, groups)
+    y = _convolve(x, weight, bias, s, p, d, False, (0,) * k, groups)
     return y if batched else ops.squeeze_dim(y, 0)
 
 
@@ -107,7 +128,7 @@ def _conv_transpose(
         dilation=dilation,
     )
     x, batched = _batched(name, input, k)
-    y = ops.convolution(x, weight, bias, s, p, d, True, o, groups)
+    y = _convolve(x, weight, bias, s, p, d, True, o, groups)
     return y if batched else ops.squeeze_dim(y, 0)
 
 

@@ -81,6 +81,11 @@ def slice_range(
 @composite(out=True)
 def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """A copy of `length` elements along `dim` from `start`."""
+    sizes = input._m.shape
+    if sizes and length < 0 and -len(sizes) <= dim < len(sizes):
+        raise RuntimeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({sizes[dim]})."
+        )
     d, at = narrow_range(input, dim, start, length)
     return ops.narrow_copy_row(input, d, at, length)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, warn
+from .._core.numbers import c_name, overflow
 from .._core.rounding import cast
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
@@ -133,7 +134,7 @@ def _shape(data: Any) -> tuple[int, ...]:
             break
         try:
             first = data[0]
-        except Exception:
+        except Exception:  # whatever the user's sequence raises
             raise ValueError(
                 f"could not determine the shape of object type '{type_name(data)}'"
             ) from None
@@ -286,23 +287,12 @@ def wrap(value: int, dt: dtypes.dtype) -> int:
     return value - (1 << bits) if dt.is_signed and value >> (bits - 1) else value
 
 
-def overflow(shown: str) -> RuntimeError:
-    """torch's complaint about a number that a dtype cannot hold."""
-    return RuntimeError(f"value cannot be converted to type {shown} without overflow")
-
-
 # --- numbers --------------------------------------------------------------------------------------
-
-_C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "uint16": "uint16_t",
-    "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float", "float64": "double", "float16": "at::Half",
-    "bfloat16": "at::BFloat16", "complex64": "c10::complex<float>",
-}  # fmt: skip
 
 
 def number_as(value: Any, dt: dtypes.dtype) -> np.ndarray:
     """A Python number as a 0-dim array, refusing what does not fit as torch's fill does."""
-    shown = _C_NAMES.get(dt.name, dt.name)
+    shown = c_name(dt)
     if dt.category == dtypes.BOOL:
         return np.array(bool(value))
     if dt.is_complex:

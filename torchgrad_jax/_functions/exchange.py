@@ -39,7 +39,9 @@ def from_numpy(ndarray: Any) -> Tensor:
 
 
 @composite(name="__array_wrap__", function=False)
-def array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+def array_wrap(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
     """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
     if array.dtype == np.bool_:  # torch's convention, older than its bool dtype
         array = array.astype(np.uint8)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._engine.bind import METHODS
+from .._engine.bind import METHODS, NAMESPACES
 from .._engine.tensor import Tensor
 
 UNARY = (
@@ -19,6 +19,7 @@ UNARY = (
 )  # fmt: skip
 BINARY = ("add", "sub", "mul", "div", "pow", "lerp", "maximum", "minimum", "clamp_min", "clamp_max")
 TERNARY = ("addcmul", "addcdiv")
+NAMES = ("tensor1", "tensor2", "value")
 
 
 def _tensors(name: str, xs: Any) -> list[Tensor]:
@@ -35,9 +36,15 @@ def _spread(name: str, value: Any, n: int) -> list[Any]:
     """One argument for each tensor: of a list its elements, of anything else the thing itself."""
     if isinstance(value, list | tuple):
         if len(value) != n:
+            if not all(isinstance(v, Tensor) for v in value) or not value:
+                raise RuntimeError("Tensor list must have same number of elements as scalar list.")
             raise RuntimeError(
                 f"Tensor lists must have the same number of tensors, got {n} and {len(value)}"
             )
+        mixed = [i for i, v in enumerate(value) if not isinstance(v, Tensor)]
+        if value and isinstance(value[0], Tensor) and mixed:
+            kind = type(value[mixed[0]]).__name__
+            raise TypeError(f"expected Tensor as element {mixed[0]} in argument 1, but got {kind}")
         return list(value)
     return [value] * n
 
@@ -60,44 +67,64 @@ def _make(base: str, inplace: bool) -> Any:
     name = f"_foreach_{base}{'_' if inplace else ''}"
 
     def foreach(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if "value" in kwargs and base in TERNARY:
-            args = (*args, kwargs.pop("value"))
+        for key in NAMES[len(args) :] if base in TERNARY else ():
+            if key in kwargs:
+                args = (*args, kwargs.pop(key))
         if base in TERNARY and len(args) == 3 and isinstance(args[2], Tensor):
             args = (args[0], args[1], args[2].tolist())
         if base == "pow" and not isinstance(self, list | tuple):  # a number to the power of each
-            return [self**x for x in _tensors(name, args[0])]
+            return tuple([self**x for x in _tensors(name, args[0])])
         xs = _tensors(name, self)
-        for key in ("other", "weight", "weights", "tensors1", "exponent", "scalars"):
+        for key in ("tensors1", "other", "weight", "weights", "exponent", "scalar", "scalars"):
             if key in kwargs:
                 args = (*args, kwargs.pop(key))
         rows = zip(*[_spread(name, a, len(xs)) for a in args]) if args else [()] * len(xs)
         out = [_one(base, inplace, x, row, kwargs) for x, row in zip(xs, rows)]
-        return None if inplace else tuple(out) if not args else out
+        return out if inplace else tuple(out)
 
     foreach.__name__ = foreach.__qualname__ = name
     foreach.__doc__ = f"`{base}{'_' if inplace else ''}` of each tensor of a list."
     return foreach
 
 
-def _foreach_zero_(self: Any) -> None:
+def _foreach_zero_(self: Any) -> list[Tensor]:
     """Fill each tensor of a list with zeros."""
-    for x in _tensors("_foreach_zero_", self):
-        METHODS["zero_"](x)
+    return [METHODS["zero_"](x) for x in _tensors("_foreach_zero_", self)]
 
 
-def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> None:
+def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> list[Tensor]:
     """Copy each tensor of a list into that of another."""
     xs = _tensors("_foreach_copy_", self)
-    for x, y in zip(xs, _spread("_foreach_copy_", src, len(xs))):
-        METHODS["copy_"](x, y)
+    return [METHODS["copy_"](x, y) for x, y in zip(xs, _spread("_foreach_copy_", src, len(xs)))]
 
 
-def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Any, ...]:
+def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:
+    """Copies of the tensors of a list."""
+    clone = METHODS["clone"]
+    return tuple([clone(x, memory_format=memory_format) for x in _tensors("_foreach_clone", self)])
+
+
+def _foreach_max(self: Any) -> tuple[Tensor, ...]:
+    """The greatest element of each tensor of a list."""
+    return tuple([METHODS["max"](x) for x in _tensors("_foreach_max", self)])
+
+
+def _foreach_mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:
+    """Products of the matrices of two lists."""
+    xs = _tensors("_foreach_mm", self)
+    return tuple([METHODS["mm"](x, y) for x, y in zip(xs, _spread("_foreach_mm", mat2, len(xs)))])
+
+
+def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
     """The norm of each tensor of a list."""
-    from .._engine.bind import NAMESPACES
-
     norm = NAMESPACES["linalg"]["vector_norm"]
-    return tuple(norm(x, ord, dtype=dtype) for x in _tensors("_foreach_norm", self))
+    return tuple([norm(x, ord, dtype=dtype) for x in _tensors("_foreach_norm", self)])
+
+
+def _foreach_powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+    """The sum of the absolute values of each tensor's elements to the power `ord`."""
+    xs = _tensors("_foreach_powsum", self)
+    return tuple([METHODS["sum"](METHODS["pow"](METHODS["abs"](x), ord), dtype=dtype) for x in xs])
 
 
 FUNCTIONS: dict[str, types.FunctionType] = {
@@ -106,6 +133,7 @@ FUNCTIONS: dict[str, types.FunctionType] = {
     for inplace in (False, True)
     if base not in UNARY or not inplace or base + "_" in METHODS
 }
-FUNCTIONS.update(
-    _foreach_zero_=_foreach_zero_, _foreach_copy_=_foreach_copy_, _foreach_norm=_foreach_norm
-)  # type: ignore[arg-type]
+_OWN: tuple[Any, ...] = (
+    _foreach_zero_, _foreach_copy_, _foreach_clone, _foreach_max, _foreach_mm, _foreach_norm, _foreach_powsum,
+)  # fmt: skip
+FUNCTIONS.update({fn.__name__: fn for fn in _OWN})

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, errors, shapes
+from .._core import dtypes, errors, shapes, warn
+from .._core.numbers import check_fits
+from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite, ops
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
 from .indexing import expand_masks, index_put_
+from .traced_spans import traced
 
 
 def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tensor:
@@ -61,8 +64,14 @@ def _scatter(
             "scatter() received an invalid combination of arguments: one of src and value is needed"
         )
     kind = "scatter_src" if isinstance(given, Tensor) and value is None else "scatter_value"
-    if kind == "scatter_value" and isinstance(given, complex) and not input._m.dtype.is_complex:
-        raise RuntimeError("value cannot be converted to type without overflow")
+    if reduce is not None and kind == "scatter_src":
+        warn.once(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
+            "PyTorch release. Use torch.scatter_reduce instead for more reduction options.",
+            5,
+        )
+    if kind == "scatter_value" and isinstance(given, complex):
+        check_fits(given, input._m.dtype)
     return getattr(ops, kind + suffix)(input, dim, index, given, reduce)
 
 
@@ -198,6 +207,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.one_hot_sized(tensor, num_classes)
+    if num_classes > 0 and (not MODES.bits & LIFT or MODES.lifts[-1].inside(tensor)):
+        if traced(tensor):  # nobody knows the classes yet; torch does not look at a batch either
+            return ops.one_hot_sized(tensor, num_classes)
     values = concrete(tensor)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")

@@ -10,7 +10,8 @@ import numpy as np
 
 from .._core import dtypes, errors, shapes
 from .._core.kernels import cpp_name
-from .._core.state import GRAD, LIFT, MODES
+from .._core.numbers import check_fits
+from .._core.state import GRAD, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
@@ -229,6 +230,8 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         return ops.select(self, 0, index)
     if index.__class__ is slice and self._m.ndim:
         return _slice(self, 0, index, always=True)
+    if self._x is not None and self._x.inner.__class__ in (dict, list, tuple):
+        return self._x.inner[index]  # a row of blocks of a Jacobian, as JAX builds it
     out, indices = parse(self, index)
     if not indices:
         return ops.alias(out) if out is self else out
@@ -237,7 +240,9 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    if value.__class__ in (int, float, bool) and not (MODES.bits & GRAD and requires_grad_of(self)):
+    # A half's number is made a tensor first, which lets it overflow to infinity.
+    plain = value.__class__ in (int, float, bool) and self._m.dtype.itemsize != 2
+    if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
         if not indices:
             check_writable(out)  # a copy of the number in torch, not the fill that would be fine
@@ -247,9 +252,10 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
         from .create import tensor
 
         if not isinstance(value, int | float | complex | bool | np.generic):
-            raise TypeError(
-                f"can't assign a {type(value).__name__} to a torch.{self._m.dtype.type_name}"
-            )
+            given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"can't assign a {given} to a torch.{self._m.dtype.type_name}")
+        if isinstance(value, complex):
+            check_fits(value, dtypes.float64 if self._m.dtype.itemsize == 2 else self._m.dtype)
         value = (
             tensor(value, dtype=self._m.dtype, device=self._m.device)
             if _fits(value, self)

@@ -7,6 +7,8 @@ from typing import Any
 
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
+from .arguments import no_match
+from .create import zeros
 from .shape import _reshape
 
 
@@ -34,7 +36,10 @@ def _atleast(n: int, t: Tensor) -> Tensor:
 def _atleast_each(n: int, tensors: tuple[Any, ...]) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return _atleast(n, tensors[0])
-    return tuple(_atleast(n, t) for t in _listed(tensors))
+    parts = _listed(tensors)
+    if len(tensors) == 1 and not isinstance(tensors[0], list | tuple):
+        raise no_match(f"atleast_{n}d", tensors, {}, "Tensor input", "tuple of Tensors tensors")
+    return tuple(_atleast(n, t) for t in parts)
 
 
 @composite(method=False)
@@ -91,6 +96,8 @@ def _nonempty(tensors: Any, name: str) -> list[Tensor]:
 @composite(method=False)
 def block_diag(*tensors: Any) -> Tensor:
     """A block-diagonal matrix of the given matrices."""
+    if not tensors:
+        return zeros(1, 0)
     return ops.block_diag_list(_listed(tensors))
 
 
@@ -107,7 +114,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             )
     for t in parts[1:]:
         if t._m.dtype is not parts[0]._m.dtype:
-            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
         import warnings
 

@@ -16,7 +16,7 @@ from .._core.state import LIFT, MODES
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
 from .create import from_host
-from .random import draw
+from .random import check_allowed, draw
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -139,6 +139,7 @@ def _dropout(
         return multiply(input, _constant(np.zeros(()), input))
     if MODES.bits & LIFT:
         return _dropout_inside(input, p, inplace, features, alpha)
+    check_allowed()
     kept = _mask(input._m, p, features)
     _check_kind(input)
     kind = input._m.dtype.np if input._m.dtype.itemsize >= 4 else np.dtype(np.float32)

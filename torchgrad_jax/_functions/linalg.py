@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import shapes
+from .._core import shapes, warn
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
@@ -95,6 +95,12 @@ def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool
 @composite(out=True)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor (older name)."""
+    warn.once(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
+        "release.\nL = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = "
+        "torch.cholesky(A, upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH\nThis transform "
+        "will produce equivalent results for all valid (symmetric positive definite) inputs."
+    )
     factor, info = ops._cholesky_factor(input, upper)
     _raise_if(info, _not_definite("cholesky"))
     return factor
@@ -200,6 +206,11 @@ _Qr = return_type("qr", ("Q", "R"))
 @composite(out=True)
 def qr(input: Tensor, some: bool = True) -> Any:
     """`linalg.qr` (older name)."""
+    warn.once(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe "
+        "boolean parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould "
+        "be replaced with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return _Qr(*ops.linalg_qr(input, "reduced" if some else "complete"))
 
 
@@ -360,9 +371,20 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     return out
 
 
+def _lu_is_deprecated() -> None:
+    warn.once(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
+        "a future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = "
+        "torch.linalg.lu_factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, "
+        "get_infos=True)\nshould be replaced with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
+        5,
+    )
+
+
 @composite(function=False)
 def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Packed LU factors and pivots (older name)."""
+    _lu_is_deprecated()
     out = tuple(ops.linalg_lu_factor_ex(self, pivot=pivot))
     return out if get_infos else out[:2]
 
@@ -373,6 +395,7 @@ _LU = return_type("_lu_with_info", ("LU", "pivots", "info"))
 @composite(name="lu", method=False)
 def _lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """Packed LU factors and pivots, with `get_infos` also what went wrong (older name)."""
+    _lu_is_deprecated()
     found = tuple(ops.linalg_lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
     if out is not None:
         if not isinstance(out, tuple | list):
@@ -585,12 +608,32 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return result if increasing else ops.flip(result, (1,))
 
 
-def _no_ldl(*args: Any, **kwargs: Any) -> Any:
-    """LDL factorisations have no kernel in XLA."""
-    raise NotImplementedError("linalg.ldl_factor, linalg.ldl_factor_ex and linalg.ldl_solve are not implemented: "
-                              "XLA has no LDL factorisation")  # fmt: skip
+# --- L D L^T ----------------------------------------------------------------------------------------
+
+_LdlFactor = return_type("linalg_ldl_factor", ("LD", "pivots"))
 
 
-for _name in ("ldl_factor", "ldl_factor_ex", "ldl_solve"):
-    NAMESPACES["linalg"][_name] = _no_ldl
+def _no_ldl(what: str) -> Callable[[str, int], Exception]:
+    return lambda batch, k: RuntimeError(
+        f"{what}:{batch} The diagonal block {k} is zero: the matrix has no factors to solve with."
+    )
+
+
+@composite(name="ldl_factor_ex", out=True, **_linalg)
+def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """Packed factors of symmetric matrices, and where a pivot is zero."""
+    out = ops.linalg_ldl_factor_ex(A, hermitian=hermitian)
+    if check_errors:
+        _raise_if(out.info, _no_ldl("torch.linalg.ldl_factor_ex"))
+    return out
+
+
+@composite(name="ldl_factor", out=True, **_linalg)
+def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """Packed factors of symmetric matrices that have them."""
+    ld, pivots, info = ops.linalg_ldl_factor_ex(A, hermitian=hermitian)
+    _raise_if(info, _no_ldl("torch.linalg.ldl_factor"))
+    return _LdlFactor(ld, pivots)
+
+
 NAMESPACES["linalg"]["LinAlgError"] = LinAlgError

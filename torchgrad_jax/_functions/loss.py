@@ -581,7 +581,7 @@ def _pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
-    return ops.linalg_vector_norm(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
+    return ops._norm_of_differences(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
 
 
 cosine_similarity = _functional(_cosine_similarity, name="cosine_similarity")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import dtypes, shapes, warn
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.state import GRAD, MODES
@@ -651,6 +651,12 @@ def cross(
 ) -> Tensor:
     """Cross products; without `dim`, along the first dimension of size 3."""
     if dim is None:
+        warn.once(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future release.",
+            4,
+        )
         dim = next((d for d, n in enumerate(input._m.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")

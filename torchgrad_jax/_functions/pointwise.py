@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
+from .._core import dtypes, warn
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
+from .._core.numbers import check_fits
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.record import as_leaf
 from .._engine.tensor import Tensor
@@ -50,12 +51,17 @@ def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
         if e is None:
             raise _no_overload("pow", input, exponent)
         kind = input._m.dtype.category
+        if kind == BOOL and e is True:
+            return input.copy_(input) if suffix else ops.clone(input)
         if kind < FLOATING and not isinstance(e, float | complex):
             if e < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
             if kind != BOOL:
+                check_fits(e, input._m.dtype)
                 return getattr(ops, "pow_const" + suffix)(input, int(e))
-        elif kind >= FLOATING and not isinstance(e, complex) and e in _HALVES:
+        if input._m.dtype.itemsize == 2 and not isinstance(e, complex):
+            check_fits(e, input._m.dtype)
+        if kind >= FLOATING and not isinstance(e, complex) and e in _HALVES:
             return getattr(ops, "pow_const" + suffix)(input, _whole(e))
         return general(input, e)
     if not isinstance(exponent, Tensor):
@@ -236,13 +242,25 @@ def _where_function(condition: Tensor, input: Any = None, other: Any = None) -> 
     """`input` where the condition holds and `other` elsewhere, or the indices where it holds."""
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    if other is None:
+        raise _no_overload("where", condition, input)
+    return _chosen(condition, input, other)
+
+
+def _chosen(condition: Any, input: Any, other: Any) -> Tensor:
+    if isinstance(condition, Tensor) and condition._m.dtype is dtypes.uint8:
+        warn.once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            5,
+        )
     return ops.where(condition, input, other)
 
 
 @composite(name="where", function=False)
 def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
     """The input where the condition holds and `other` elsewhere."""
-    return ops.where(condition, input, other)
+    return _chosen(condition, input, other)
 
 
 @composite

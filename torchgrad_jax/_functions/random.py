@@ -92,14 +92,18 @@ def default_for(dev: devices.device) -> Any:
     return found
 
 
-def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
-    """The generator that a call draws from."""
+def check_allowed() -> None:
+    """Refuse to draw where the numbers would be the same for all examples, or each time a trace is run."""
     if MODES.bits & LIFT and MODES.lifts[-1].randomness == "error":
-        raise RuntimeError(
-            errors.FROZEN_RANDOM if MODES.lifts[-1].size is None else errors.BATCHED_RANDOM
-        )
+        batched = MODES.lifts[-1].size is not None
+        raise RuntimeError(errors.BATCHED_RANDOM if batched else errors.FROZEN_RANDOM)
     if MODES.traced and under_jax(frozen=True):
         raise RuntimeError(errors.FROZEN_RANDOM)
+
+
+def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
+    """The generator that a call draws from."""
+    check_allowed()
     if generator is None:
         return default_for(dev)
     if not isinstance(generator, Generator):
@@ -249,11 +253,10 @@ def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = Fa
 
     Where examples are to differ, a row for each is drawn outside, as torch does, and enters as one tensor.
     """
+    check_allowed()
     if not MODES.bits & LIFT:
         return fresh(put(values(m), m.device), m, requires_grad)
     lift = MODES.lifts[-1]
-    if lift.randomness == "error":
-        raise RuntimeError(errors.BATCHED_RANDOM)
     if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
         t = make(lift.draw(m, lambda: put(values(m), m.device)), m)
     elif lift.randomness == "same":
@@ -279,8 +282,7 @@ def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) ->
     lift = MODES.lifts[-1]
     if lift.stateful:  # its values are others the next time
         return None
-    if lift.randomness == "error":
-        raise RuntimeError(errors.BATCHED_RANDOM)
+    check_allowed()
     if any(lift.inside(t) for t in tensors):
         if lift.randomness == "same":
             raise RuntimeError(errors.BATCHED_SAME)

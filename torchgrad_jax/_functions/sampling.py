@@ -349,7 +349,7 @@ def multinomial(
         _not_into(out)
         found = draw_elsewhere((t,), lambda t: _rowwise(t, n, replacement, gen))
         return batched.multinomial(t, n, replacement, gen) if found is None else found
-    by_column = t._m.ndim == 2 and memory_order(t._m) == (1, 0)
+    by_column = t._m.ndim == 2 and 0 not in t._m.strides and memory_order(t._m) == (1, 0)
     drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)
     if out is not None:
         warn_resized(out, drawn.shape)

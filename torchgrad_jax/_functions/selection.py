@@ -21,17 +21,6 @@ from .splitting import slice_along
 _top = functools.partial(composite, method=False)
 
 
-@composite(out=True)
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Coordinates of the first `size` nonzero elements, with rows of `fill_value` where there are fewer."""
-    if size < 0:
-        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    rows = np.argwhere(concrete(input))[:size]
-    out = np.full((size, input._m.ndim), fill_value, np.int64)
-    out[: len(rows)] = rows
-    return from_host(out, input._m.device)
-
-
 @_top
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Coordinates of positions in the flattened tensor of a shape."""

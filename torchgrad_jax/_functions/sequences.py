@@ -32,6 +32,7 @@ from .arguments import (
     wrong,
 )
 from .fresh import fresh, from_host, into, known, put, remember
+from .traced_spans import span, traced
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
 Values = Callable[[dtypes.dtype], np.ndarray]
@@ -229,7 +230,10 @@ def _ends(
             raise RuntimeError(
                 f"{fn} only supports 0-dimensional start and end tensors, but got {name} with {v._m.ndim} dimension(s)."
             )
-        values.append(concrete(v).item() if isinstance(v, Tensor) else number(fn, name, v))
+        if traced(v):
+            values.append(v)
+        else:
+            values.append(concrete(v).item() if isinstance(v, Tensor) else number(fn, name, v))
     if n < 0:
         raise RuntimeError("number of steps must be non-negative")
     return values[0], values[1], n
@@ -266,6 +270,8 @@ def linspace(
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
     first, last, n = _ends("linspace", start, end, steps, {})
     dt, dev = options("linspace", dtype, layout, device, pin_memory, requires_grad)
+    if out is None and (traced(first) or traced(last)):
+        return span(first, last, n, dt, dev)
     dt = _span_dtype("linspace", (first, last), dt, out)
     return _deliver(
         "linspace", lambda d: _spaced(first, last, n, d), n, out, dt, dev, device, requires_grad
@@ -322,6 +328,8 @@ def logspace(
     first, last, n = _ends("logspace", start, end, steps, {})
     power = real("logspace", "base", base, 4)
     dt, dev = options("logspace", dtype, layout, device, pin_memory, requires_grad)
+    if out is None and (traced(first) or traced(last)):
+        return span(first, last, n, dt, dev, power)
     dt = _span_dtype("logspace", (first, last), dt, out)
     return _deliver(
         "logspace",

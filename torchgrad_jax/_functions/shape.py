@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import dtypes, shapes, warn
 from .._core.meta import Meta, View
 from .._engine.arguments import as_int, as_ints
 from .._engine.bind import composite, ops
@@ -188,9 +188,9 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composite
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     """`expand` under its NumPy name."""
-    return ops.expand(input, sizes_of((size,), "broadcast_to"))
+    return ops.expand(input, sizes_of(size, "broadcast_to"))
 
 
 @composite(method=False)
@@ -208,13 +208,18 @@ def broadcast_shapes(*given: Any) -> shapes.Size:
     for s in dims:
         for n in s:
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
-    try:
-        return shapes.Size(shapes.broadcast_shapes(*dims))
-    except RuntimeError:
-        raise RuntimeError(
-            "Shape mismatch: objects cannot be broadcast to a single shape"
-        ) from None
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
+    common: list[int] = []
+    for k, s in enumerate(dims):
+        common[:0] = [1] * (len(s) - len(common))
+        for i in range(-len(s), 0):
+            if s[i] != 1 and common[i] not in (1, s[i]):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {s[i]} at {i}! Mismatching argument at index {k} "
+                    f"had {s}; but expected shape should be broadcastable to {common}"
+                )
+            common[i] = common[i] if s[i] == 1 else s[i]
+    return shapes.Size(common)
 
 
 @composite
@@ -273,9 +278,22 @@ def adjoint(input: Tensor) -> Tensor:
     return conj(ops.transpose(input, -2, -1))
 
 
+def _deprecated(name: str, input: Tensor) -> Tensor:
+    """What a transposing property gives for a number: itself, or its conjugate."""
+    if name in ("T", "mT"):
+        what = "This function is the identity in these cases."
+        out = input
+    else:
+        what, out = "Consider using x.conj().", conj(input)
+    warn.once(f"Tensor.{name} is deprecated on 0-D tensors. {what}", 4)
+    return out
+
+
 def transposed(input: Tensor) -> Tensor:
     """`.T`: all dimensions reversed."""
     n = input._m.ndim
+    if not n:
+        _deprecated("T", input)
     if n != 2:
         import warnings
 
@@ -291,6 +309,8 @@ def transposed(input: Tensor) -> Tensor:
 
 def matrix_transposed(input: Tensor) -> Tensor:
     """`.mT`: the last two dimensions swapped."""
+    if not input._m.ndim:
+        return _deprecated("mT", input)
     if input._m.ndim < 2:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."
@@ -304,12 +324,15 @@ def hermitian(input: Tensor) -> Tensor:
     if n not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if n > 2 else "")
         )
-    return adjoint(input) if n else conj(input)
+    return adjoint(input) if n else _deprecated("H", input)
 
 
 def matrix_hermitian(input: Tensor) -> Tensor:
     """`.mH`: `adjoint`."""
+    if not input._m.ndim:
+        return _deprecated("mH", input)
     if input._m.ndim < 2:
         raise RuntimeError(
             f"tensor.mH is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."

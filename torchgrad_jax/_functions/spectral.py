@@ -87,6 +87,12 @@ def stft(
                 ",",
             )
         )
+    if return_complex is False:
+        warn.once(
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors "
+            "for all inputs, and return_complex=False will raise an error.\nNote: you can still call torch.view_as_real "
+            "on the complex output to recover the old return format."
+        )
     single = x._m.ndim == 1
     if single:
         x = ops.unsqueeze(x, 0)

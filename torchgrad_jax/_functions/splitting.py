@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from .._core import shapes
+from .._core import dtypes, shapes
 from .._engine.arguments import as_int
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
@@ -34,7 +34,7 @@ def narrow_range(input: Tensor, dim: int, start: Any, length: int) -> tuple[int,
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    at = as_int(start)
+    at = as_int(start) if not isinstance(start, Tensor) or not start._m.ndim else None
     if at is None:
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     d = shapes.wrap_dim(dim, m.ndim)
@@ -74,6 +74,10 @@ def split(
     single = as_int(size) if not isinstance(size, list | tuple) else None
     if single is not None:
         return ops.split_size(tensor, single, dim)
+    if not isinstance(size, list | tuple):
+        raise TypeError(
+            f"split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not {type(size).__name__}"
+        )
     return ops.split_with_sizes(tensor, tuple(size), dim)
 
 
@@ -119,6 +123,11 @@ def tensor_split(
     d = shapes.wrap_dim(dim, m.ndim)
     n = m.shape[d]
     if isinstance(spec, Tensor):
+        if spec._m.dtype is not dtypes.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{dtypes.scalar_type_name(spec._m.dtype)}"
+            )
         spec = spec.tolist()
     if isinstance(spec, int):
         if spec <= 0:

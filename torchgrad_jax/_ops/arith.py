@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax import lax
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, cpp_name, half_as_float, refuse, where, widen
+from .._core.meta import Meta
 from .helpers import broadcast
 from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op
 
@@ -61,7 +63,7 @@ def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
     return half_as_float(lambda x, y: x + sign * _scaled(y, alpha))(x, y)
 
 
-@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True,
+@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),
               wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
@@ -88,7 +90,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
     return _plus(x, y, alpha, -1)
 
 
-@_elementwise(promote=NONE, inplace=True, aliases=("subtract",),
+@_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",),
               wraps=True, operator="__sub__", inplace_operator="__isub__")  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
@@ -102,12 +104,21 @@ def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) ->
     return _sub(other, input, alpha)
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",),
+def _widely(fn: Any, x: Array, y: Array) -> Array:
+    """`fn` in float32 where a tensor of half precision meets a number, which torch does not round first."""
+    if x.dtype == y.dtype:
+        return fn(x, y)
+    narrow = y.dtype if x.dtype == jnp.float32 else x.dtype
+    wide = fn(x.astype(jnp.float32), y.astype(jnp.float32))
+    return lax.convert_element_type(wide, narrow)
+
+
+@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), tags=frozenset({"wide_numbers"}),
               wraps=True, operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
-    return x & y if category(x) == BOOL else lax.mul(x, y)
+    return x & y if category(x) == BOOL else _widely(lax.mul, x, y)
 
 
 @jax.custom_jvp
@@ -122,11 +133,11 @@ def _div_jvp(primals: Any, tangents: Any) -> Any:
     return _div(x, y), _div(tx, y) - ty * _div(_div(x, y), y)
 
 
-@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0",
+@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", tags=frozenset({"wide_numbers"}),
               wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
-    return _div(*broadcast(jnp.asarray(input), jnp.asarray(other)))
+    return _widely(_div, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 # The overloads with a C++ number, which torch's own compositions call: the number is no edge.
@@ -137,6 +148,7 @@ def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     function=False,
     method=False,
     node="MulBackward1",
+    tags=frozenset({"wide_numbers"}),
 )
 def _mul_number(input: Array, other: Scalar) -> Array:
     return mul(input, other)
@@ -149,6 +161,7 @@ def _mul_number(input: Array, other: Scalar) -> Array:
     function=False,
     method=False,
     node="DivBackward1",
+    tags=frozenset({"wide_numbers"}),
 )
 def _div_number(input: Array, other: Scalar) -> Array:
     return true_divide(input, other)
@@ -269,7 +282,8 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 # --- sums of products, interpolation ------------------------------------------------------------
 
 
-@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True)
+@_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
+              numbers_first=("value",))  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
@@ -292,8 +306,19 @@ def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) ->
         )
 
 
+def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[str]) -> str | None:
+    """torch's gradient of the numerator is the value divided in place by the denominator."""
+    by = metas["tensor2"].dtype
+    if "tensor1" not in wanted or by.category >= dtypes.FLOATING:
+        return None
+    have = dtypes.scalar_type_name(dtypes.get_default_dtype())
+    return (
+        f"result type {have} can't be cast to the desired output type {dtypes.scalar_type_name(by)}"
+    )
+
+
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              check=_check_addcdiv)  # fmt: skip
+              numbers_first=("value",), check=_check_addcdiv, refused=_divides_in_place)  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
@@ -306,7 +331,7 @@ def _value(value: Any, x: Array) -> Array:
     return lax.convert_element_type(value, x.dtype)
 
 
-@_elementwise(promote=NONE, inplace=True,
+@_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares"}),
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""

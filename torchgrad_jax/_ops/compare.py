@@ -15,7 +15,8 @@ from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .._core.meta import Meta
-from .helpers import broadcast
+from .._core.numbers import c_name, overflow
+from .helpers import broadcast, stays_complex
 from .registry import (
     COMMON,
     NONE,
@@ -243,8 +244,18 @@ def _takes_fmin(x: Array, y: Array) -> Array:
 
 
 _pair = functools.partial(binary, scalar=False, inplace=False, tags=frozenset({"masks"}))
-_pair("maximum", _maximum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y))
-_pair("minimum", _minimum, rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y))
+_pair(
+    "maximum",
+    _maximum,
+    grad_version=1,
+    rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y),
+)
+_pair(
+    "minimum",
+    _minimum,
+    grad_version=1,
+    rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y),
+)
 _pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty))
 _pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
 
@@ -316,7 +327,7 @@ def _check_clamp_inplace(me: Meta, result: Meta) -> None:
     inplace=True,
     aliases=("clip",),
     node=_clamp_node,
-    tags=frozenset({"masks"}),
+    tags=frozenset({"masks", "fits"}),
     inplace_check=_check_clamp_inplace,
 )
 def clamp(
@@ -326,14 +337,14 @@ def clamp(
     return _clamp_any(input, min, max)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}), inplace_check=_check_clamp_inplace,
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks", "fits"}), inplace_check=_check_clamp_inplace,
               node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0")  # fmt: skip
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
     return _clamp_any(input, min, None)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks"}), inplace_check=_check_clamp_inplace,
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks", "fits"}), inplace_check=_check_clamp_inplace,
               node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0")  # fmt: skip
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""
@@ -350,6 +361,8 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
     wraps=True,
     function=False,
     method=False,
+    tags=frozenset({"fits_widely"}),
+    refused=stays_complex,
 )
 def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
     """`input` where the condition holds, `other` elsewhere."""
@@ -362,7 +375,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, tags=frozenset({"warns_of_overlap"}),
+@op(inplace=True, out=False, refused=stays_complex, tags=frozenset({"warns_of_overlap", "fits"}),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
@@ -376,10 +389,8 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
-    if category(value) == COMPLEX and category(input) != COMPLEX:
-        raise RuntimeError(
-            f"value cannot be converted to type {from_np(np.dtype(input.dtype)).name} without overflow"
-        )
+    if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
+        raise overflow(c_name(from_np(np.dtype(input.dtype))))
     c, x, y = broadcast(mask, input, lax.convert_element_type(value, input.dtype))
     return lax.select(c, y, x)
 
@@ -398,7 +409,7 @@ def _limits(
     )
 
 
-@_elementwise(promote=COMMON, inplace=True)
+@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"compares"}))
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:

@@ -27,7 +27,14 @@ _MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution runs as shifted products."""
 
 
-@op(name="convolution", node="ConvolutionBackward0", out=False, method=False, layout=following(2))
+@op(
+    name="convolution",
+    node="ConvolutionBackward0",
+    formal=("input", "weight"),
+    out=False,
+    method=False,
+    layout=following(2),
+)
 def convolution(
     input: Array, weight: Array, bias: Array | None, stride: Dims, padding: Dims, dilation: Dims,
     transposed: bool, output_padding: Dims, groups: int,
@@ -35,6 +42,7 @@ def convolution(
     """The convolution that every public one comes down to; `weight` is (out, in / groups, ...),
     or (in, out / groups, ...) when transposed."""
     k = weight.ndim - 2
+    _check_dimensions(input, weight)
     stride, padding, dilation, output_padding = _spatial_arguments(
         k, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding
     )
@@ -86,16 +94,20 @@ def _check_dtypes(input: Array, weight: Array, bias: Array | None) -> None:
         raise RuntimeError(f"Input type ({names[0]}) and bias type ({names[1]}) should be the same")
 
 
+def _check_dimensions(input: Array, weight: Array) -> None:
+    if input.ndim != weight.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
+            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size "
+            f"{list(input.shape)} instead"
+        )
+
+
 def _check_shapes(
     input: Array, weight: Array, bias: Array | None, padding: Shape, dilation: Shape,
     transposed: bool, groups: int,
 ) -> None:  # fmt: skip
     ws, size, k = list(weight.shape), list(input.shape), weight.ndim - 2
-    if input.ndim != weight.ndim:
-        raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {ws}, "
-            f"but got {input.ndim}-dimensional input of size {size} instead"
-        )
     if ws[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but "

@@ -416,7 +416,12 @@ def _check_reflectors(what: str, a: Array, tau: Array) -> None:
     require_supported("orgqr_cpu", a)
 
 
-@op(namespace="linalg", method=False, layout=column_major)
+def _nothing_reflected(keys: Any, **_: Any) -> tuple[int, ...]:
+    """torch's formula gives up where there are no reflections, or none of anything."""
+    return (0, 1) if any(m.numel == 0 for m in keys[:2]) else ()
+
+
+@op(namespace="linalg", method=False, layout=column_major, severed=_nothing_reflected)
 def linalg_householder_product(input: Array, tau: Array) -> Array:
     """The first columns of a product of Householder reflectors."""
     _check_reflectors("torch.linalg.householder_product", input, tau)
@@ -428,7 +433,7 @@ def linalg_householder_product(input: Array, tau: Array) -> Array:
     return jnp.broadcast_to(jnp.eye(*q.shape[-2:], dtype=q.dtype), q.shape) - q
 
 
-@op(layout=column_major)
+@op(layout=column_major, severed=_nothing_reflected)
 def ormqr(
     input: Array, input2: Array, input3: Array, left: bool = True, transpose: bool = False
 ) -> Array:

@@ -8,12 +8,22 @@ comes last instead; see `last_step`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .._core import shapes
 
 RESHAPED = "reshaped"
 """Stands for the name of a reshape, which depends on how the gradient is laid out."""
 
-LAST_STEPS: dict[str, dict[int, str]] = {
+
+
+def _averaged(statics: dict[str, Any]) -> str:
+    """A mean divides last."""
+    return "DivBackward1" if statics.get("reduction") == "mean" else "MulBackward0"
+
+
+LAST_STEPS: dict[str, dict[int, str | Callable[[dict[str, Any]], str]]] = {
     "AbsBackward0": {0: "MulBackward0"},
     "AcosBackward0": {0: "MulBackward0"},
     "AddBackward0": {0: "ToCopyBackward0", 1: "ToCopyBackward0"},
@@ -32,7 +42,7 @@ LAST_STEPS: dict[str, dict[int, str]] = {
     "AtanBackward0": {0: "DivBackward0"},
     "BaddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
     "BinaryCrossEntropyBackward0": {1: "MulBackward0"},
-    "BinaryCrossEntropyWithLogitsBackward0": {0: "MulBackward0", 1: "MulBackward0"},
+    "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: "MulBackward0"},
     "BmmBackward0": {0: "BmmBackward0", 1: "BmmBackward0"},
     "CatBackward0": {0: "SliceBackward0", 1: "SliceBackward0", 2: "SliceBackward0"},
     "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "SumBackward1"},
@@ -88,6 +98,7 @@ LAST_STEPS: dict[str, dict[int, str]] = {
     "LinalgSolveTriangularBackward0": {0: "TriuBackward0", 1: "LinalgSolveTriangularBackward0"},
     "LinalgSvdBackward0": {0: "MmBackward0"},
     "LinalgVectorNormBackward0": {0: "MulBackward0"},
+    "NormBackward1": {0: "MulBackward0"},
     "Log10Backward0": {0: "DivBackward0"},
     "Log1PBackward0": {0: "DivBackward0"},
     "Log2Backward0": {0: "DivBackward0"},
@@ -201,7 +212,7 @@ def summed(shape: tuple[int, ...], to: tuple[int, ...]) -> str | None:
     return "ViewBackward0" if len(shape) > len(to) else "SumBackward1"
 
 
-def last_step(node: str, edge: int) -> str:
+def last_step(node: str, edge: int) -> str | Callable[[dict[str, Any]], str]:
     """The name of a recorded gradient: torch's last step, or the node's own name once more."""
     found = LAST_STEPS.get(node, {}).get(edge)
     if found is not None:

@@ -123,13 +123,13 @@ def _full(x: Array, name: str, largest: bool) -> Array:
     return _shared(x, tuple(range(x.ndim)), False, largest, nan_hits=True)
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="MaxBackward1")
+@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MaxBackward1")
 def max_full(input: Array) -> Array:
     """The largest element."""
     return _full(input, "max", largest=True)
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="MinBackward1")
+@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MinBackward1")
 def min_full(input: Array) -> Array:
     """The smallest element."""
     return _full(input, "min", largest=False)
@@ -299,13 +299,19 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="MedianBackward0")
+@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MedianBackward0")
 def median_full(input: Array) -> Array:
     """The lower median of all elements; ties share the gradient."""
     return _median_full(input, ignore_nan=False)
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="NanmedianBackward0")
+@op(
+    tags=frozenset({"masks"}),
+    grad_version=1,
+    function=False,
+    method=False,
+    node="NanmedianBackward0",
+)
 def nanmedian_full(input: Array) -> Array:
     """The lower median of the elements that are not NaN."""
     return _median_full(input, ignore_nan=True)

@@ -108,7 +108,9 @@ def _floats(*arrays: Array) -> None:
 def _need(kernel: str, x: Array) -> None:
     dt = dtypes.BY_NP[np.dtype(x.dtype)]
     if dt not in (dtypes.float32, dtypes.float64):
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'")
+        raise NotImplementedError(
+            f"\"{kernel}\" not implemented for '{dtypes.scalar_type_name(dt)}'"
+        )
 
 
 @op(name="_standard_gamma_grad", method=False, out=False, layout=Layout.ELEMENTWISE)
@@ -209,7 +211,8 @@ def _beta_fitted(x: Array, alpha: Array, total: Array) -> Array:
     a = jnp.log(alpha) - u
     b = jnp.log(total) - a
     above, below = (
-        _horner(u, [_horner(a, [_horner(b, list(c)) for c in row]) for row in half]) for half in _BETA
+        _horner(u, [_horner(a, [_horner(b, list(c)) for c in row]) for row in half])
+        for half in _BETA
     )
     return above / below * (x * (digamma(total) - digamma(alpha)) / (total - alpha))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._core import shapes
+from .._core import dtypes, shapes
+from .._core.meta import Meta
 
 Array = jax.Array
 
@@ -63,11 +65,6 @@ def is_bool(x: Any) -> bool:
 def is_integral(x: Any) -> bool:
     """Whether an array or dtype is an integer type, bool excluded."""
     return jnp.issubdtype(getattr(x, "dtype", x), jnp.integer)
-
-
-def zero_tangent(x: Array) -> Array:
-    """Zeros shaped like the tangent of `x`."""
-    return jnp.zeros(x.shape, x.dtype)
 
 
 def convert(x: Array, dtype: Any) -> Array:
@@ -131,3 +128,15 @@ def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, *
         else:
             out.append(next(given))
     return tuple(out)
+
+
+def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) -> str | None:
+    """torch's formula does not take the real part of a gradient that a real argument gets."""
+    given = [m for m in metas.values() if isinstance(m, Meta) and m.dtype is not dtypes.bool_]
+    real = any(not metas[n].dtype.is_complex for n in wanted)
+    if not (real and len(given) > 1 and outs[0].dtype.is_complex):
+        return None
+    return (
+        "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
+        "false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+    )

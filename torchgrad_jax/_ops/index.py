@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
+from .._core import shapes, warn
 from .helpers import is_bool, is_complex
 from .places import (
     Slices,
@@ -24,7 +24,7 @@ from .places import (
     wrapped,
     write_at,
 )  # fmt: skip
-from .registry import Array, Arrays, Layout, OptArrays, Scalar, op
+from .registry import Array, Arrays, Grad, Layout, OptArrays, Scalar, op
 
 Shape = tuple[int, ...]
 
@@ -110,6 +110,10 @@ _in_range = check_dim(IndexError, "index out of range in self")
 def _check_index_select(input: Any, dim: int, index: Any) -> None:
     if input.ndim > 1 and index.size and not input.shape[shapes.wrap_dim(dim, input.ndim)]:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    size = size_at(input, dim)
+    bad = bounds(index, size, negative=False)
+    if bad is not None and input.ndim > 1:
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
     _in_range(input, dim, index)
 
 
@@ -156,7 +160,7 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
             f"({length}), for dim: {axis}"
         )
     cut = [s[:axis] + s[axis + 1 :] for s in (x.shape, source.shape)]
-    if cut[0] != cut[1] and x.ndim:
+    if cut[0] != cut[1] if x.ndim else source.size != 1:
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
@@ -224,7 +228,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 @op(
     inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
-    tags=frozenset({"warns_of_overlap"}),
+    tags=frozenset({"warns_of_overlap", "fits"}),
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )  # fmt: skip
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:
@@ -254,11 +258,12 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     return jnp.where(hit, value, input)
 
 
-@op(
-    inplace=True,
-    check=check_dim(IndexError, "index out of range in self"),
-    tags=frozenset({"reads_apart"}),
-)
+def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
+    warn.once("index_reduce() is in beta and the API may change at any time.")
+    _in_range(input, dim, index)
+
+
+@op(inplace=True, check=_check_index_reduce, tags=frozenset({"reads_apart"}))
 def index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
@@ -350,3 +355,13 @@ def segment_reduce_rows(
         beyond = bound > out if kind == "amax" else bound < out
         return jnp.where(beyond, bound, out)
     return out
+
+
+@op(grad=Grad.NO)
+def nonzero_static(input: Array, *, size: int, fill_value: int = -1) -> Array:
+    """Coordinates of the first `size` nonzero elements, with rows of `fill_value` where there are fewer."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    if not input.size or not input.ndim or not size:
+        return jnp.full((size, input.ndim), fill_value, jnp.int64)
+    return jnp.stack(jnp.nonzero(input, size=size, fill_value=fill_value), 1).astype(jnp.int64)

@@ -155,7 +155,7 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@_loss(promote=COMMON, undifferentiable=("weight", "pos_weight"))
+@_loss(promote=COMMON, undifferentiable=("weight", "pos_weight"), grad_version=(3,))
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
     reduction: str = "mean",
@@ -226,7 +226,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0",
-       undifferentiable=("weight",), aten="nll_loss_forward")  # fmt: skip
+       formal=("input",), undifferentiable=("weight",), aten="nll_loss_forward")  # fmt: skip
 def nll_loss(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",

@@ -174,7 +174,7 @@ def vdot(input: Array, other: Array) -> Array:
     return _dot(jnp.conj(input) if is_complex(input) else input, other, (0, 0))
 
 
-@op(inplace=True, grad_follows=True)
+@op(inplace=True, grad_follows=True, numbers_first=("beta", "alpha"))
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
@@ -198,7 +198,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             )
 
 
-@op(inplace=True)
+@op(inplace=True, numbers_first=("beta", "alpha"))
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -206,7 +206,12 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Stat
     return _affine(input, _dot(mat, vec, (1, 0)), beta, alpha)
 
 
-@op(inplace=True, promote=COMMON, tags=frozenset({"reads_partly_apart"}))
+@op(
+    inplace=True,
+    promote=COMMON,
+    tags=frozenset({"reads_partly_apart"}),
+    numbers_first=("beta", "alpha"),
+)
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
     for name, v in (("vec1", vec1), ("vec2", vec2)):
@@ -227,7 +232,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     return _affine(input, x * y, beta, alpha)
 
 
-@op(inplace=True)
+@op(inplace=True, numbers_first=("beta", "alpha"))
 def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
@@ -251,7 +256,7 @@ def addbmm(
     return _affine(input, product, beta, alpha)
 
 
-@op(inplace=True)
+@op(inplace=True, numbers_first=("beta", "alpha"))
 def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:

@@ -533,7 +533,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     return _xlogy_ruled(x, y), tx * slope + ty * (x / y)
 
 
-@_elementwise(promote=FLOAT, inplace=True,
+@_elementwise(promote=FLOAT, inplace=True, tags=frozenset({"compares"}),
               node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
               else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
 def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -556,7 +556,7 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
 
 
 binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
-       node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
+       grad_version=(0, 1), node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
 binary("nextafter", _kernel(lax.nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
        rule=_nextafter_rule)  # fmt: skip
 
@@ -574,9 +574,26 @@ binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
        rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2)  # fmt: skip
 
 
+def _split(x: Array) -> tuple[Array, Array]:
+    """Mantissa and exponent read off the bits: arithmetic would flush the smallest numbers to zero."""
+    info = jnp.finfo(x.dtype)
+    width, digits, bias = info.bits, info.nmant, 1 - info.minexp
+    word = jnp.uint32 if width == 32 else jnp.uint64
+    bits = lax.bitcast_convert_type(x, word)
+    fraction, field = bits & word((1 << digits) - 1), (bits << word(1)) >> word(digits + 1)
+    small = (field == 0) & (fraction != 0)
+    shift = lax.clz(fraction) - word(width - 1 - digits)
+    fraction = where(small, (fraction << shift) & word((1 << digits) - 1), fraction)
+    power = where(small, 1 - shift.astype(jnp.int32), field.astype(jnp.int32)) - (bias - 1)
+    sign = bits & word(1 << (width - 1))
+    m = lax.bitcast_convert_type(sign | word((bias - 1) << digits) | fraction, x.dtype)
+    plain = (x != 0) & jnp.isfinite(x) | small
+    return where(plain, m, x), where(plain, power, 0)
+
+
 @jax.custom_jvp
 def _frexp(x: Array) -> tuple[Array, Array]:
-    m, e = jnp.frexp(widen(x))
+    m, e = _split(widen(x))
     return m.astype(x.dtype), e.astype(jnp.int32)
 
 

@@ -297,6 +297,7 @@ def _max_pool(
 
 @op(
     node="MaxPool2DWithIndicesBackward0",
+    formal=("input",),
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -333,6 +334,7 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
 
 @op(
     node="MaxPool3DWithIndicesBackward0",
+    formal=("input",),
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -375,6 +377,7 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
 
 @op(
     node="AdaptiveMaxPool2DBackward0",
+    formal=("input",),
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -385,7 +388,14 @@ def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
 
-@op(node="AdaptiveMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False)
+@op(
+    node="AdaptiveMaxPool3DBackward0",
+    formal=("input",),
+    nondiff=(1,),
+    out=False,
+    method=False,
+    function=False,
+)
 def adaptive_max_pool3d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool3d", input, 3, output_size)
 
@@ -448,7 +458,13 @@ def _avg_pool(
     return _divide(total, counts, x.dtype)
 
 
-@op(node="AvgPool2DBackward0", layout=following(), method=False, namespace="nn.functional")
+@op(
+    node="AvgPool2DBackward0",
+    formal=("input",),
+    layout=following(),
+    method=False,
+    namespace="nn.functional",
+)
 def avg_pool2d(
     input: Array, kernel_size: Dims, stride: Dims | None = None,
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
@@ -469,7 +485,7 @@ def avg_pool2d(
     )
 
 
-@op(node="AvgPool3DBackward0", method=False, namespace="nn.functional")
+@op(node="AvgPool3DBackward0", formal=("input",), method=False, namespace="nn.functional")
 def avg_pool3d(
     input: Array, kernel_size: Dims, stride: Dims | None = None,
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
@@ -619,7 +635,7 @@ def _fractional(
     return (out, at) if batched else (out[0], at[0])
 
 
-@op(node="FractionalMaxPool2DBackward0", nondiff=(1,), out=False, method=False, function=False,
+@op(node="FractionalMaxPool2DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
     undifferentiable=("random_samples",), aten="fractional_max_pool2d")  # fmt: skip
 def fractional_max_pool2d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
@@ -627,7 +643,7 @@ def fractional_max_pool2d_rows(
     return _fractional(input, kernel_size, output_size, random_samples, 2)
 
 
-@op(node="FractionalMaxPool3DBackward0", nondiff=(1,), out=False, method=False, function=False,
+@op(node="FractionalMaxPool3DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
     undifferentiable=("random_samples",), aten="fractional_max_pool3d")  # fmt: skip
 def fractional_max_pool3d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array

@@ -21,7 +21,7 @@ from .helpers import (
     is_float,
     is_integral,
 )
-from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op
+from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op, variant
 
 Shape = tuple[int, ...]
 
@@ -73,7 +73,7 @@ def sum_(
     return _keep(_add_up(x, dims), dims, x.ndim, keepdim)
 
 
-@op(node="NansumBackward0")
+@op(node="NansumBackward0", tags=frozenset({"compares"}))
 def nansum(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -366,9 +366,9 @@ def _check_order(x: Array, p: float, dim: Any, dims: Shape) -> None:
     )
 
 
-def _counts(ord: Any = 2, **_: Any) -> bool:
-    """Whether the "norm" counts elements that are not 0."""
-    return not isinstance(ord, str) and ord == 0
+def _counts(_: Any, ord: Any = 2, **__: Any) -> tuple[int, ...]:
+    """A "norm" that counts elements has no gradient."""
+    return (0,) if not isinstance(ord, str) and ord == 0 else ()
 
 
 @op(namespace="linalg", method=False, severed=_counts)
@@ -413,6 +413,11 @@ def _norm_input(x: Array, dtype: Any) -> Array:
             f"without narrowing to the specified dtype ({name})"
         )
     return x.astype(dtype)
+
+
+# The overload that takes an order and dimensions, by which torch measures distances.
+variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", namespace="",
+        function=False, out=False)  # fmt: skip
 
 
 @op(promote=COMMON, out=False)

@@ -32,7 +32,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,10 @@ class Promote(enum.Enum):
 
 
 NONE, COMMON, FLOAT = Promote.NONE, Promote.COMMON, Promote.FLOAT
+
+
+SAME, OWN = "same", "own"
+"""Answers of a row's `grad_view` that are no strides."""
 
 
 class Grad(enum.Enum):
@@ -152,13 +156,16 @@ class OpDef:
     reflected: str | None = None
     inplace_operator: str | None = None
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
-    grad_view: Callable[..., Any] | None = (
-        None  # (ct meta, input meta, **statics) -> strides, where
-    )
-    # torch's gradient is a view of the incoming one
+    grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides,
+    # where torch's gradient is a view of the incoming one; SAME where it is that very tensor, OWN
+    # where it is none although it could be; None where nothing special is known
     joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
     # which inputs stand one after the other in the result, or results in the input; whether the
     # parts lack that axis)
+    formal: tuple[str, ...] = ()  # parameters that torch's gradient formula takes as arguments that
+    # could require grad, although no gradient depends on them
+    refused: Callable[..., str | None] | None = None  # (metas by parameter, metas of the results,
+    # parameters that want a gradient) -> what torch's backward raises for them
     keeps: tuple[str, ...] = ()  # what torch saves although no gradient reads it: parameters, for
     # their own gradients, or "result"
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
@@ -168,19 +175,26 @@ class OpDef:
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
     aten: str = ""  # torch's name of what runs, where it is not the row's
-    severed: Callable[..., bool] | None = None  # (**statics) -> whether torch's formula gives
-    # undefined gradients: the node leads nowhere
+    severed: Callable[..., Sequence[int]] | None = None  # (metas and types of the arguments,
+    # **statics) -> arguments that torch's formula gives undefined gradients: no edge leads to them
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
-    grad_version: int = 0  # in-place writes that torch's formula makes to the gradient it returns
+    grad_version: int | tuple[int, ...] = 0  # in-place writes that torch's formula makes to the
+    # gradients it returns, or to each of them
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     inplace_check: Callable[[Any, Any], Any] | None = None  # looks at the metas of what would be
     # written to and of the result; true where any result may be cast
+    numbers_first: tuple[str, ...] = ()  # keyword-only numbers that torch's older overloads take as
+    # positional arguments, in front of the tensors they belong to
     doc: str = ""
     tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
     # "reads_partly_apart", "reads_as_stored": see check_disjoint; "writes_overlap" and "warns_of_overlap":
     # in place, the tensor may overlap itself;
     # "real_gradient": torch refuses to record complex results (in place it does not look);
+    # "fits": Python numbers must fit the result's dtype; "fits_widely": half types take what float32
+    # takes;
+    # "wide_numbers": lone numbers meet tensors of half precision in float32;
+    # "compares": what a gradient only compares gets no gradient of its own in torch;
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
 
     @property

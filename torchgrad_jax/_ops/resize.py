@@ -228,9 +228,7 @@ def _linear(
     name = ("linear1d", "bilinear2d", "trilinear3d")[k - 1]
     _sizes(x, k, size)
     if x.dtype == jnp.uint8 and k == 2:
-        return _bytes(
-            x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64)
-        )
+        return _bytes(x, size, lambda i, n, out: _linear_taps(n, out, align, scales[i], np.float64))
     if not is_float(x):
         bare = k == 1 or x.dtype == jnp.uint8
         _refuse("compute_indices_weights_linear" if bare else f"upsample_{name}_channels_last", x)

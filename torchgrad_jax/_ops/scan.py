@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .helpers import anywhere, convert, is_bool, is_complex, is_float, is_integral
 from .registry import Array, Dtype, op
@@ -68,6 +69,11 @@ def _no_bool(name: str) -> Callable[[Meta, Meta], bool]:
     def check(me: Meta, result: Meta) -> bool:
         if me.dtype is dtypes.bool_ and me.ndim and me.numel:
             raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+        if me.dtype.category != result.dtype.category and me.dtype is not dtypes.bool_:
+            names = [cpp_name(np.zeros(0, m.dtype.np)) for m in (me, result)]
+            raise RuntimeError(
+                f"Bad in-place call: input tensor dtype {names[0]} and output tensor dtype {names[1]} should match"
+            )
         return True
 
     return check

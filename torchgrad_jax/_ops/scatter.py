@@ -61,10 +61,8 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
 @op(grad_version=1, node="GatherBackward0")
 def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Array:
     """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
-    if indices.dtype != jnp.int64:
-        raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {torch_name(indices)}"
-        )
+    if indices.dtype not in (jnp.int64, jnp.int32):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     if dim is None:
         input, indices, axis = input.reshape(-1), indices.reshape(-1), 0
     else:
@@ -150,8 +148,8 @@ def scatter_src(
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
-    node=_scatter_node("ScatterBackward1"),
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
+    tags=frozenset({"reads_apart", "fits"}), node=_scatter_node("ScatterBackward1"),
 )  # fmt: skip
 def scatter_value(
     input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
@@ -174,6 +172,7 @@ def scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
     """`src` reduced into the elements at `index` along `dim`."""
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in WRITERS:
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"

@@ -17,6 +17,8 @@ from .._core.meta import Meta, View
 from . import helpers
 from .registry import (
     COMMON,
+    OWN,
+    SAME,
     Array,
     Arrays,
     Dims,
@@ -48,13 +50,24 @@ def view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
+def _own(ct: Meta, m: Meta, **_: Any) -> str:
+    """torch writes such a gradient into zeros, even where nothing is left out."""
+    return OWN
+
+
+def _same_if_nothing_changes(ct: Meta, m: Meta, **_: Any) -> str | None:
+    """torch hands such a gradient on as it is."""
+    return SAME if ct.shape == m.shape else None
+
+
 @op(name="_reshape_alias", node="ReshapeAliasBackward0", geometry=_view_geometry, function=False,
     method=False, out=False)  # fmt: skip
 def reshape_alias(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
-@op(geometry=lambda m: View(m.shape, m.strides), function=False, method=False, out=False)
+@op(geometry=lambda m: View(m.shape, m.strides), grad_view=_same_if_nothing_changes, function=False,
+    method=False, out=False)  # fmt: skip
 def alias(input: Array) -> Array:
     return input
 
@@ -202,7 +215,13 @@ def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
     return View(shape, tuple(reversed(strides)))
 
 
-@op(geometry=_expand_geometry, function=False, method=False, out=False)
+@op(
+    geometry=_expand_geometry,
+    grad_view=_same_if_nothing_changes,
+    function=False,
+    method=False,
+    out=False,
+)
 def expand(input: Array, size: Size) -> Array:
     return jnp.broadcast_to(input, expanded_shape(input.shape, size))
 
@@ -229,6 +248,7 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
+    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward0",
     inplace=True,
     inplace_node="SqueezeBackward3",
@@ -242,6 +262,7 @@ def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
+    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward1",
     inplace=True,
     inplace_node="SqueezeBackward4",
@@ -255,6 +276,7 @@ def squeeze_dim(input: Array, dim: Dims) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
+    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward2",
     inplace=True,
     inplace_node="SqueezeBackward5",
@@ -292,7 +314,7 @@ def _select_geometry(m: Meta, dim: int, index: int) -> View:
     )
 
 
-@op(geometry=_select_geometry, out=False)
+@op(geometry=_select_geometry, grad_view=_own, out=False)
 def select(input: Array, dim: int, index: TracedInt) -> Array:
     return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
 
@@ -305,7 +327,7 @@ def _slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> Vi
     return View(tuple(shape), tuple(strides), start * m.strides[d])
 
 
-@op(name="slice", geometry=_slice_geometry, function=False, method=False, out=False)
+@op(name="slice", geometry=_slice_geometry, grad_view=_own, function=False, method=False, out=False)
 def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
     """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
     d = dim % input.ndim
@@ -356,6 +378,7 @@ def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
 
 @op(
     name="split_size",
+    grad_view=_own,
     geometry=_split_geometry,
     joins=_cut_along,
     node="SplitBackward0",
@@ -393,7 +416,7 @@ def _split_with_sizes_geometry(m: Meta, split_sizes: tuple[int, ...], dim: int) 
     return _parts(m, d, split_sizes)
 
 
-@op(geometry=_split_with_sizes_geometry, joins=_cut_along, out=False)
+@op(geometry=_split_with_sizes_geometry, grad_view=_own, joins=_cut_along, out=False)
 def split_with_sizes(input: Array, split_sizes: Dims, dim: int = 0) -> Any:
     return _split_array(input, split_sizes, dim % input.ndim)
 
@@ -408,6 +431,7 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
 
 @op(
     geometry=_unbind_geometry,
+    grad_view=_own,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True),
     out=False,
 )
@@ -439,7 +463,7 @@ def _diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
     )
 
 
-@op(geometry=_diagonal_geometry, out=False)
+@op(geometry=_diagonal_geometry, grad_view=_own, out=False)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     return jnp.diagonal(input, offset, dim1, dim2)
 
@@ -465,7 +489,7 @@ def _unfold_geometry(m: Meta, dimension: int, size: int, step: int) -> View:
     return View(shape, (*m.strides[:d], m.strides[d] * step, *m.strides[d + 1 :], m.strides[d]))
 
 
-@op(geometry=_unfold_geometry, function=False, out=False)
+@op(geometry=_unfold_geometry, grad_view=_own, function=False, out=False)
 def unfold(input: Array, dimension: int, size: int, step: int) -> Array:
     if input.ndim == 0:
         return jnp.broadcast_to(input, (size,))
@@ -483,7 +507,10 @@ def _view_as_real_geometry(m: Meta) -> View:
 
 @op(geometry=_view_as_real_geometry, method=False, function=False, out=False)
 def view_as_real(input: Array) -> Array:
-    return jnp.stack([jnp.real(input), jnp.imag(input)], -1)
+    # By way of the conjugate, since JAX's transpose conjugates: the zeros of a gradient of `real` or
+    # `imag` stay positive that way.
+    turned = jnp.conj(input)
+    return jnp.stack([jnp.real(turned), -jnp.imag(turned)], -1)
 
 
 def _view_as_complex_geometry(m: Meta) -> View:
@@ -574,7 +601,7 @@ def copy(input: Array, src: Array) -> Array:
 
 
 @op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False,
-    tags=frozenset({"writes_overlap"}))  # fmt: skip
+    tags=frozenset({"writes_overlap", "fits"}))  # fmt: skip
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
@@ -583,6 +610,7 @@ def fill_value(input: Array, value: Scalar) -> Array:
     name="fill_tensor",
     node="FillBackward3",
     wraps=True,
+    refused=helpers.stays_complex,
     inplace=True,
     function=False,
     method=False,
@@ -721,7 +749,12 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     return jnp.triu(input, diagonal)
 
 
-@op(function=False, out=False, made_as=lambda shape, repeats: None if 0 in repeats else shape)
+@op(
+    grad_view=_same_if_nothing_changes,
+    function=False,
+    out=False,
+    made_as=lambda shape, repeats: None if 0 in repeats else shape,
+)
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:
         raise RuntimeError(
@@ -734,7 +767,13 @@ def repeat(input: Array, repeats: Size) -> Array:
     return jnp.tile(x, repeats)
 
 
-@op(grad_version=1)
+def _embedded_diagonal(ct: Meta, m: Meta, offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
+    a, b = shapes.wrap_dim(dim1, ct.ndim), shapes.wrap_dim(dim2, ct.ndim)
+    rest = [s for d, s in enumerate(ct.strides) if d not in (a, b)]
+    return (*rest, ct.strides[a] + ct.strides[b])
+
+
+@op(grad_view=_embedded_diagonal)
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     ndim = input.ndim + 1
     a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)
@@ -750,6 +789,7 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
 @op(
     name="block_diag_list",
     node="BlockDiagBackward0",
+    grad_view=lambda ct, m, **_: ct.strides[2 - m.ndim :],
     promote=COMMON,
     function=False,
     method=False,

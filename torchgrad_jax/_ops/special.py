@@ -95,7 +95,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE,
-    node=_mixed("SpecialXlog1PyBackward"))  # fmt: skip
+    node=_mixed("SpecialXlog1PyBackward"), tags=frozenset({"compares"}))  # fmt: skip
 def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * log1p(other)``, 0 where the input is 0."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))

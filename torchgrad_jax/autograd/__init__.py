@@ -200,6 +200,9 @@ def variable(*args: Any, **kwargs: Any) -> None:
     raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
 
 
+# The function hides the module of that name, whose contents are looked for here too.
+variable.Variable = Variable  # type: ignore[attr-defined]
+
 __all__ = [
     "Function",
     "NestedIOFunction",

@@ -16,7 +16,8 @@ from .._bridge.vmap import batch_outside, vmap
 from .._core import tree
 from .._core.meta import meta
 from .._core.shapes import preserve_strides
-from .._core.state import DUAL, MODES
+from .._core.state import MODES
+from .._engine.dual import open_tangent
 from .._engine.lift import Lift
 from .._engine.tensor import Tensor, make
 from .._functions.shape import movedim
@@ -69,7 +70,7 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: 
             movedim(t, d, 0) if isinstance(t, Tensor) and d is not None and d % t._m.ndim else t
             for t, d in zip(outs, places)
         ]
-        slopes = [_tangent(t) for t in fronts]
+        slopes = [open_tangent(t) for t in fronts]
     examples = []
     for t, slope, d in zip(fronts, slopes, places):
         if isinstance(t, Tensor):
@@ -79,10 +80,6 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: 
             t = inner
         examples.append(t)
     return tree.unflatten(examples, out_spec)
-
-
-def _tangent(t: Any) -> Tensor | None:
-    return MODES.tangents.tangent_of(t) if MODES.bits & DUAL and isinstance(t, Tensor) else None
 
 
 def _entered(lift: Lift, t: Tensor, d: Any) -> Tensor:

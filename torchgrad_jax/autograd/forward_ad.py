@@ -154,6 +154,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
         )
     tangent = tangent_of(tensor) if MODES.forward_grad else None
+    if level != MODES.dual_level and tangent is not None:
+        raise RuntimeError("Invalid level given to _fw_primal")
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:

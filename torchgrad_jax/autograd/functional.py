@@ -93,15 +93,13 @@ def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
             if not requires_grad_of(t):
                 raise RuntimeError(
                     f"Output {i} of the user-provided function does not require gradients. The outputs must be "
-                    "computed "
-                    "in a differentiable manner from the input when running in strict mode."
+                    "computed in a differentiable manner from the input when running in strict mode."
                 )
         elif t is None:
             if what == "grad_inputs":
                 raise RuntimeError(
                     f"The output of the user-provided function is independent of input {i}. This is not allowed in "
-                    "strict "
-                    "mode."
+                    "strict mode."
                 )
             raise RuntimeError(
                 f"The {what} of the user-provided function is independent of input {i}. This is not allowed in strict "
@@ -115,12 +113,10 @@ def _check_depends(tensors: Sequence[Any], what: str, strict: bool) -> None:
                 )
             if what == "jacobian":
                 raise RuntimeError(
-                    "While computing the hessian, found that the jacobian of the user-provided function with respect "
-                    "to "
-                    f"input {i} is independent of the input. This is not allowed in strict mode. You should ensure "
-                    "that "
-                    "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
-                    "violated by a linear function for example)."
+                    "While computing the hessian, found that the jacobian of the user-provided function with "
+                    f"respect to input {i} is independent of the input. This is not allowed in strict mode. You "
+                    "should ensure that your function is twice differentiable and that the jacobian depends on the "
+                    "inputs (this would be violated by a linear function for example)."
                 )
 
 
@@ -166,17 +162,13 @@ _INDEPENDENT = {
 }
 _CONSTANT = {
     "back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict "
-    "mode "
-    "when create_graph=True.",
+    "mode when create_graph=True.",
     "back_trick": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
-    "strict "
-    "mode when create_graph=True.",
-    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in "
-    "strict "
-    "mode when create_graph=True.",
-    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not allowed "
-    "in "
     "strict mode when create_graph=True.",
+    "double_back": "The hessian of the user-provided function is independent of input {i}. This is not allowed in "
+    "strict mode when create_graph=True.",
+    "double_back_trick": "The hessian of the user-provided function is independent of input {i}. This is not "
+    "allowed in strict mode when create_graph=True.",
 }
 
 
@@ -200,8 +192,8 @@ def _scalar(func: Callable[..., Any], inputs: Any, fn: str, strict: bool) -> tup
     return outputs
 
 
-def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str) -> Any:
-    """`v` over the inputs, or ones where that is clear."""
+def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str, create: bool) -> Any:
+    """`v` over the inputs, or ones where that is clear; joined to the given one as `_variables` are."""
     if v is None:
         if len(like) != 1 or like[0]._m.numel != 1:
             raise RuntimeError(
@@ -210,7 +202,7 @@ def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str) -> 
             )
         return (ones_like(like[0]._m),)
     _, given = _tupled(v, "v", fn)
-    given = _variables(given, False, False)
+    given = _variables(given, create, False)
     _check_direction(given, like, like_is_tuple)
     return given
 
@@ -279,16 +271,13 @@ def jvp(
     with enable_grad():
         was, inputs = _tupled(inputs, "inputs", "jvp")
         inputs = _variables(inputs, create_graph)
-        v = _direction(v, inputs, was, "jvp")
+        v = _direction(v, inputs, was, "jvp", create_graph)
         out_was, outputs = _evaluate(func, inputs, "jvp", strict)
         dummies = _variables([zeros_for(t._m) for t in outputs], False)
         pulled = _gradients(outputs, inputs, dummies, create=True)
         _check_depends(pulled, "grad_inputs", strict)
     with _recording(create_graph):
-        at = [i for i, g in enumerate(pulled) if g is not None]
-        found = _gradients(
-            [pulled[i] for i in at], dummies, [v[i] for i in at], create=create_graph
-        )
+        found = _pulled(pulled, dummies, v, create_graph)
         found = _filled(found, outputs, strict, create_graph, "back_trick")
     outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
     return _as_given(outputs, out_was), _as_given(found, out_was)
@@ -313,16 +302,9 @@ def vhp(
         (tensor(2.), tensor([6., 6.]))
     """
     with enable_grad():
-        was, inputs = _tupled(inputs, "inputs", "vhp")
-        inputs = _variables(inputs, create_graph)
-        v = _direction(v, inputs, was, "vhp")
-        outputs = _scalar(func, inputs, "vhp", strict)
-        slopes = _gradients(outputs, inputs, create=True)
-        _check_depends(slopes, "grad_inputs", strict)
-        _check_depends(slopes, "jacobian", strict)
+        was, inputs, v, outputs, slopes = _sloped(func, inputs, v, "vhp", create_graph, strict)
     with _recording(create_graph):
-        at = [i for i, g in enumerate(slopes) if g is not None]
-        found = _gradients([slopes[i] for i in at], inputs, [v[i] for i in at], create=create_graph)
+        found = _pulled(slopes, inputs, v, create_graph)
         found = _filled(found, inputs, strict, create_graph, "double_back")
     outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
     return outputs[0], _as_given(found, was)
@@ -347,25 +329,34 @@ def hvp(
         (tensor(2.), tensor([6., 6.]))
     """
     with enable_grad():
-        was, inputs = _tupled(inputs, "inputs", "hvp")
-        inputs = _variables(inputs, create_graph)
-        v = _direction(v, inputs, was, "hvp")
-        outputs = _scalar(func, inputs, "hvp", strict)
-        slopes = _gradients(outputs, inputs, create=True)
-        _check_depends(slopes, "grad_inputs", strict)
-        _check_depends(slopes, "jacobian", strict)
+        was, inputs, v, outputs, slopes = _sloped(func, inputs, v, "hvp", create_graph, strict)
         dummies = _variables([zeros_for(t._m) for t in inputs], False)
-        at = [i for i, g in enumerate(slopes) if g is not None]
-        pulled = _gradients([slopes[i] for i in at], inputs, [dummies[i] for i in at], create=True)
+        pulled = _pulled(slopes, inputs, dummies, True)
         _check_depends(pulled, "hessian", strict)
     with _recording(create_graph):
-        at = [i for i, g in enumerate(pulled) if g is not None]
-        found = _gradients(
-            [pulled[i] for i in at], dummies, [v[i] for i in at], create=create_graph
-        )
+        found = _pulled(pulled, dummies, v, create_graph)
         found = _filled(found, inputs, strict, create_graph, "double_back_trick")
     outputs, found = _finished(outputs, create_graph), _finished(found, create_graph)
     return outputs[0], _as_given(found, was)
+
+
+def _pulled(outputs: Sequence[Any], inputs: Any, v: Any, create: bool) -> Any:
+    """Gradients of those outputs that there are."""
+    at = [i for i, t in enumerate(outputs) if t is not None]
+    return _gradients([outputs[i] for i in at], inputs, [v[i] for i in at], create=create)
+
+
+def _sloped(func: Any, inputs: Any, v: Any, fn: str, create: bool, strict: bool) -> Any:
+    """A function of scalar value and its gradient, ready to be differentiated again: whether the inputs
+    came as a tuple, the inputs, the direction, the value, the gradient."""
+    was, inputs = _tupled(inputs, "inputs", fn)
+    inputs = _variables(inputs, create)
+    v = _direction(v, inputs, was, fn, create)
+    outputs = _scalar(func, inputs, fn, strict)
+    slopes = _gradients(outputs, inputs, create=True)
+    _check_depends(slopes, "grad_inputs", strict)
+    _check_depends(slopes, "jacobian", strict)
+    return was, inputs, v, outputs, slopes
 
 
 class _recording:
@@ -419,8 +410,7 @@ def jacobian(
         if create_graph:
             raise NotImplementedError(
                 'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
-                "supported "
-                'together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+                'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
             )
         return _forward_jacobian(func, inputs, strict, vectorize)
     with enable_grad():
@@ -431,8 +421,7 @@ def jacobian(
             if strict:
                 raise RuntimeError(
                     "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                    "together. "
-                    "Please either set `strict=False` or `vectorize=False`."
+                    "together. Please either set `strict=False` or `vectorize=False`."
                 )
             rows = _all_rows(outputs, inputs, create_graph)
         else:
@@ -481,14 +470,12 @@ def _rows(
                 if strict and create and not requires_grad_of(g):
                     raise RuntimeError(
                         f"The jacobian of the user-provided function is independent of input {k}. This is not "
-                        "allowed in "
-                        "strict mode when create_graph=True."
+                        "allowed in strict mode when create_graph=True."
                     )
             elif strict:
                 raise RuntimeError(
                     f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in "
-                    "strict "
-                    "mode."
+                    "strict mode."
                 )
             else:
                 g = zeros_for(x._m)
@@ -520,12 +507,20 @@ def _all_rows(
     return list(zip(*columns))
 
 
+def _construct_standard_basis_for(
+    tensors: Sequence[Tensor], tensor_numels: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """Unit vectors of the space of all these tensors together: rows of a matrix for each tensor."""
+    if len(tensors) != len(tensor_numels) or not tensors:
+        raise AssertionError("expected at least one tensor, and as many sizes as tensors")
+    return tuple(t.reshape(t._m.shape[0], n) for t, n in zip(basis(tensors), tensor_numels))
+
+
 def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> Any:
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
-            "together "
-            '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+            'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
     was, inputs = _tupled(inputs, "inputs", "jacobian")
     told: list[Any] = []
@@ -540,9 +535,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
             duals = tuple(
                 forward_ad.make_dual(x, ops.view(t, x._m.shape)) for x, t in zip(inputs, tangents)
             )
-            out_was, outputs = _tupled(
-                func(*duals), "outputs of the user-provided function", "jacobian"
-            )
+            out_was, outputs = _tupled(func(*duals), "outputs", "None")  # in torch's own words
             told[:] = [out_was]
             parts = [forward_ad.unpack_dual(t) for t in outputs]
             return tuple(zeros_for(p.primal._m) if p.tangent is None else p.tangent for p in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import jax
 
 from .._core.devices import to_jax
 from .._core.state import MODES, PACKING
+from .._engine.backward import order_of
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import AccumulateGrad, Node as _EngineNode
@@ -203,14 +205,50 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         MODES.hooks_disabled = before
 
 
+class _Kept:
+    """What a value saved for backward was when it was saved."""
+
+    __slots__ = ("__weakref__", "array", "counter", "m", "version")
+
+    def __init__(self, t: Tensor) -> None:
+        self.array, self.m = read(t), t._m
+        self.counter, self.version = t._vc, t._vc.version
+
+
 class _AllowMutationOnSavedContext:
+    """What is saved within `allow_mutation_on_saved_tensors`, for those who want to look at it."""
+
     def __init__(self) -> None:
         self.open = True
-        self.saved: list[Any] = []
+        self._kept: weakref.WeakValueDictionary[Any, _Kept] = weakref.WeakValueDictionary()
+
+    def keep(self, t: Tensor) -> _Kept:
+        """The value of a tensor; the same object for the same value."""
+        key = (id(t._vc), t._vc.version, t.data_ptr(), t._m)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = _Kept(t)
+        return found
+
+    @property
+    def cloned(self) -> dict[_Kept, Any]:
+        """Saved values whose tensors were written to since."""
+        return {k: k.array for k in self._kept.values() if k.counter.version != k.version}
+
+    @property
+    def original(self) -> dict[_Kept, Any]:
+        """Saved values that their tensors still have."""
+        return {k: k.array for k in self._kept.values() if k.counter.version == k.version}
+
+    @property
+    def tid_to_weakhandle(self) -> dict[Any, _Kept]:
+        """All saved values, by what tells them apart."""
+        return dict(self._kept)
 
     def clear(self) -> None:
         """Forget what was saved; graphs recorded in the context can no longer run backward."""
         self.open = False
+        self._kept.clear()
 
 
 _allowing = threading.local()
@@ -238,21 +276,18 @@ def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext,
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     ctx = _AllowMutationOnSavedContext()
 
-    def pack(t: Tensor) -> Any:
-        return read(t), t._m
-
-    def unpack(packed: Any) -> Tensor:
+    def unpack(kept: _Kept) -> Tensor:
         if not ctx.open:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
                 "in which the graph was originally recorded."
             )
-        array, m = packed
-        return make(array, m if m.dense else m.like(shape=m.shape))
+        m = kept.m
+        return make(kept.array, m if m.dense else m.like(shape=m.shape))
 
     _allowing.on = True
     try:
-        with saved_tensors_hooks(pack, unpack):
+        with saved_tensors_hooks(ctx.keep, unpack):
             yield ctx
     finally:
         ctx.clear()
@@ -292,6 +327,22 @@ def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> Any:
 def _current_graph_task_id() -> int:
     task = MODES.graph_task
     return -1 if task is None else task.id
+
+
+def _current_graph_task_execution_order() -> list[_EngineNode]:
+    """The nodes of the running pass, in order; passes are not run by several threads meanwhile."""
+    task = MODES.graph_task
+    if task is None:
+        raise RuntimeError(
+            "_current_graph_task_execution_order should only be called during the backward pass"
+        )
+    if MODES.multithreading:
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     "
+            "torch.autograd.grad(...)\n"
+        )
+    return order_of(task)
 
 
 def _will_engine_execute_node(node: Any) -> bool:

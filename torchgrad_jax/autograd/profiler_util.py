@@ -7,7 +7,7 @@ import enum
 import json
 import warnings
 from collections import defaultdict, namedtuple
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ._profiler_table import build_table, format_time
@@ -593,7 +593,9 @@ class MemRecordsAcc:
         yield from self._records[first : bisect.bisect_right(self._starts, end_ns)]
 
 
-_start_of: Callable[[Any], int] = lambda record: record[0].start_ns()  # noqa: E731
+def _start_of(record: Any) -> int:
+    return record[0].start_ns()
+
 
 __all__ = [
     "EventList",

@@ -18,6 +18,10 @@ from .._core import devices
 from .._core.errors import no_such_name as _no_such_name
 from .._engine.tensor import Tensor
 from .._functions import constructors as _constructors, random as _random
+from .._functions.symbolic import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
+)
 
 _NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 

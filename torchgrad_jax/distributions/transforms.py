@@ -1,18 +1,33 @@
-"""Invertible functions with the logarithms of their slopes, and distributions that went through them."""
+"""Invertible functions with the logarithms of their slopes."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+import operator
+import weakref
 from typing import Any
 
-from .. import Size, Tensor, finfo, nn, no_grad, zeros_like
+from .. import (
+    as_tensor,
+    broadcast_shapes,
+    finfo,
+    nn,
+    zeros_like,
+)
 from . import constraints
-from .continuous import Normal
-from .distribution import Distribution
-from .multivariate import Independent, sum_rightmost
+from .utils import _sum_rightmost, broadcast_all
+
+__all__ = [
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform",
+    "identity_transform",
+]  # fmt: skip
 
 _F = nn.functional
+_softplus = _F.softplus
 
 
 class Transform:
@@ -22,43 +37,71 @@ class Transform:
         cache_size: 1 keeps the last pair of argument and result, so that the inverse gives the argument itself.
     """
 
-    bijective = False
-    domain: Any = constraints.real
-    codomain: Any = constraints.real
+    bijective: Any = False
+    domain: Any
+    codomain: Any
+    _inv: Any
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
-        self._cached: tuple[Any, Any] = (None, None)
+        self._inv = None
+        if cache_size:
+            self._cached_x_y: tuple[Any, Any] = (None, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_inv": None}
 
     @property
-    def event_dim(self) -> int:
-        """Dimensions of an event, which are the same before and after."""
-        return self.domain.event_dim
+    def event_dim(self) -> Any:
+        """Dimensions of an event where they are as many before as after."""
+        if self.domain.event_dim == self.codomain.event_dim:
+            return self.domain.event_dim
+        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Transform:
         """The inverse as a transform."""
-        return _Inverse(self)
+        found = self._inv() if self._inv is not None else None
+        if found is None:
+            found = _InverseTransform(self)
+            self._inv = weakref.ref(found)  # not a cycle: the inverse keeps this one alive
+        return found
 
     @property
     def sign(self) -> Any:
         """1 if it grows, -1 if it falls."""
         raise NotImplementedError
 
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """This transform with a cache of that size."""
+        if self._cache_size == cache_size:
+            return self
+        if type(self).__init__ is Transform.__init__:
+            return type(self)(cache_size=cache_size)
+        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return not self.__eq__(other)
+
     def __call__(self, x: Any) -> Any:
-        if self._cache_size and x is self._cached[0]:
-            return self._cached[1]
+        if self._cache_size and x is self._cached_x_y[0]:
+            return self._cached_x_y[1]
         y = self._call(x)
-        self._cached = (x, y) if self._cache_size else (None, None)
+        if self._cache_size:
+            self._cached_x_y = x, y
         return y
 
     def _inv_call(self, y: Any) -> Any:
-        if self._cache_size and y is self._cached[1]:
-            return self._cached[0]
+        if self._cache_size and y is self._cached_x_y[1]:
+            return self._cached_x_y[0]
         x = self._inverse(y)
-        self._cached = (x, y) if self._cache_size else (None, None)
+        if self._cache_size:
+            self._cached_x_y = x, y
         return x
 
     def _call(self, x: Any) -> Any:
@@ -83,20 +126,44 @@ class Transform:
         return shape
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
+    """Goes backward where another transform goes forward."""
+
     def __init__(self, transform: Transform) -> None:
-        super().__init__()
+        super().__init__(cache_size=transform._cache_size)
         self._inv = transform
-        self.bijective = transform.bijective
-        self.domain, self.codomain = transform.codomain, transform.domain
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        return self._inv.codomain
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inv.sign
 
     @property
     def inv(self) -> Transform:
         return self._inv
 
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self._inv.with_cache(cache_size).inv
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._inv!r})"
 
     def __call__(self, x: Any) -> Any:
         return self._inv._inv_call(x)
@@ -107,55 +174,108 @@ class _Inverse(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def __repr__(self) -> str:
-        return f"_InverseTransform({self._inv!r})"
+    def forward_shape(self, shape: Any) -> Any:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._inv.forward_shape(shape)
+
+
+def _deepened(constraint: Any, event_dim: int) -> Any:
+    """A constraint on events of at least that many dimensions."""
+    more = event_dim - constraint.event_dim
+    return constraints.independent(constraint, more) if more > 0 else constraint
 
 
 class ComposeTransform(Transform):
     """Several transforms, one after the other."""
 
-    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        super().__init__(cache_size)
-        self.parts = list(parts)
-        self.bijective = all(p.bijective for p in self.parts)
-        if self.parts:
-            self.domain, self.codomain = self.parts[0].domain, self.parts[-1].codomain
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+        if cache_size:
+            parts = [part.with_cache(cache_size) for part in parts]
+        super().__init__(cache_size=cache_size)
+        self.parts = parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        if not self.parts:
+            return constraints.real
+        n = self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            n = max(n + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
+        return _deepened(self.parts[0].domain, n)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        if not self.parts:
+            return constraints.real
+        n = self.parts[0].domain.event_dim
+        for part in self.parts:
+            n = max(n + part.codomain.event_dim - part.domain.event_dim, part.codomain.event_dim)
+        return _deepened(self.parts[-1].codomain, n)
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        return all(p.bijective for p in self.parts)
 
     @property
     def sign(self) -> Any:
-        out: Any = 1
-        for p in self.parts:
-            out = out * p.sign
-        return out
+        return functools.reduce(operator.mul, (p.sign for p in self.parts), 1)
 
     @property
     def inv(self) -> Transform:
-        return ComposeTransform([p.inv for p in reversed(self.parts)])
+        found = self._inv() if self._inv is not None else None
+        if found is None:
+            found = ComposeTransform([p.inv for p in reversed(self.parts)])
+            self._inv = weakref.ref(found)
+            found._inv = lambda: self
+        return found
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Any) -> Any:
-        for p in self.parts:
-            x = p(x)
+        for part in self.parts:
+            x = part(x)
         return x
 
     def _inv_call(self, y: Any) -> Any:
-        for p in reversed(self.parts):
-            y = p._inv_call(y)
+        for part in reversed(self.parts):
+            y = part.inv(y)
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         if not self.parts:
             return zeros_like(x)
-        total: Any = 0
-        widest = max(p.event_dim for p in self.parts)
-        for p in self.parts:
-            nxt = p(x)
-            total = total + sum_rightmost(p.log_abs_det_jacobian(x, nxt), widest - p.event_dim)
-            x = nxt
-        return total
+        values = [x]
+        for part in self.parts[:-1]:
+            values.append(part(values[-1]))
+        values.append(y)
+        n, terms = self.domain.event_dim, []
+        for part, before, after in zip(self.parts, values, values[1:]):
+            slope = part.log_abs_det_jacobian(before, after)
+            terms.append(_sum_rightmost(slope, n - part.domain.event_dim))
+            n += part.codomain.event_dim - part.domain.event_dim
+        return functools.reduce(operator.add, terms)
+
+    def forward_shape(self, shape: Any) -> Any:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
 
     def __repr__(self) -> str:
         inner = ",\n    ".join(repr(p) for p in self.parts)
-        return f"ComposeTransform(\n    {inner}\n)"
+        return f"{self.__class__.__name__}(\n    {inner}\n)"
 
 
 identity_transform = ComposeTransform([])
@@ -164,9 +284,12 @@ identity_transform = ComposeTransform([])
 class ExpTransform(Transform):
     """The exponential."""
 
-    codomain = constraints.positive
+    domain, codomain = constraints.real, constraints.positive
     bijective = True
     sign: Any = +1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExpTransform)
 
     def _call(self, x: Any) -> Any:
         return x.exp()
@@ -185,14 +308,19 @@ class PowerTransform(Transform):
     bijective = True
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
-        super().__init__(cache_size)
-        from .. import as_tensor
-
-        self.exponent: Any = as_tensor(exponent)
+        super().__init__(cache_size=cache_size)
+        (self.exponent,) = broadcast_all(exponent)
 
     @property
     def sign(self) -> Any:
         return self.exponent.sign()
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, PowerTransform)
+        return same and self.exponent.eq(other.exponent).all().item()
 
     def _call(self, x: Any) -> Any:
         return x.pow(self.exponent)
@@ -203,50 +331,68 @@ class PowerTransform(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return (self.exponent * y / x).abs().log()
 
+    def forward_shape(self, shape: Any) -> Any:
+        return broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
+
+    inverse_shape = forward_shape
+
+
+def _inside(x: Any) -> Any:
+    """Values of (0, 1), without its ends."""
+    info = finfo(x.dtype)
+    return x.clamp(min=info.tiny, max=1.0 - info.eps)
+
 
 class SigmoidTransform(Transform):
     """The logistic function."""
 
-    codomain = constraints.unit_interval
+    domain, codomain = constraints.real, constraints.unit_interval
     bijective = True
     sign: Any = +1
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SigmoidTransform)
+
     def _call(self, x: Any) -> Any:
-        info = finfo(x.dtype)
-        return x.sigmoid().clamp(min=info.tiny, max=1.0 - info.eps)
+        return _inside(x.sigmoid())
 
     def _inverse(self, y: Any) -> Any:
-        info = finfo(y.dtype)
-        y = y.clamp(min=info.tiny, max=1.0 - info.eps)
+        y = _inside(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -_F.softplus(-x) - _F.softplus(x)
+        return -_softplus(-x) - _softplus(x)
 
 
 class SoftplusTransform(Transform):
     """log(1 + exp(x))."""
 
-    codomain = constraints.positive
+    domain, codomain = constraints.real, constraints.positive
     bijective = True
     sign: Any = +1
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SoftplusTransform)
+
     def _call(self, x: Any) -> Any:
-        return _F.softplus(x)
+        return _softplus(x)
 
     def _inverse(self, y: Any) -> Any:
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return -_F.softplus(-x)
+        return -_softplus(-x)
 
 
 class TanhTransform(Transform):
     """The hyperbolic tangent."""
 
-    codomain = constraints.interval(-1.0, 1.0)
+    domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
     bijective = True
     sign: Any = +1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TanhTransform)
 
     def _call(self, x: Any) -> Any:
         return x.tanh()
@@ -255,13 +401,16 @@ class TanhTransform(Transform):
         return y.atanh()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return 2.0 * (math.log(2.0) - x - _F.softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x - _softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):
     """The absolute value, whose inverse is the positive one."""
 
-    codomain = constraints.positive
+    domain, codomain = constraints.real, constraints.positive
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbsTransform)
 
     def _call(self, x: Any) -> Any:
         return x.abs()
@@ -270,22 +419,48 @@ class AbsTransform(Transform):
         return y
 
 
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return a == b
+    return bool((as_tensor(a) == b).all().item())  # type: ignore[attr-defined]
+
+
 class AffineTransform(Transform):
     """`loc + scale * x`."""
 
     bijective = True
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
-        super().__init__(cache_size)
+        super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
-        if event_dim:
-            self.domain = self.codomain = constraints.independent(constraints.real, event_dim)
+
+    @property
+    def event_dim(self) -> int:
+        return self._event_dim
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        return _deepened(constraints.real, self.event_dim)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        return _deepened(constraints.real, self.event_dim)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+        return _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
 
     @property
     def sign(self) -> Any:
-        if isinstance(self.scale, Tensor):
-            return self.scale.sign()  # type: ignore[attr-defined]
-        return int(self.scale > 0) - int(self.scale < 0)
+        if isinstance(self.scale, int | float):
+            return int(self.scale > 0) - int(self.scale < 0)
+        return self.scale.sign()
 
     def _call(self, x: Any) -> Any:
         return self.loc + self.scale * x
@@ -294,125 +469,66 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        if isinstance(self.scale, Tensor):
-            one: Any = self.scale.abs().log()  # type: ignore[attr-defined]
+        if isinstance(self.scale, int | float):
+            slope = x.new_full(x.shape, math.log(abs(self.scale)))
         else:
-            one = zeros_like(x) + math.log(abs(self.scale))
-        one = one.expand(x.shape)
-        return sum_rightmost(one, self._event_dim)
+            slope = self.scale.abs().log()
+        if self.event_dim:
+            slope = slope.view((*slope.shape[: -self.event_dim], -1)).sum(-1)
+            return slope.expand(x.shape[: -self.event_dim])
+        return slope.expand(x.shape)
+
+    def forward_shape(self, shape: Any) -> Any:
+        own = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
+        return broadcast_shapes(shape, *own)
+
+    inverse_shape = forward_shape
 
 
-class TransformedDistribution(Distribution):
-    """What a transform makes of samples of another distribution."""
+class CumulativeDistributionTransform(Transform):
+    """The cumulative distribution function of a distribution of single numbers."""
 
-    arg_constraints: Any = {}
+    bijective = True
+    codomain = constraints.unit_interval
+    sign: Any = +1
 
-    def __init__(
-        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
-    ) -> None:
-        self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        if not all(isinstance(t, Transform) for t in self.transforms):
-            raise ValueError("transforms must be a Transform or a list of Transforms")
-        shape = base_distribution.batch_shape + base_distribution.event_shape
-        wanted = max([len(base_distribution.event_shape), *[t.event_dim for t in self.transforms]])
-        more = wanted - len(base_distribution.event_shape)
-        self.base_dist = Independent(base_distribution, more) if more > 0 else base_distribution
-        cut = len(shape) - wanted
-        super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(batch_shape, _instance, ())
-        new.base_dist = self.base_dist.expand(Size(batch_shape))
-        new.transforms = self.transforms
-        return new
-
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:  # type: ignore[override]
-        if not self.transforms:
-            return self.base_dist.support
-        support = self.transforms[-1].codomain
-        more = len(self._event_shape) - support.event_dim
-        return constraints.independent(support, more) if more > 0 else support
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
 
     @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        return self.base_dist.has_rsample
+    def domain(self) -> Any:  # type: ignore[override]
+        return self.distribution.support
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        with no_grad():
-            x = self.base_dist.sample(sample_shape)
-            for t in self.transforms:
-                x = t(x)
-            return x
+    def _call(self, x: Any) -> Any:
+        return self.distribution.cdf(x)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        x = self.base_dist.rsample(sample_shape)
-        for t in self.transforms:
-            x = t(x)
-        return x
+    def _inverse(self, y: Any) -> Any:
+        return self.distribution.icdf(y)
 
-    def log_prob(self, value: Any) -> Any:
-        self._checked(value)
-        n = len(self.event_shape)
-        total: Any = 0.0
-        y = value
-        for t in reversed(self.transforms):
-            x = t._inv_call(y)
-            total = total - sum_rightmost(t.log_abs_det_jacobian(x, y), n - t.event_dim)
-            y = x
-        base = self.base_dist.log_prob(y)
-        return total + sum_rightmost(base, n - len(self.base_dist.event_shape))
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        return self.distribution.log_prob(x)
 
-    def _along(self, value: Any) -> Any:
-        sign: Any = 1
-        for t in self.transforms:
-            sign = sign * t.sign
-        return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
-
-    def cdf(self, value: Any) -> Any:
-        for t in reversed(self.transforms):
-            value = t._inv_call(value)
-        return self._along(self.base_dist.cdf(value))
-
-    def icdf(self, value: Any) -> Any:
-        value = self.base_dist.icdf(self._along(value))
-        for t in self.transforms:
-            value = t(value)
-        return value
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
 
-class LogNormal(TransformedDistribution):
-    """The exponential of a normal number."""
+from ._shaped_transforms import (  # noqa: E402 - they are transforms themselves
+    CatTransform as CatTransform,
+    CorrCholeskyTransform as CorrCholeskyTransform,
+    IndependentTransform as IndependentTransform,
+    LowerCholeskyTransform as LowerCholeskyTransform,
+    PositiveDefiniteTransform as PositiveDefiniteTransform,
+    ReshapeTransform as ReshapeTransform,
+    SoftmaxTransform as SoftmaxTransform,
+    StackTransform as StackTransform,
+    StickBreakingTransform as StickBreakingTransform,
+)
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support: Any = constraints.positive
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        base = Normal(loc, scale, validate_args=validate_args)
-        super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def loc(self) -> Any:
-        """The mean of the logarithm."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        """The standard deviation of the logarithm."""
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
-        return (self.loc + self.scale.pow(2) / 2).exp()
-
-    @property
-    def mode(self) -> Any:
-        return (self.loc - self.scale.square()).exp()
-
-    @property
-    def variance(self) -> Any:
-        square = self.scale.pow(2)
-        return square.expm1() * (2 * self.loc + square).exp()
-
-    def entropy(self) -> Any:
-        return self.base_dist.entropy() + self.loc
+for _cls in (
+    CatTransform, CorrCholeskyTransform, IndependentTransform, LowerCholeskyTransform, PositiveDefiniteTransform,
+    ReshapeTransform, SoftmaxTransform, StackTransform, StickBreakingTransform,
+):  # fmt: skip
+    _cls.__module__ = __name__

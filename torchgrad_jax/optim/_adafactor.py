@@ -7,7 +7,7 @@ from typing import Any
 from .._core.dtypes import finfo
 from .._engine.tensor import Tensor
 from ._ruled import Ruled, check_lr, hyper, insist, is_on
-from ._rules import add_, larger, mean, norm, run_by_step, smaller
+from ._rules import add_, descent, larger, mean, norm, run_by_step, smaller
 from .optimizer import ParamsT
 
 
@@ -67,8 +67,7 @@ class Adafactor(Ruled):
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
+    g = descent(g, h)
     scale = p.numel() ** 0.5
     rate = larger(h.eps2, norm(p).item() / scale) * smaller(h.lr, 1 / h.step**0.5)
     if h.decays:

@@ -44,6 +44,14 @@ def check_betas(betas: Any) -> None:
         insist(0.0 <= betas[i] < 1.0, f"Invalid beta parameter at index {i}: {betas[i]}")
 
 
+def check_adam(lr: Any, eps: float, betas: Any, weight_decay: float) -> None:
+    """What Adam and those after it ask of their options, in torch's order."""
+    check_lr(lr)
+    insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
+    check_betas(betas)
+    insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+
+
 def check_fused(fused: Any, foreach: Any, differentiable: Any) -> None:
     """`fused` excludes the other two."""
     if fused:
@@ -115,11 +123,24 @@ def live(group: dict[str, Any]) -> dict[str, Any]:
     return {**group, "lr": make(lift.number(group, "lr"), m)}
 
 
+CAPTURABLE_DEFAULTS: dict[str, Any] = {
+    "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
+}  # fmt: skip
+"""Options that state from older versions of most optimizers may lack."""
+
+
 class Ruled(Optimizer):
     """An optimizer that updates its groups one after the other.
 
-    A subclass gives the state of a new parameter (`_start`) and the update of a group (`_update`).
+    A subclass gives the state of a new parameter (`_STATE`, `_start`) and the update of a group (`_update`).
     """
+
+    _STATE: tuple[str, ...] = ()
+    """What a new parameter's state holds as zeros, after its scalars."""
+    _SCALARS: tuple[tuple[str, float], ...] = (("step", 0.0),)
+    """Its scalars, and where they start."""
+    _OPTIONS: tuple[str, ...] = ()
+    """Options of a group that the functional form takes by name, beside those that all have."""
 
     _GROUP_DEFAULTS: dict[str, Any] = {"maximize": False, "foreach": None, "differentiable": False}
     """Options that state from older versions may lack."""
@@ -146,6 +167,10 @@ class Ruled(Optimizer):
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
         """Fill the state of a parameter that is updated for the first time."""
+        for name, value in self._SCALARS:
+            state[name] = self._scalar(group, p, value)
+        for name in self._STATE:
+            state[name] = self._zeros(p)
 
     def _collect(self, group: dict[str, Any], *names: str) -> Any:
         """Parameters that have a gradient, the gradients, and columns of state."""
@@ -160,6 +185,12 @@ class Ruled(Optimizer):
                 self._start(state, group, p)
         columns = [[state.get(name) for state in states] for name in names]
         return [params, [p.grad for p in params], *columns]
+
+    def _given(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The options of a group as the functional form takes them."""
+        beta1, beta2 = group.get("betas", (None, None))
+        known = {**group, "beta1": beta1, "beta2": beta2}
+        return {k: known[k] for k in (*self._OPTIONS, "foreach", "maximize", "differentiable")}
 
     def _update(self, group: dict[str, Any]) -> None:
         raise NotImplementedError

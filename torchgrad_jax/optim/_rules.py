@@ -113,6 +113,33 @@ def _real_view(x: Any) -> Any:
     return x.view_as_real() if isinstance(x, Cell) else NAMESPACES[""]["view_as_real"](x)
 
 
+# --- what most rules begin with -----------------------------------------------------------------------
+
+
+def descent(g: Any, h: Any) -> Any:
+    """The gradient to go down along."""
+    return g.neg() if h.maximize else g
+
+
+def penalized(p: Any, g: Any, h: Any) -> Any:
+    """The gradient with that of the L2 penalty."""
+    return add(g, p, h.weight_decay) if h.decays else g
+
+
+def decayed(p: Any, g: Any, h: Any) -> Any:
+    """The same, unless the parameter itself is made smaller instead."""
+    if h.decays and h.decoupled:
+        p.mul_(1 - h.lr * h.weight_decay)
+        return g
+    return penalized(p, g, h)
+
+
+def average(g: Any, mean: Any, square: Any, h: Any) -> None:
+    """Move the running averages of the gradient and of its square."""
+    mean.lerp_(g, 1 - h.beta1)
+    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+
+
 # --- running them -----------------------------------------------------------------------------------
 
 States = dict[Any, Any]

@@ -105,6 +105,8 @@ def update(tensors: Sequence[Tensor], change: Callable[[Any, int], Any]) -> list
 
 def advance(steps: Sequence[Tensor]) -> list[Any]:
     """Add one to every step count; the new counts."""
+    if MODES.bits & LIFT:
+        return _advance_traced(steps)
     if steps and {id(t._st.array) for t in steps} == {id(steps[0]._st.array)}:
         apart = {t._al for t in steps} == {None} and len({id(t._st) for t in steps}) == len(steps)
         now = number(steps[0]) + 1.0
@@ -114,6 +116,25 @@ def advance(steps: Sequence[Tensor]) -> list[Any]:
                 store(t, array, 1)
             return [now] * len(steps)
     return update(steps, lambda now, _: now + 1.0)
+
+
+def _advance_traced(steps: Sequence[Tensor]) -> list[Any]:
+    """`advance` where the counts are not known: those that are one array stay one."""
+    news: dict[int, tuple[Any, Any]] = {}
+    out = []
+    for t in steps:
+        old = read(t)
+        if t._al is not None or old.ndim:
+            return out + update(steps[len(out) :], lambda now, _: now + 1.0)
+        if id(old) not in news:
+            now = number(t) + 1.0
+            array = jnp.asarray(now, t._m.dtype.np)
+            news[id(old)] = (old, array)
+        array = news[id(old)][1]
+        store(t, array, 1)
+        out.append(array)
+    wide: dict[int, Any] = {}
+    return [wide.setdefault(id(a), a.astype(jnp.result_type(float))) for a in out]
 
 
 def alike(*columns: Sequence[Any]) -> list[list[int]]:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
-from ._rules import add, add_, addcmul_, as_real, run
+from ._ruled import (
+    CAPTURABLE_DEFAULTS,
+    Ruled,
+    check_capturable,
+    check_lr,
+    check_steps,
+    hyper,
+    insist,
+    is_on,
+)
+from ._rules import add_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
 
@@ -26,12 +35,9 @@ class Adadelta(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _STATE = ("square_avg", "acc_delta")
+    _OPTIONS = ("lr", "rho", "eps", "weight_decay", "capturable")
+    _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
@@ -48,22 +54,13 @@ class Adadelta(Ruled):
         }  # fmt: skip
         super().__init__(params, options)
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["square_avg"] = self._zeros(p)
-        state["acc_delta"] = self._zeros(p)
-
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "square_avg", "acc_delta", "step")
-        names = ("lr", "rho", "eps", "weight_decay", "maximize", "foreach", "differentiable", "capturable")  # fmt: skip
-        adadelta(*columns, **{k: group[k] for k in names})
+        columns = self._collect(group, *self._STATE, "step")
+        adadelta(*columns, **self._given(group))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, descent(g, h), h)
     p, g, square, past = as_real(p, g, s.square_avg, s.acc_delta)
     addcmul_(square.mul_(h.rho), g, g, 1 - h.rho)
     change = past.add(h.eps).sqrt().div(square.add(h.eps).sqrt()).mul(g)

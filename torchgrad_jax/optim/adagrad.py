@@ -17,7 +17,7 @@ from ._ruled import (
     insist,
     is_on,
 )
-from ._rules import add, addcdiv_, addcmul_, as_real, run_by_step
+from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
 from .optimizer import ParamsT
 
 
@@ -88,10 +88,7 @@ class Adagrad(Ruled):
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, descent(g, h), h)
     p, g, total = as_real(p, g, s.sum)
     addcmul_(total, g, g)
     addcdiv_(p, g, total.sqrt().add(h.eps), -(h.lr / (1 + (h.step - 1) * h.lr_decay)))

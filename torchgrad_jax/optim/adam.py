@@ -8,16 +8,24 @@ from .._engine.tensor import Tensor
 from ._ruled import (
     Ruled,
     amp,
-    check_betas,
+    check_adam,
     check_capturable,
     check_fused,
-    check_lr,
     check_steps,
     hyper,
     insist,
     is_on,
 )
-from ._rules import add, addcdiv_, addcmul_, as_real, kept, root, run_by_step
+from ._rules import (
+    addcdiv_,
+    as_real,
+    average,
+    decayed,
+    descent,
+    kept,
+    root,
+    run_by_step,
+)
 from .optimizer import ParamsT
 
 _UNCAPTURABLE = "{} as a Tensor is not supported for capturable=False and foreach=True"
@@ -49,6 +57,7 @@ class Adam(Ruled):
         tensor([0.9000, 1.9000], requires_grad=True)
     """
 
+    _STATE = ("exp_avg", "exp_avg_sq")
     _GROUP_DEFAULTS = {
         "amsgrad": False,
         "maximize": False,
@@ -68,10 +77,7 @@ class Adam(Ruled):
     ) -> None:  # fmt: skip
         if isinstance(lr, Tensor):
             insist(capturable or not foreach, _UNCAPTURABLE.format("lr"))
-        check_lr(lr)
-        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check_adam(lr, eps, betas, weight_decay)
         kinds = [float if isinstance(b, float) else Tensor for b in betas]
         insist(
             kinds[0] is kinds[1] and all(isinstance(b, float | Tensor) for b in betas),
@@ -96,9 +102,7 @@ class Adam(Ruled):
             self._step_supports_amp_scaling = True
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["exp_avg"] = self._zeros(p)
-        state["exp_avg_sq"] = self._zeros(p)
+        super()._start(state, group, p)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = self._zeros(p)
 
@@ -122,21 +126,14 @@ class Adam(Ruled):
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        if h.decoupled:
-            p.mul_(1 - h.lr * h.weight_decay)
-        else:
-            g = add(g, p, h.weight_decay)
-    p, g, average, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
-    average.lerp_(g, 1 - h.beta1)
-    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+    g = decayed(p, descent(g, h), h)
+    p, g, mean, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
+    average(g, mean, square, h)
     if h.amsgrad:
         (largest,) = as_real(s.max_exp_avg_sq)
         square = largest.copy_(kept(largest).maximum(kept(square)))
     denominator = square.sqrt().div(root(1 - h.beta2**h.step)).add(h.eps)
-    addcdiv_(p, average, denominator, -(h.lr / (1 - h.beta1**h.step)))
+    addcdiv_(p, mean, denominator, -(h.lr / (1 - h.beta1**h.step)))
 
 
 def adam(

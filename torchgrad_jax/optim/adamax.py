@@ -6,16 +6,15 @@ from typing import Any
 
 from .._engine.tensor import Tensor
 from ._ruled import (
+    CAPTURABLE_DEFAULTS,
     Ruled,
-    check_betas,
+    check_adam,
     check_capturable,
-    check_lr,
     check_steps,
     hyper,
-    insist,
     is_on,
 )
-from ._rules import add, addcdiv_, as_real, kept, run_by_step
+from ._rules import addcdiv_, as_real, descent, kept, penalized, run_by_step
 from .optimizer import ParamsT
 
 
@@ -34,49 +33,29 @@ class Adamax(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _STATE = ("exp_avg", "exp_inf")
+    _OPTIONS = ("lr", "beta1", "beta2", "eps", "weight_decay", "capturable")
+    _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *,
         maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip
-        check_lr(lr)
-        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check_adam(lr, eps, betas, weight_decay)
         options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
         super().__init__(params, options)
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["exp_avg"] = self._zeros(p)
-        state["exp_inf"] = self._zeros(p)
-
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "exp_avg", "exp_inf", "step")
-        beta1, beta2 = group["betas"]
-        adamax(
-            *columns, eps=group["eps"], beta1=beta1, beta2=beta2, lr=group["lr"],
-            weight_decay=group["weight_decay"], foreach=group["foreach"],
-            maximize=group["maximize"], differentiable=group["differentiable"],
-            capturable=group["capturable"],
-        )  # fmt: skip
+        columns = self._collect(group, *self._STATE, "step")
+        adamax(*columns, **self._given(group))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, descent(g, h), h)
     p, g, average, largest = as_real(p, g, s.exp_avg, s.exp_inf)
     average.lerp_(g, 1 - h.beta1)
     largest.copy_(kept(largest.mul_(h.beta2)).maximum(g.abs().add(h.eps)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import Ruled, check_capturable, check_lr, hyper, insist, is_on
-from ._rules import add, add_, as_real, larger, run
+from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist, is_on
+from ._rules import add_, as_real, descent, larger, penalized, run
 from ._scalars import advance, alike, number, scalar_tensor, take, update
 from .optimizer import ParamsT
 
@@ -27,12 +27,8 @@ class ASGD(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _OPTIONS = ("lambd", "lr", "t0", "alpha", "weight_decay", "capturable")
+    _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
@@ -59,19 +55,13 @@ class ASGD(Ruled):
 
     def _update(self, group: dict[str, Any]) -> None:
         columns = self._collect(group, "ax", "mu", "eta", "step")
-        names = (
-            "lambd", "lr", "t0", "alpha", "weight_decay", "foreach", "maximize", "differentiable",
-            "capturable",
-        )  # fmt: skip
-        asgd(*columns, **{k: group[k] for k in names})
+        asgd(*columns, **self._given(group))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
+    g = descent(g, h)
     p, g, average = as_real(p, g, s.ax)
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, g, h)
     p.mul_(1 - h.lambd * h.eta)
     add_(p, g, -h.eta)
     if h.averages:

@@ -6,16 +6,16 @@ from typing import Any
 
 from .._engine.tensor import Tensor
 from ._ruled import (
+    CAPTURABLE_DEFAULTS,
     Ruled,
-    check_betas,
+    check_adam,
     check_capturable,
-    check_lr,
     check_steps,
     hyper,
     insist,
     is_on,
 )
-from ._rules import add, addcdiv_, addcmul_, as_real, run
+from ._rules import addcdiv_, as_real, average, decayed, descent, run
 from ._scalars import advance, alike, as_held, take, update
 from .optimizer import ParamsT
 
@@ -37,13 +37,13 @@ class NAdam(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "maximize": False,
-        "foreach": None,
-        "capturable": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-    }
+    _SCALARS = (("step", 0.0), ("mu_product", 1.0))
+    _STATE = ("exp_avg", "exp_avg_sq")
+    _OPTIONS = (
+        "lr", "beta1", "beta2", "eps", "weight_decay",
+        "momentum_decay", "decoupled_weight_decay", "capturable",
+    )  # fmt: skip
+    _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -51,10 +51,7 @@ class NAdam(Ruled):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_lr(lr)
-        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check_adam(lr, eps, betas, weight_decay)
         insist(momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}")
         options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
@@ -64,37 +61,19 @@ class NAdam(Ruled):
         }  # fmt: skip
         super().__init__(params, options)
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["mu_product"] = self._scalar(group, p, 1.0)
-        state["exp_avg"] = self._zeros(p)
-        state["exp_avg_sq"] = self._zeros(p)
-
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "exp_avg", "exp_avg_sq", "mu_product", "step")
-        beta1, beta2 = group["betas"]
-        nadam(
-            *columns, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
-            momentum_decay=group["momentum_decay"], eps=group["eps"], maximize=group["maximize"],
-            decoupled_weight_decay=group["decoupled_weight_decay"], foreach=group["foreach"],
-            capturable=group["capturable"], differentiable=group["differentiable"],
-        )  # fmt: skip
+        columns = self._collect(group, *self._STATE, "mu_product", "step")
+        nadam(*columns, **self._given(group))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    p, g, average, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
-    if h.decays:
-        if h.decoupled:
-            p.mul_(1 - h.lr * h.weight_decay)
-        else:
-            g = add(g, p, h.weight_decay)
-    average.lerp_(g, 1 - h.beta1)
-    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+    g = descent(g, h)
+    p, g, mean, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
+    g = decayed(p, g, h)
+    average(g, mean, square, h)
     denominator = square.div(1 - h.beta2**h.step).sqrt().add(h.eps)
     addcdiv_(p, g, denominator, -(h.lr * (1 - h.mu) / (1 - h.mu_product)))
-    addcdiv_(p, average, denominator, -(h.lr * h.mu_next / (1 - h.mu_product * h.mu_next)))
+    addcdiv_(p, mean, denominator, -(h.lr * h.mu_next / (1 - h.mu_product * h.mu_next)))
 
 
 def nadam(

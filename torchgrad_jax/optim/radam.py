@@ -6,16 +6,15 @@ from typing import Any
 
 from .._engine.tensor import Tensor
 from ._ruled import (
+    CAPTURABLE_DEFAULTS,
     Ruled,
-    check_betas,
+    check_adam,
     check_capturable,
-    check_lr,
     check_steps,
     hyper,
-    insist,
     is_on,
 )
-from ._rules import add, add_, addcmul_, as_real, root, run
+from ._rules import add_, as_real, average, decayed, descent, root, run
 from ._scalars import advance, alike, take
 from .optimizer import ParamsT
 
@@ -36,13 +35,12 @@ class RAdam(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "decoupled_weight_decay": False,
-        "capturable": False,
-    }
+    _STATE = ("exp_avg", "exp_avg_sq")
+    _OPTIONS = (
+        "lr", "beta1", "beta2", "eps",
+        "weight_decay", "decoupled_weight_decay", "capturable",
+    )  # fmt: skip
+    _GROUP_DEFAULTS = {**CAPTURABLE_DEFAULTS, "decoupled_weight_decay": False}
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -50,10 +48,7 @@ class RAdam(Ruled):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_lr(lr)
-        insist(eps >= 0.0, f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        insist(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check_adam(lr, eps, betas, weight_decay)
         options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "maximize": maximize, "foreach": foreach, "capturable": capturable,
@@ -61,20 +56,9 @@ class RAdam(Ruled):
         }  # fmt: skip
         super().__init__(params, options)
 
-    def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["exp_avg"] = self._zeros(p)
-        state["exp_avg_sq"] = self._zeros(p)
-
     def _update(self, group: dict[str, Any]) -> None:
-        columns = self._collect(group, "exp_avg", "exp_avg_sq", "step")
-        beta1, beta2 = group["betas"]
-        radam(
-            *columns, beta1=beta1, beta2=beta2, lr=group["lr"], weight_decay=group["weight_decay"],
-            eps=group["eps"], maximize=group["maximize"], foreach=group["foreach"],
-            capturable=group["capturable"], differentiable=group["differentiable"],
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-        )  # fmt: skip
+        columns = self._collect(group, *self._STATE, "step")
+        radam(*columns, **self._given(group))
 
 
 def _certainty(step: Any, beta2: Any) -> tuple[Any, Any]:
@@ -85,17 +69,11 @@ def _certainty(step: Any, beta2: Any) -> tuple[Any, Any]:
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    p, g, average, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
-    if h.decays:
-        if h.decoupled:
-            p.mul_(1 - h.lr * h.weight_decay)
-        else:
-            g = add(g, p, h.weight_decay)
-    average.lerp_(g, 1 - h.beta1)
-    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
-    change = plain = average.div(1 - h.beta1**h.step).mul(h.lr)
+    g = descent(g, h)
+    p, g, mean, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
+    g = decayed(p, g, h)
+    average(g, mean, square, h)
+    change = plain = mean.div(1 - h.beta1**h.step).mul(h.lr)
     length, final = _certainty(h.step, h.beta2)
     if h.certain is not False:
         scale = square.sqrt().add(h.eps).reciprocal().mul(root(1 - h.beta2**h.step))

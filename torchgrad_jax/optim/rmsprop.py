@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import Ruled, check_capturable, check_lr, check_steps, hyper, insist, is_on
-from ._rules import add, add_, addcdiv_, addcmul_, as_real, run
+from ._ruled import (
+    CAPTURABLE_DEFAULTS,
+    Ruled,
+    check_capturable,
+    check_lr,
+    check_steps,
+    hyper,
+    insist,
+    is_on,
+)
+from ._rules import add_, addcdiv_, addcmul_, as_real, descent, penalized, run
 from ._scalars import advance
 from .optimizer import ParamsT
 
@@ -28,14 +37,9 @@ class RMSprop(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "momentum": 0,
-        "centered": False,
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _STATE = ("square_avg",)
+    _OPTIONS = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "capturable")
+    _GROUP_DEFAULTS = {"momentum": 0, "centered": False, **CAPTURABLE_DEFAULTS}
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
@@ -56,8 +60,7 @@ class RMSprop(Ruled):
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        state["step"] = self._scalar(group, p, 0.0)
-        state["square_avg"] = self._zeros(p)
+        super()._start(state, group, p)
         if group["momentum"] > 0:
             state["momentum_buffer"] = self._zeros(p)
         if group["centered"]:
@@ -65,18 +68,11 @@ class RMSprop(Ruled):
 
     def _update(self, group: dict[str, Any]) -> None:
         columns = self._collect(group, "square_avg", "grad_avg", "momentum_buffer", "step")
-        names = (
-            "lr", "alpha", "eps", "weight_decay", "momentum", "centered", "foreach", "maximize",
-            "differentiable", "capturable",
-        )  # fmt: skip
-        rmsprop(*columns, **{k: group[k] for k in names})
+        rmsprop(*columns, **self._given(group))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, descent(g, h), h)
     p, g, square = as_real(p, g, s.square_avg)
     addcmul_(square.mul_(h.alpha), g, g, 1 - h.alpha)
     spread = square

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.tensor import Tensor
-from ._ruled import Ruled, call, check_capturable, check_lr, check_steps, hyper, insist
-from ._rules import addcmul_, as_real, run
+from ._ruled import (
+    CAPTURABLE_DEFAULTS,
+    Ruled,
+    call,
+    check_capturable,
+    check_lr,
+    check_steps,
+    hyper,
+    insist,
+)
+from ._rules import addcmul_, as_real, descent, run
 from ._scalars import advance, number
 from .optimizer import ParamsT
 
@@ -25,12 +34,7 @@ class Rprop(Ruled):
         differentiable: record the step.
     """
 
-    _GROUP_DEFAULTS = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _GROUP_DEFAULTS = CAPTURABLE_DEFAULTS
 
     def __init__(
         self, params: ParamsT, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
@@ -63,8 +67,7 @@ class Rprop(Ruled):
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
+    g = descent(g, h)
     p, g, before, size = as_real(p, g, s.prev, s.step_size)
     agree = g.mul(before.clone()).sign()
     turned = agree.lt(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.tensor import Tensor
 from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist, is_on
-from ._rules import add, add_, run
+from ._rules import add, add_, descent, penalized, run
 from .optimizer import ParamsT
 
 
@@ -84,10 +84,7 @@ class SGD(Ruled):
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
-    if h.maximize:
-        g = g.neg()
-    if h.decays:
-        g = add(g, p, h.weight_decay)
+    g = penalized(p, descent(g, h), h)
     if h.moves:
         if s.momentum_buffer is None:
             s.momentum_buffer = (g.detach() if isinstance(g, Tensor) else g).clone()

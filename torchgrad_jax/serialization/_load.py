@@ -41,7 +41,7 @@ class Options:
             found = SafeUnpickler(file, tensors, self.allowed).load()
             tensors.hand_out()
             return found
-        except Exception as e:
+        except Exception as e:  # damaged pickles raise anything
             raise pickle.UnpicklingError(
                 "Weights only load failed. With `weights_only=True`, the default, a file may hold tensors, numbers, "
                 "strings and containers, and nothing that runs code. If you trust where the file is from, "
@@ -85,7 +85,7 @@ def _there(location: str) -> devices.device:
 def _checked(dev: devices.device) -> devices.device:
     try:
         devices.to_jax(dev)
-    except Exception:
+    except RuntimeError:
         if dev.type != "cuda":
             raise
         raise RuntimeError(
@@ -251,7 +251,7 @@ def _load_legacy(file: Any, options: Options) -> Any:
             raw[key] = file.read(max(numel, 0) * skimmer.sizes[key])
     except (RuntimeError, EOFError):
         raise
-    except Exception as e:
+    except Exception as e:  # damaged pickles raise anything
         raise pickle.UnpicklingError(
             f"torch.load: this is no file that torch.save writes: {e}"
         ) from None

@@ -86,10 +86,6 @@ def assert_close(
     _compare(actual, expected, s, ())
 
 
-class _Different(AssertionError):
-    pass
-
-
 def _fail(text: str, s: _Settings, path: tuple[Any, ...]) -> None:
     if path:
         text += "\n\nThe failure occurred for item " + "".join(f"[{p!r}]" for p in path)

@@ -225,7 +225,7 @@ def _observed(lib: Any, fn: Any, arrays: list[np.ndarray], gradients: bool) -> A
             t.requires_grad_(gradients)
     try:
         result = fn(lib, *tensors)
-    except Exception as e:
+    except Exception as e:  # both libraries raising the same is agreement
         return type(e).__name__, [], []
     leaves = [t for t in tree.flatten(result)[0] if isinstance(t, lib.Tensor)]
     outs = [

@@ -134,10 +134,10 @@ class BackwardHook:
     def _call_without_inputs(self) -> None:
         """No input needs a gradient: nothing will come to call the hooks later."""
         warnings.warn(
-            "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
-            "require gradients. See "
-            "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook"
-            " for more details.",
+            "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+            "inputs require gradients. See "
+            "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook "
+            "for more details.",
             stacklevel=5,
         )
         for hook in self.user_hooks:

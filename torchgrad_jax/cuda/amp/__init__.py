@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from ...amp import autocast_mode as _mode, grad_scaler as _scaler
+from ...amp import autocast_mode as _mode
+from ...amp._first_names import DeviceAutocast, DeviceGradScaler
 
 
-class autocast(_mode.autocast):
+class autocast(DeviceAutocast):
     """`torch.amp.autocast("cuda", ...)`, which torch recommends instead."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
-        warnings.warn(
-            "`torch.cuda.amp.autocast(args...)` is deprecated. "
-            "Please use `torch.amp.autocast('cuda', args...)` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        super().__init__("cuda", dtype, enabled, cache_enabled)
+    _DEVICE = "cuda"
 
 
-class GradScaler(_scaler.GradScaler):
+class GradScaler(DeviceGradScaler):
     """`torch.amp.GradScaler("cuda", ...)`, which torch recommends instead."""
 
-    def __init__(
-        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-        growth_interval: int = 2000, enabled: bool = True,
-    ) -> None:  # fmt: skip
-        warnings.warn(
-            "`torch.cuda.amp.GradScaler(args...)` is deprecated. "
-            "Please use `torch.amp.GradScaler('cuda', args...)` instead.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        super().__init__(
-            "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
-        )
+    _DEVICE = "cuda"
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:

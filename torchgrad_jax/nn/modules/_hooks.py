@@ -124,11 +124,6 @@ def _enter_backward(hook: Callable[..., Any], full: bool) -> RemovableHandle:
     return _enter(backward, hook)
 
 
-def has_any_global_hook() -> bool:
-    """Whether calls of modules have to look for global hooks."""
-    return bool(forward_pre or forward or backward or backward_pre)
-
-
 class _WrappedHook:
     """A hook that remembers its module without keeping it alive."""
 

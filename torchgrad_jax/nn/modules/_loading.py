@@ -101,7 +101,7 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
                     given.requires_grad_(param.requires_grad)
             setattr(module, name, given)
             return None
-    except Exception as error:
+    except Exception as error:  # all that went wrong is told at the end, in one error
         return (
             f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and whose '
             f"dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."

@@ -409,7 +409,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
         return input.shape[1] if input.dim() == n + 2 else input.shape[0]
 
     def _get_num_spatial_dims(self) -> int:
-        raise NotImplementedError
+        return len(self.kernel_size)
 
 
 _LAZY = (
@@ -432,9 +432,6 @@ class LazyConv1d(_LazyConvXdMixin, Conv1d):
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 1
-
 
 class LazyConv2d(_LazyConvXdMixin, Conv2d):
     __doc__ = "A `Conv2d`" + _LAZY
@@ -450,9 +447,6 @@ class LazyConv2d(_LazyConvXdMixin, Conv2d):
             0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
-
-    def _get_num_spatial_dims(self) -> int:
-        return 2
 
 
 class LazyConv3d(_LazyConvXdMixin, Conv3d):
@@ -470,9 +464,6 @@ class LazyConv3d(_LazyConvXdMixin, Conv3d):
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 3
-
 
 class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
     __doc__ = "A `ConvTranspose1d`" + _LAZY
@@ -488,9 +479,6 @@ class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
-
-    def _get_num_spatial_dims(self) -> int:
-        return 1
 
 
 class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
@@ -508,9 +496,6 @@ class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
 
-    def _get_num_spatial_dims(self) -> int:
-        return 2
-
 
 class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
     __doc__ = "A `ConvTranspose3d`" + _LAZY
@@ -526,6 +511,3 @@ class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
         )  # fmt: skip
         self._make_lazy(out_channels, bias, device, dtype)
-
-    def _get_num_spatial_dims(self) -> int:
-        return 3

@@ -48,12 +48,11 @@ class _InstanceNorm(_NormBase):
                 names_shown = " and ".join(f'"{key}"' for key in found)
                 error_msgs.append(
                     f"Unexpected running stats buffer(s) {names_shown} for {type(self).__name__} with "
-                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, this may be expected "
-                    "because "
-                    f"{type(self).__name__} does not track running stats by default since 0.4.0. Please remove these "
-                    "keys from state_dict. If the running stats are actually needed, instead set "
-                    "track_running_stats=True in "
-                    f"{type(self).__name__} to enable them. See the documentation of {type(self).__name__} for details."
+                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, this may be "
+                    f"expected because {type(self).__name__} does not track running stats by default since 0.4.0. "
+                    "Please remove these keys from state_dict. If the running stats are actually needed, instead "
+                    f"set track_running_stats=True in {type(self).__name__} to enable them. See the documentation of "
+                    f"{type(self).__name__} for details."
                 )
                 for key in found:
                     state_dict.pop(key)

@@ -320,6 +320,34 @@ class _Layer(Module):
 
     activation: Any
     norm_first: bool
+    self_attn: MultiheadAttention
+    linear1: Linear
+    linear2: Linear
+    dropout: Dropout
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+    dropout2: Dropout
+
+    def _make(
+        self, attentions: tuple[str, ...], d_model: int, nhead: int, dim_feedforward: int, dropout: float,
+        layer_norm_eps: float, batch_first: bool, norm_first: bool, kind: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """The parts: the attentions, the hidden layer, and a norm and a dropout for each bypass."""
+        for name in attentions:
+            part = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, **kind
+            )
+            setattr(self, name, part)
+        self.linear1 = Linear(d_model, dim_feedforward, **kind)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **kind)
+        self.norm_first = norm_first
+        bypasses = range(1, len(attentions) + 2)
+        for i in bypasses:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, **kind))
+        for i in bypasses:
+            setattr(self, f"dropout{i}", Dropout(dropout))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -334,8 +362,7 @@ class _Layer(Module):
         )[0]  # fmt: skip
 
     def _feed(self, x: Tensor) -> Tensor:
-        layer: Any = self
-        return layer.linear2(layer.dropout(self.activation(layer.linear1(x))))
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
 _LAYER_ARGS = """
@@ -366,17 +393,10 @@ class TransformerEncoderLayer(_Layer):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        kind: Any = {"bias": bias, "device": device, "dtype": dtype}
-        attention: Any = {"dropout": dropout, "batch_first": batch_first, **kind}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.linear1 = Linear(d_model, dim_feedforward, **kind)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kind)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kind)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kind)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        self._make(
+            ("self_attn",), d_model, nhead, dim_feedforward, dropout, layer_norm_eps, batch_first,
+            norm_first, {"bias": bias, "device": device, "dtype": dtype},
+        )  # fmt: skip
         if isinstance(activation, str):
             activation = _get_activation_fn(activation)
         if activation is F.relu or isinstance(activation, ReLU):
@@ -429,6 +449,9 @@ class TransformerDecoderLayer(_Layer):
     )
 
     __constants__ = ["norm_first"]
+    multihead_attn: MultiheadAttention
+    norm3: LayerNorm
+    dropout3: Dropout
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
@@ -436,20 +459,10 @@ class TransformerDecoderLayer(_Layer):
         norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        kind: Any = {"bias": bias, "device": device, "dtype": dtype}
-        attention: Any = {"dropout": dropout, "batch_first": batch_first, **kind}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.linear1 = Linear(d_model, dim_feedforward, **kind)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kind)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kind)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kind)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **kind)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
+        self._make(
+            ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, layer_norm_eps,
+            batch_first, norm_first, {"bias": bias, "device": device, "dtype": dtype},
+        )  # fmt: skip
         named = isinstance(activation, str)
         self.activation = _get_activation_fn(activation) if named else activation  # type: ignore[arg-type]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,9 +63,9 @@ class PackedSequence(PackedSequence_):
         if data is self.data:
             return self
         kwargs = {k: v for k, v in kwargs.items() if k not in ("device", "dtype")}
-        move: Callable[[Tensor], Tensor] = lambda t: t.to(data.device, **kwargs)  # noqa: E731
         places = [
-            None if t is None else move(t) for t in (self.sorted_indices, self.unsorted_indices)
+            None if t is None else t.to(data.device, **kwargs)
+            for t in (self.sorted_indices, self.unsorted_indices)
         ]
         return type(self)(data, self.batch_sizes, *places)
 

@@ -349,7 +349,7 @@ def _work(loader: DataLoader[Any], i: int, seed: int, orders: queue.SimpleQueue[
         if loader.worker_init_fn is not None:
             loader.worker_init_fn(i)
         fetch = _Fetcher(loader, loader.dataset)
-    except Exception as e:
+    except Exception as e:  # told to whoever asks this worker for a batch
         failure = e
     while (order := orders.get()) is not None:
         index, answer = order

@@ -1,0 +1,97 @@
+"""What the programs need: packages by version, and what those need besides torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Packages that a program is about, and those that they import."""
+
+    packages: tuple[str, ...]
+    also: tuple[str, ...] = ()
+
+
+def need(packages: str, also: str = "") -> Requirement:
+    """A requirement, from names between spaces."""
+    return Requirement(tuple(packages.split()), tuple(also.split()))
+
+
+VERSIONS = {
+    "accelerate": "1.15.0", "adabelief-pytorch": "0.2.1", "backpack-for-pytorch": "1.7.1", "botorch": "0.18.1",
+    "curvlinops-for-pytorch": "3.0.1", "einops": "0.8.2", "ema-pytorch": "0.8.3", "entmax": "1.3", "geotorch": "0.4.0",
+    "gpytorch": "1.15.2", "hessian-eigenthings": "1.0.0a5", "higher": "0.2.1", "kornia": "0.9.0", "laplace-torch": "0.3",
+    "linear-attention-transformer": "0.19.1", "linear-operator": "0.6.1", "lion-pytorch": "0.2.5", "madgrad": "1.2",
+    "perceiver-pytorch": "0.11.0", "performer-pytorch": "1.1.4", "PyHessian": "0.1", "pyro-ppl": "1.9.2",
+    "pytorch-metric-learning": "2.9.0", "pytorch-optimizer": "4.1.0", "rotary-embedding-torch": "0.9.1",
+    "safetensors": "0.8.0", "skorch": "1.4.0", "sparsemax": "0.1.9", "tensordict": "0.15.3", "torchcde": "0.2.5",
+    "torchdiffeq": "0.2.5", "torchinfo": "1.8.0", "torchmetrics": "1.9.0", "torchsde": "0.2.6", "torchsummary": "1.5.1",
+    "transformers": "5.23.0", "x-transformers": "2.31.10",
+}  # fmt: skip
+
+_GP = "linear-operator jaxtyping wadler-lindig scikit-learn joblib threadpoolctl narwhals scipy mpmath"
+_HUB = (
+    "huggingface_hub httpx httpx2 httpcore httpcore2 h11 anyio idna certifi truststore filelock fsspec tqdm pyyaml packaging "
+    "typer typing_extensions rich click shellingham regex hf-xet"
+)
+_METRICS = "lightning-utilities"
+REQUIREMENTS = {
+    "accelerate": need("accelerate", f"psutil safetensors {_HUB}"),
+    "backpack": need("backpack-for-pytorch", "einops unfoldnd"),
+    "botorch": need(
+        "botorch", f"gpytorch multipledispatch pyre-extensions typing_inspect mypy_extensions {_GP}"
+    ),
+    "curvlinops": need(
+        "curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"
+    ),
+    "einops": need("einops"),
+    "ema_pytorch": need("ema-pytorch"),
+    "entmax": need("entmax"),
+    "geotorch": need("geotorch"),
+    "gpytorch": need("gpytorch", _GP),
+    "hessian_eigenthings": need("hessian-eigenthings", "scipy tqdm"),
+    "higher": need("higher"),
+    "kornia": need("kornia", "kornia_rs"),
+    "laplace": need(
+        "laplace-torch",
+        f"asdfghjkl backpack-for-pytorch unfoldnd einops curvlinops-for-pytorch einconv opt-einsum torchmetrics {_METRICS} "
+        f"transformers tokenizers safetensors {_HUB} {_GP}",
+    ),
+    "lion_pytorch": need("lion-pytorch"),
+    "optimizers": need(
+        "madgrad adabelief-pytorch sparsemax torchinfo torchsummary", "colorama tabulate tqdm"
+    ),
+    "pyhessian": need("PyHessian"),
+    "pyro": need("pyro-ppl", "pyro-api tqdm"),
+    "pytorch_metric_learning": need("pytorch-metric-learning", f"tqdm {_GP}"),
+    "pytorch_optimizer": need("pytorch-optimizer", "tqdm"),
+    "rotary_embedding_torch": need("rotary-embedding-torch", "einops"),
+    "safetensors": need("safetensors"),
+    "skorch": need("skorch", "scikit-learn joblib threadpoolctl narwhals tabulate tqdm scipy"),
+    "tensordict": need("tensordict", "cloudpickle pyvers orjson importlib_metadata"),
+    "torchcde": need("torchcde", "torchdiffeq torchsde trampoline scipy"),
+    "torchdiffeq": need("torchdiffeq", "scipy"),
+    "torchmetrics": need("torchmetrics", _METRICS),
+    "torchsde": need("torchsde", "trampoline scipy"),
+    "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
+    "vision_attention": need(
+        "linear-attention-transformer performer-pytorch perceiver-pytorch",
+        "einops axial-positional-embedding linformer local-attention product-key-memory colt5-attention hyper-connections",
+    ),
+    "x_transformers": need("x-transformers", "einops einx frozendict loguru torch-einops-utils"),
+}
+"""By program. Named in full, since a resolver would install another torch beside the one to compare with."""
+
+
+def install(names: Iterable[str], site: Path) -> None:
+    """Put the packages that some programs need into a folder, without their dependencies."""
+    wanted = sorted({p for n in names for p in (*REQUIREMENTS[n].packages, *REQUIREMENTS[n].also)})
+    pinned = [f"{p}=={VERSIONS[p]}" if p in VERSIONS else p for p in wanted]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), *pinned], check=True,
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Python numbers that a dtype cannot hold, and what torch says of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from .dtypes import BOOL, FLOATING, INTEGRAL, dtype, finfo
+
+# Names of dtypes as C++ has them.
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "uint16": "uint16_t",
+    "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float", "float64": "double", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+}  # fmt: skip
+
+
+def c_name(dt: dtype) -> str:
+    """A dtype as torch's complaints about numbers call it."""
+    return _C_NAMES.get(dt.name, dt.name)
+
+
+def overflow(shown: str) -> RuntimeError:
+    """torch's complaint about a number that a dtype cannot hold."""
+    return RuntimeError(f"value cannot be converted to type {shown} without overflow")
+
+
+@functools.cache
+def _range(dt: dtype) -> tuple[Any, Any]:
+    if dt.category == INTEGRAL:
+        info = np.iinfo(dt.np)
+        # Unsigned dtypes let small negative numbers wrap around.
+        return (-int(info.max) if info.min == 0 else int(info.min)), int(info.max)
+    limit = float(finfo(dt).max)
+    return -limit, limit
+
+
+def check_fits(value: Any, dt: dtype) -> None:
+    """Raise unless the dtype holds the number: infinities and nan only where it is floating."""
+    kind = dt.category
+    if kind == BOOL or kind > FLOATING:
+        return
+    if isinstance(value, complex):
+        if value.imag != 0:
+            raise overflow(c_name(dt))
+        value = value.real
+    if isinstance(value, float) and not math.isfinite(value):
+        if kind == INTEGRAL:
+            raise overflow(c_name(dt))
+        return
+    low, high = _range(dt)
+    if not low <= (int(value) if kind == INTEGRAL else value) <= high:
+        raise overflow(c_name(dt))

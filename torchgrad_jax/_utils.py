@@ -1,0 +1,170 @@
+"""torch._utils: what programs take from there, and what checkpoints name."""
+
+from __future__ import annotations
+
+import importlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ._core import devices as _devices, dtypes as _dtypes
+from ._core.errors import no_such_name as _no_such_name
+from ._engine.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
+from ._engine.storages import UntypedStorage as _UntypedStorage
+from ._engine.tensor import Tensor as _Tensor
+from ._functions.typed_storage import TypedStorage as _TypedStorage
+
+
+def _flatten_dense_tensors(tensors: Sequence[_Tensor]) -> _Tensor:
+    """The elements of all tensors, one after the other, in one vector."""
+    flatten, cat = _METHODS["flatten"], _NAMESPACES[""]["cat"]
+    return cat([flatten(t) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat: _Tensor, tensors: Sequence[_Tensor]) -> tuple[_Tensor, ...]:
+    """Views of a vector, shaped like the tensors whose elements it has."""
+    out, at = [], 0
+    for t in tensors:
+        n = t._m.numel
+        out.append(_METHODS["view_as"](_METHODS["narrow"](flat, 0, at, n), t))
+        at += n
+    return tuple(out)
+
+
+def _take_tensors(tensors: Iterable[_Tensor], size_limit: int) -> Iterator[list[_Tensor]]:
+    """The tensors in groups of one type, each of at most so many bytes (or of one tensor)."""
+    groups: dict[Any, list[_Tensor]] = defaultdict(list)
+    sizes: dict[Any, int] = defaultdict(int)
+    for t in tensors:
+        key = (t._m.dtype, t._m.device)
+        size = t._m.numel * t._m.dtype.itemsize
+        if groups[key] and sizes[key] + size > size_limit:
+            yield groups.pop(key)
+            sizes.pop(key)
+        groups[key].append(t)
+        sizes[key] += size
+    yield from (g for g in groups.values() if g)
+
+
+def _reorder_tensors_as(
+    tensors: Iterable[_Tensor], ordered_tensors: Iterable[_Tensor]
+) -> tuple[_Tensor, ...]:
+    """The tensors in the order that the types of others have, keeping the order within a type."""
+    by_type: dict[Any, list[_Tensor]] = defaultdict(list)
+    for t in tensors:
+        by_type[t._m.dtype, t._m.device].append(t)
+    queues = {k: iter(v) for k, v in by_type.items()}
+    return tuple([next(queues[t._m.dtype, t._m.device]) for t in ordered_tensors])
+
+
+def _element_size(dtype: _dtypes.dtype) -> int:
+    """Bytes of an element."""
+    if not isinstance(dtype, _dtypes.dtype):
+        raise AssertionError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a device that is named in any of the usual ways."""
+    if isinstance(device, str):
+        device = _devices.device(device)
+    if isinstance(device, _devices.device):
+        if device.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if device.index is not None or device.type == "cpu":
+            return -1 if device.type == "cpu" else device.index
+        device = None
+    if isinstance(device, int):
+        return device
+    if not optional:
+        raise ValueError(
+            f"Expected a torch.device with a specified index or an integer, but got:{device}"
+        )
+    return 0
+
+
+def _import_dotted_name(name: str) -> Any:
+    """The object behind a dotted name."""
+    first, *rest = name.split(".")
+    found: Any = importlib.import_module(first)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> _Tensor:
+    """A tensor that looks at a storage."""
+    if not isinstance(storage, _TypedStorage | _UntypedStorage):
+        raise TypeError(f"expected a storage, got {type(storage).__name__}")
+    dtype = storage.dtype if isinstance(storage, _TypedStorage) else _dtypes.get_default_dtype()
+    empty = _NAMESPACES[""]["empty"]((0,), dtype=dtype, device=storage.device)
+    return _METHODS["set_"](empty, storage.untyped(), storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: Any, storage_offset: int, size: Any, stride: Any, requires_grad: bool,
+    backward_hooks: Any, metadata: Any = None,
+) -> _Tensor:  # fmt: skip
+    """The same, with what a checkpoint says besides."""
+    if metadata:
+        raise NotImplementedError("_rebuild_tensor_v2: metadata is not supported; use torch.load")
+    out: Any = _rebuild_tensor(storage, storage_offset, size, stride)
+    out.requires_grad = requires_grad
+    out._backward_hooks = backward_hooks
+    return out
+
+
+def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> Any:
+    """A parameter around a tensor."""
+    parameter = importlib.import_module("torchgrad_jax.nn.parameter").Parameter
+    out = parameter(data, requires_grad)
+    out._backward_hooks = backward_hooks
+    return out
+
+
+def render_call(fn: Any, args: Any, kwargs: Any) -> str:
+    """A call as source text, with tensors by their shapes."""
+    name = getattr(fn, "__qualname__", repr(fn))
+    shown = [repr(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(shown)})"
+
+
+class ExceptionWrapper:
+    """An exception from another thread or process, to be raised again in this one.
+
+    Args:
+        exc_info: what `sys.exc_info()` gave there; of this thread if left out.
+        where: words that say where that was.
+    """
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        import sys
+        import traceback
+
+        kind, value, tb = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type, self.where = kind, where
+        self.exc_msg = "".join(traceback.format_exception(kind, value, tb))
+
+    def reraise(self) -> None:
+        """Raise an exception of the same type whose message has the original traceback."""
+        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:  # whose message would be shown by its repr
+            text = _Verbatim(text)
+        try:
+            error = self.exc_type(text)
+        except Exception:  # a type whose constructor wants something else
+            raise RuntimeError(text) from None
+        raise error
+
+
+class _Verbatim(str):
+    """A string whose repr is itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch._utils.{name}"))

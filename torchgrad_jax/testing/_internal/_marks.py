@@ -1,0 +1,249 @@
+"""Decorators that skip tests, expect them to fail, or put settings around them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import time
+import types
+import unittest
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..._core.dtypes import get_default_dtype
+from ..._functions.misc import (
+    are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_default_dtype as _set_default_dtype,
+    use_deterministic_algorithms,
+)
+from . import _flags
+
+Decorator = Callable[[Any], Any]
+
+
+def _skip_if(condition: Any, reason: str) -> Decorator:
+    """As unittest.skipIf; the condition may be a function that is called when the test runs."""
+    if not callable(condition):
+        return unittest.skipIf(condition, reason)
+
+    def decorate(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            if condition():
+                raise unittest.SkipTest(reason)
+            return fn(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+lazy_skip_if = _skip_if
+
+
+def slowTest(fn: Any) -> Any:
+    """A test that only runs with PYTORCH_TEST_WITH_SLOW=1."""
+    fn.__dict__["slow_test"] = True
+    return fn
+
+
+def slowTestIf(condition: bool) -> Decorator:
+    """`slowTest` where the condition holds."""
+    return slowTest if condition else _as_it_is
+
+
+def _as_it_is(fn: Any) -> Any:
+    return fn
+
+
+def _never(*args: Any, **kwargs: Any) -> Any:
+    """A mark for machines or compilers that tests never run on here: it leaves the test as it is."""
+    return args[0] if len(args) == 1 and not kwargs and _is_test(args[0]) else _as_it_is
+
+
+def _is_test(thing: Any) -> bool:
+    return inspect.isfunction(thing) or inspect.isclass(thing)
+
+
+skipIfRocm = skipIfRocmArch = skipIfRocmVersionLessThan = skipIfMPS = skipIfXpu = skipIfHpu = _never
+skipIfTorchDynamo = skipIfTorchInductor = skipIfCrossRef = skipIfLegacyJitExecutor = _never
+skipRocmIfTorchInductor = runWithoutCompiledAutograd = markDynamoStrictTest = _never
+unMarkDynamoStrictTest = xfailIfTorchDynamo = xfailIfROCm = xfailIfACL = xfailIfS390X = _never
+skipIfNNModuleInlined = skipIfCachingAllocatorDisabled = skipCUDAMemoryLeakCheckIf = _never
+skipCUDANonDefaultStreamIf = gcIfJetson = serialTest = _never
+skipIfNoLapack = skipIfCompiledWithoutNumpy = _as_it_is
+
+
+def _off(reason: str) -> Callable[..., Any]:
+    """A mark of tests for something that does not exist here."""
+
+    def mark(*args: Any, **kwargs: Any) -> Any:
+        skip = unittest.skip(reason)
+        return skip(args[0]) if len(args) == 1 and not kwargs and _is_test(args[0]) else skip
+
+    return mark
+
+
+runOnRocm = runOnRocmArch = skipIfNotMiopenSuggestNHWC = _off("test only runs on ROCm")
+skipIfNoXPU = _off("test only runs on XPU")
+skipIfNoXNNPACK = _off("there is no XNNPACK")
+
+
+def skipIfNoSciPy(fn: Any) -> Any:
+    """Skip without scipy."""
+    return unittest.skipIf(not _flags.TEST_SCIPY, "test require SciPy, but SciPy not found")(fn)
+
+
+def skipIfWindows(fn: Any = None, *, msg: str = "test doesn't currently work on the Windows stack") -> Any:  # fmt: skip
+    """Skip on Windows."""
+    mark = unittest.skipIf(_flags.IS_WINDOWS, msg)
+    return mark if fn is None else mark(fn)
+
+
+def skipIfFreeThreaded(msg: str = "test doesn't work with free-threaded Python") -> Decorator:
+    """Skip where Python runs without its lock."""
+    locked = getattr(sys, "_is_gil_enabled", lambda: True)
+    return unittest.skipIf(not locked(), msg)
+
+
+def skipIfPythonVersionMismatch(predicate: Callable[[int, int, int], bool]) -> Decorator:
+    """Skip unless the version of Python satisfies a predicate."""
+    v = sys.version_info
+    fits = predicate(v.major, v.minor, v.micro)
+    return unittest.skipIf(not fits, f"Python version mismatch {v.major}.{v.minor}.{v.micro}")
+
+
+def xfailIf(condition: bool) -> Decorator:
+    """Expect the test to fail where the condition holds."""
+    return unittest.expectedFailure if condition else _as_it_is
+
+
+xfailIfLinux = xfailIf(_flags.IS_LINUX)
+xfailIfWindows = xfailIf(_flags.IS_WINDOWS)
+xfailIfPy312Plus = xfailIf(sys.version_info >= (3, 12))
+
+
+def skip_but_pass_in_sandcastle_if(condition: bool, reason: str) -> Decorator:
+    """`unittest.skipIf`."""
+    return unittest.skipIf(condition, reason)
+
+
+def skip_but_pass_in_sandcastle(reason: str) -> Decorator:
+    """`unittest.skip`."""
+    return unittest.skip(reason)
+
+
+def skip_exception_type(exc_type: type[BaseException]) -> Decorator:
+    """Count a test that raises this as skipped."""
+
+    def decorate(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def tried(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return fn(*args, **kwargs)
+            except exc_type as e:
+                raise unittest.SkipTest(f"not implemented: {e}") from e
+
+        return tried
+
+    return decorate
+
+
+def xfail_inherited_tests(tests: Iterable[str]) -> Decorator:
+    """Expect the named tests, which a class inherits, to fail."""
+
+    def decorate(cls: Any) -> Any:
+        for name in tests:
+            fn = getattr(cls, name)
+            own = types.FunctionType(
+                fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+            )
+            setattr(cls, name, unittest.expectedFailure(own))
+        return cls
+
+    return decorate
+
+
+def suppress_warnings(fn: Any) -> Any:
+    """Show no warnings of the function."""
+
+    @functools.wraps(fn)
+    def quiet(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return fn(*args, **kwargs)
+
+    return quiet
+
+
+def retry(exc_to_check: type[BaseException], tries: int = 3, delay: float = 3, skip_after_retries: bool = False) -> Decorator:  # fmt: skip
+    """Call a function up to `tries` times, as long as it raises this exception."""
+
+    def decorate(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def again(*args: Any, **kwargs: Any) -> Any:
+            for _ in range(tries - 1):
+                try:
+                    return fn(*args, **kwargs)
+                except exc_to_check:
+                    time.sleep(delay)
+            try:
+                return fn(*args, **kwargs)
+            except exc_to_check as e:
+                if skip_after_retries:
+                    raise unittest.SkipTest(f"failed {tries} times: {e}") from e
+                raise
+
+        return again
+
+    return decorate
+
+
+@contextlib.contextmanager
+def set_default_dtype(dtype: Any) -> Any:
+    """Make a dtype the default inside of the block."""
+    before = get_default_dtype()
+    _set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        _set_default_dtype(before)
+
+
+class DeterministicGuard:
+    """`use_deterministic_algorithms` inside of the block."""
+
+    def __init__(
+        self,
+        deterministic: bool,
+        *,
+        warn_only: bool = False,
+        fill_uninitialized_memory: bool = True,
+    ) -> None:
+        del fill_uninitialized_memory  # memory is never uninitialized here
+        self.deterministic, self.warn_only = deterministic, warn_only
+
+    def __enter__(self) -> None:
+        self.before = (
+            are_deterministic_algorithms_enabled(),
+            is_deterministic_algorithms_warn_only_enabled(),
+        )
+        use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
+
+    def __exit__(self, *exc: object) -> None:
+        use_deterministic_algorithms(self.before[0], warn_only=self.before[1])
+
+
+def wrapDeterministicFlagAPITest(fn: Any) -> Any:
+    """Put the settings of deterministic algorithms back after the function."""
+
+    @functools.wraps(fn)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        with DeterministicGuard(are_deterministic_algorithms_enabled()):
+            return fn(*args, **kwargs)
+
+    return guarded

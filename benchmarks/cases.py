@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiled, optim
+from . import compiled, optim, transformer
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Case:
     inner: int = 5
     jit_target: float | None = None
     """The ratio to hand-written jax.jit to stay under; `target` is None where only that counts."""
+    beside_torch: bool = True
+    """Whether torch can do the same."""
 
 
 def chain(t: Any) -> Callable[[], object]:
@@ -144,21 +146,21 @@ def mlp_jax() -> Callable[[], object]:
     """The same step as one jitted function."""
     x, y = (jnp.asarray(a) for a in _batch())
 
-    def loss_of(ps: Any) -> Any:
+    def loss_of(ps: Any, x: Any, y: Any) -> Any:
         h = jax.nn.relu(x @ ps[0] + ps[1])
         h = jax.nn.relu(h @ ps[2] + ps[3])
         logp = jax.nn.log_softmax(h @ ps[4] + ps[5])
         return -jnp.take_along_axis(logp, y[:, None], 1).mean()
 
     @jax.jit
-    def update(ps: Any) -> Any:
-        loss, gs = jax.value_and_grad(loss_of)(ps)
+    def update(ps: Any, x: Any, y: Any) -> Any:
+        loss, gs = jax.value_and_grad(loss_of)(ps, x, y)
         return loss, [p - 1e-3 * g for p, g in zip(ps, gs)]
 
     state = [[jnp.asarray(a) for a in _mlp_arrays()]]
 
     def step() -> object:
-        loss, state[0] = update(state[0])
+        loss, state[0] = update(state[0], x, y)
         return float(loss)
 
     return step
@@ -198,6 +200,25 @@ CASES = [
         rounds=30,
         inner=3,
         jit_target=1.1,
+    ),
+    Case(
+        "compiled transformer training step with AdamW",
+        transformer.build,
+        None,
+        transformer.build_jax,
+        rounds=30,
+        inner=3,
+        jit_target=1.1,
+    ),
+    Case(
+        "trace of that step, without compiling",
+        transformer.retrace,
+        None,
+        transformer.retrace_jax,
+        rounds=8,
+        inner=1,
+        jit_target=2.0,
+        beside_torch=False,
     ),
     Case(
         "compiled Hessian, 64 inputs",

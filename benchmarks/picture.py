@@ -8,6 +8,7 @@ from typing import Any
 
 def bars(rows: list[dict[str, Any]]) -> str:
     """Horizontal bars; a tick marks each target, a line marks torch's own time."""
+    rows = [r for r in rows if r["ratio"] is not None]
     height, left, width = 34, 300, 360
     top = max([*[r["ratio"] for r in rows], *[r["target"] or 0 for r in rows]]) * 1.1
     scale = width / top

@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     modules.add_argument("--name", action="append", help="only this row (repeatable)")
     modules.add_argument("--only", choices=("layers", "optimizers"))
     modules.add_argument("--samples", type=int, default=0, help="per row, dtype and mode; 0: all")
+    modules.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     modules.add_argument("--seed", type=int, default=0)
 
     packages = commands.add_parser(

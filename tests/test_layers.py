@@ -30,7 +30,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_VF",
                 "__config__",
                 "__future__",
+                "_library",
                 "_settings",
+                "_subclasses",
                 "_tensor",
                 "_utils",
                 "accelerator",
@@ -45,6 +47,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "functional",
                 "hub",
                 "jit",
+                "library",
                 "linalg",
                 "masked",
                 "mps",
@@ -73,6 +76,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         frozenset(
             {
                 "func",
+                "fx",
                 "interop",
                 "overrides",
                 "testing",

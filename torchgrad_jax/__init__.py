@@ -67,9 +67,9 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "_C", "_VF", "__config__", "__future__", "_dynamo", "_settings", "_tensor", "_utils", "accelerator", "amp",
-    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "hub",
-    "interop", "jit", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
+    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "ao", "_settings", "_subclasses", "_tensor", "_utils", "accelerator", "amp",
+    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "fx", "hub",
+    "interop", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
     "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
     "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
@@ -118,12 +118,14 @@ def _install_methods() -> None:
     for name, getter in {
         "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
     }.items():  # fmt: skip
-        setattr(Tensor, name, property(_overrides.own(getter)))
+        setattr(Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter))))
     for name, getter, setter in (
         ("real", _complex_views.real, _indexing.set_real),
         ("imag", _complex_views.imag, _indexing.set_imag),
     ):
-        setattr(Tensor, name, property(_overrides.own(getter), setter))
+        setattr(
+            Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter), setter))
+        )
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -177,20 +179,22 @@ def to_jax(f: object, *, buffers: bool = False) -> object:
 
 def __getattr__(name: str) -> object:
     if name.startswith("_foreach_"):
-        foreach = _importlib.import_module(f"{__name__}._functions.foreach").FUNCTIONS
+        foreach = _importlib.import_module(f"{__package__}._functions.foreach").FUNCTIONS
         if name in foreach:
             return foreach[name]
     if name in _LAZY:
-        found = getattr(_importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+        found = getattr(_importlib.import_module(f"{__package__}.{_LAZY[name]}"), name)
         globals()[name] = found
         return found
-    if name in _SUBMODULES and _importlib_util.find_spec(f"{__name__}.{name}"):
-        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):
+        return _importlib.import_module(f"{__package__}.{name}")
     raise AttributeError(_no_such_name(f"torch.{name}"))
 
 
 def __dir__() -> list[str]:
-    found = [n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__name__}.{n}")]
+    found = [
+        n for n in _SUBMODULES if n[0] != "_" and _importlib_util.find_spec(f"{__package__}.{n}")
+    ]
     return sorted(
         {*__all__, *found, *_LAZY, "__version__", "__doc__", "__file__", "__name__", "__path__"}
     )

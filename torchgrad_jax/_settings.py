@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 
+from ._bridge.watch import AMBIENT
 from ._core.state import SETTINGS
 
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}
 _kept: dict[str, Any] = {"precision": "highest", "threads": None, "interop": None}
+AMBIENT.append(_kept)
 
 
 def _count(n: Any, name: str) -> int:

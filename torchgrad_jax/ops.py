@@ -1,18 +1,21 @@
 """torch.ops: operators under the names that torch's dispatcher has for them.
 
 ``torch.ops.aten.<name>`` is a packet of overloads and ``torch.ops.aten.<name>.<overload>`` one of
-them. Here one function serves all overloads of an operator, so they are one object.
+them. Here one function serves all overloads of an operator, so they are one object. Other namespaces
+hold what has been registered with torch.library.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 from ._core.errors import no_such_name as _no_such_name
 from ._engine.bind import METHODS, NAMESPACES
 from ._engine.tensor import Tensor
+from ._library.registry import OPERATORS
 from ._ops import TABLE
 from ._ops.aten import op_name
 
@@ -131,8 +134,97 @@ class _OpNamespace:
         return packet
 
 
+class CustomOverload(OpOverload):
+    """An operator that the user has registered."""
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self._schema = operator.schema
+        self._namespace, self._opname = operator.schema.name.split("::")
+        self._overloadname = operator.schema.overload_name or "default"
+        self.__name__ = f"{self._opname}.{self._overloadname}"
+
+    @property
+    def _qualname(self) -> str:
+        overload = self._schema.overload_name
+        return f"{self._schema.name}.{overload}" if overload else self._schema.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.operator(*args, **kwargs)
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """The operator with all its overloads."""
+        return _CustomPacket(self._namespace, self._opname)
+
+
+class _CustomPacket(OpOverloadPacket):
+    """All overloads of an operator that the user has registered."""
+
+    def overloads(self) -> list[str]:
+        """Their names."""
+        return [name or "default" for name in self._known()]
+
+    def _known(self) -> dict[str, CustomOverload]:
+        return OPERATORS.get(self._namespace, {}).get(self._opname, {})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        known = list(self._known().values())
+        for overload in known[:-1]:
+            try:
+                overload.operator.schema.bind(args, kwargs)
+            except RuntimeError:
+                continue
+            return overload(*args, **kwargs)
+        return known[-1](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        known = (
+            None if name.startswith("__") else self._known().get("" if name == "default" else name)
+        )
+        if known is None:
+            raise AttributeError(
+                f"The underlying op of '{self._namespace}.{self._opname}' has no overload name '{name}'"
+            )
+        return known
+
+
+class _CustomNamespace:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        if name not in OPERATORS.get(self._name, {}):
+            raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
+        return _CustomPacket(self._name, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(OPERATORS.get(self._name, {}))
+
+    def __repr__(self) -> str:
+        return f"<module 'torch.ops.{self._name}' from 'torch.ops'>"
+
+
 aten = _OpNamespace("aten")
 
 
+def load_library(path: str | os.PathLike[str]) -> None:
+    """Refused: operators written in C++ belong to torch's dispatcher.
+
+    Raises:
+        OSError: always, as torch does for a library that it cannot load.
+    """
+    raise OSError(
+        f"Could not load this library: {os.fspath(path)} (torchgrad_jax runs no operators written for torch in C++)"
+    )
+
+
+@functools.cache
+def _custom_namespace(name: str) -> _CustomNamespace:
+    return _CustomNamespace(name)
+
+
 def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.ops.{name}"))
+    if name.startswith("_") or name in ("loaded_libraries", "import_module"):
+        raise AttributeError(_no_such_name(f"torch.ops.{name}"))
+    return _custom_namespace(name)

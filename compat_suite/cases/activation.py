@@ -39,6 +39,7 @@ CASES: tuple[Case, ...] = (
     activation("silu", jax="jax.nn.silu"),
     activation("mish", jax="jax.nn.mish"),
     activation("hardtanh", s(t(4, special=(-0.5, 0.5, 0.0, 1.0)), -0.5, 0.5)),
+    case(f"{F}.hardtanh", s(t(3, dtype="uint8"), 0.0, 1.0), errors=(et(t(3, dtype="uint8")),)),
     activation("hardswish"),
     activation(
         "hardsigmoid", tolerance=1e3, cause="torch's backward multiplies by 1/6 rounded to float32"

@@ -9,6 +9,7 @@ ROWS = t(3, dtype="int64", special=(1, 0, 1))
 BAGS = t(2, 2, dtype="int64", special=(1, 0, 2, 1))
 OFFSETS = t(2, dtype="int64", special=(0, 2))
 IMAGE = t(1, 2, 4, 4)
+BYTES = t(1, 2, 4, 5, dtype="uint8", low=0, high=255)
 GRID = t(1, 2, 2, 2, low=-1.2, high=1.2)
 BIG = t(1, 2, 4, 4, make="distinct")
 
@@ -20,6 +21,9 @@ CONVOLUTIONS = (
         s(t(3), t(2, 3), t(2), second=False),
         s(t(2, 2, 3), t(2, 3), second=False),
         s(t(2, 3), t(3), second=False),
+        s(t(3), t(2, 3), t(2, layout="sliced"), second=False),
+        s(t(2, 2, 3), t(2, 3), t(2, layout="expanded"), second=False),
+        s(t(0, 2, 3), t(2, 3), t(2), second=False),
         dtypes=FLOATS,
         errors=(et(t(2, 3), t(2, 2)), e(t(2, 3), t(2, 3, dtype="float32"))),
     ),
@@ -30,6 +34,12 @@ CONVOLUTIONS = (
         s(t(2, 5), t(3, 2, 2), second=False),
         s(t(1, 2, 6), t(3, 2, 2), dilation=2, second=False),
         s(t(1, 2, 5), t(3, 2, 3), padding="same", second=False),
+        s(
+            t(1, 2, 5, dtype="complex128"),
+            t(3, 2, 2, dtype="complex128"),
+            t(3, dtype="complex128"),
+            second=False,
+        ),
         dtypes=("float32",),
         errors=(
             e(t(1, 3, 5), t(3, 2, 2)),
@@ -243,6 +253,11 @@ IMAGES = (
         s(IMAGE, size=3, mode="area", second=False),
         s(t(1, 1, 2, 2, 2), scale_factor=2, mode="trilinear", second=False),
         s(IMAGE, size=3, mode="nearest-exact", second=False),
+        s(BYTES, size=(3, 7), mode="bilinear"),
+        s(BYTES, size=(6, 3), mode="bilinear", align_corners=True),
+        s(BYTES, size=(9, 2), mode="bicubic"),
+        s(BYTES, size=(2, 9), mode="bicubic", antialias=True),
+        s(BYTES, scale_factor=(0.6, 1.7), mode="bilinear", antialias=True),
         dtypes=("float32",),
         errors=(
             e(IMAGE),

@@ -96,6 +96,8 @@ def rarer_write(m: Maker) -> str | None:
                     "index_fill_(0, torch.tensor([1]), {v})", "index_add_(0, torch.tensor([1]), {y}[:1], alpha=2)",
                     "index_copy_(0, torch.tensor([1]), {y}[:1])", "unbind()[0].mul_(2)"]  # fmt: skip
     option = m.one(*options).format(x, y=y, v=v)
+    if "rounding_mode" in option and not inexact(t):
+        return None  # a division by 0 leaves a part written, in torch
     return f"{x}{option}" if option[0] == "[" else f"{x}.{option}"
 
 
@@ -150,7 +152,8 @@ def dtype_mix(m: Maker) -> str | None:
 
 LAYERS = (
     "gelu({x})", "silu({x})", "elu({x})", "softplus({x})", "leaky_relu({x})", "hardtanh({x})", "logsigmoid({x})",
-    "mish({x})", "selu({x})", "hardswish({x})", "softsign({x})", "tanhshrink({x})", "relu6({x})", "celu({x})",
+    "mish({x})", "selu({x})", "hardswish({x})", "softsign({x})", "hardsigmoid({x})",
+    "pairwise_distance({x}, {y})", "tanhshrink({x})", "relu6({x})", "celu({x})",
     "threshold({x}, 0.5, 2.0)", "softmin({x}, 0)", "hardshrink({x})", "softshrink({x})",
     "layer_norm({x}, {x}.shape)", "layer_norm({x}, {x}.shape[-1:], {x}.detach()[0] if {x}.dim() > 1 else None)",
     "normalize({x}, dim=0)", "dropout({x}, 0.0)", "dropout({x}, training=False)", "pad({x}, (1, 0))",
@@ -163,7 +166,8 @@ LAYERS = (
 MATRIX_LAYERS = (
     "linear({x}, {y})", "linear({x}, {y}, {x}[:, 0])", "cross_entropy({x}, torch.tensor([1, 0]))",
     "nll_loss({x}, torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
-    "group_norm({x}, 1)", "conv1d({x}, {y}[None])", "avg_pool1d({x}, 2, 1)",
+    "group_norm({x}, 1)", "max_pool1d({x}, 2, 1)", "max_pool1d({x}, 3)",
+    "adaptive_max_pool1d({x}, 2)", "conv1d({x}, {y}[None])", "avg_pool1d({x}, 2, 1)",
     "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
     "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
     "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5",
@@ -201,6 +205,8 @@ MORE = (
     "torch.clamp({x}, {y}, {x})",
     "torch.addr({x}, {y}[0], {x}[0])", "torch.vander({x})", "torch.vdot({x}, {y})",
     "torch.linalg.norm({x})", "torch.exp2({x})", "torch.logit({x})", "torch.rsub({x}, {y})", "torch.ldexp({x}, {y})",
+    "torch.take_along_dim({x}, torch.zeros_like({x}, dtype=torch.int64), 0)", "torch.inner({x}, {y})",
+    "torch.tensordot({x}, {y}, {x}.dim())", "torch.trapezoid({x})", "torch.cumulative_trapezoid({x})",
 )  # fmt: skip
 
 
@@ -379,8 +385,11 @@ FORWARD = ("d.sin() * d", "d.clone().mul_(d)", "d * {x}", "({x} * d).sum()", "d.
 
 @rule(1.5, "autograd.forward_ad.make_dual")
 def forward_mode(m: Maker) -> str | None:
+    # Into a primal that overlaps itself torch copies the tangent: which element stays is up to its loops.
     # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents.
-    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference())
+    x = m.pick(
+        lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference() and writable(t)
+    )
     if x is None:
         return None
     body = m.one(*FORWARD).format(x=x)

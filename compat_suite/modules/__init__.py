@@ -1,6 +1,6 @@
 """Torch's own tables of layers and optimizers (`module_db`, `optim_db`), played on both libraries.
 
-    python -m compat_suite modules [--name NAME] [--only layers|optimizers] [--samples N]
+    python -m compat_suite modules [--name NAME] [--only layers|optimizers] [--samples N] [--jobs N]
 
 Live torch only. Every sample is built and run from the same seed; what differs is printed at once and
 counted in the table at the end.
@@ -8,9 +8,12 @@ counted in the table at the end.
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from typing import Any
 
 from ..ledger import current
@@ -21,6 +24,11 @@ from .optimizers import CHECKS as OPTIMIZER_CHECKS, Optimizers
 CHECKS = (*LAYER_CHECKS, *OPTIMIZER_CHECKS)
 
 
+ROWS_PER_PROCESS = 12
+"""A process that has compiled this many rows is replaced, which gives its memory back."""
+
+
+@functools.cache
 def tables() -> dict[str, tuple[Any, ...]]:
     """Torch's rows by table."""
     with warnings.catch_warnings():
@@ -30,15 +38,44 @@ def tables() -> dict[str, tuple[Any, ...]]:
     return {"layers": tuple(module_db), "optimizers": tuple(optim_db)}
 
 
+Job = tuple[str, int, int, int]
+"""A table, the number of a row, how many samples, the seed."""
+
+
+def chosen(args: Any) -> list[tuple[str, Job]]:
+    """Rows by name, as jobs."""
+    return [
+        (info.name, (table, i, args.samples, args.seed))
+        for table, rows in tables().items()
+        if args.only in (None, table)
+        for i, info in enumerate(rows)
+        if not args.name or info.name.rpartition(".")[2] in args.name
+    ]
+
+
+def judge(job: Job) -> dict[str, Score]:
+    """Scores of one row, by check."""
+    import torch
+
+    torch.set_num_threads(1)
+    table, number, samples, seed = job
+    player = (Layers if table == "layers" else Optimizers)(samples, seed)
+    return player.run(tables()[table][number])
+
+
 def results(args: Any) -> Iterator[tuple[str, dict[str, Score]]]:
-    """Rows by name, with their scores."""
-    for table, rows in tables().items():
-        if args.only not in (None, table):
-            continue
-        player = (Layers if table == "layers" else Optimizers)(args.samples, args.seed)
-        for info in rows:
-            if not args.name or info.name.rpartition(".")[2] in args.name:
-                yield info.name, player.run(info)
+    """Rows by name, with their scores, as they become known."""
+    jobs = chosen(args)
+    if len(jobs) <= ROWS_PER_PROCESS and args.jobs < 2:
+        yield from ((name, judge(job)) for name, job in jobs)
+        return
+    pool = ProcessPoolExecutor(
+        args.jobs, mp_context=get_context("spawn"), max_tasks_per_child=ROWS_PER_PROCESS
+    )
+    with pool:
+        running = {pool.submit(judge, job): name for name, job in jobs}
+        for done in as_completed(running):
+            yield running[done], done.result()
 
 
 def known(name: str, check: str) -> bool:
@@ -48,9 +85,6 @@ def known(name: str, check: str) -> bool:
 
 def main(args: Any) -> int:
     """Play all samples; 1 where something differs that the ledger does not have."""
-    import torch
-
-    torch.set_num_threads(1)
     began = time.time()
     total: dict[str, list[int]] = {c: [0, 0, 0] for c in CHECKS}
     unknown = 0

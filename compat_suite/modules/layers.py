@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
+import pickle
 import re
 from typing import Any
 
+from ..compare import UNIMPLEMENTED
 from ..libs import Lib, dtype_name
 from ..opinfo.results import Different, attempt, tensors
 from ..opinfo.runner import expect_exception
 from ..opinfo.translate import Untranslatable, cotangent
 from .player import Player
 
-CHECKS = ("construct", "forward", "layout", "node", "grad", "gradgrad", "copy", "errors", "messages")
+CHECKS = (
+    "construct",
+    "forward",
+    "layout",
+    "node",
+    "grad",
+    "gradgrad",
+    "copy",
+    "errors",
+    "messages",
+)
+FACTORS = {
+    "BCELoss": 4.0,  # second derivatives are inverse cubes of how far inputs are from 0 and 1
+    "CTCLoss": 4.0,  # torch sums its float32 probabilities with an error of 3e-5, here of 4e-6
+    "TransformerEncoderLayer": 4.0,  # gradients through two normalizations cancel to 1e-5
+}
+"""How much wider than the default a layer is judged, and why."""
 DTYPES = ("float32", "float64", "complex128")
 
 
@@ -22,6 +43,7 @@ class Layers(Player):
 
     def play(self, info: Any) -> None:
         self.info = info
+        self.compare.factor = FACTORS.get(info.name.removeprefix("nn."), 1.0)
         supported = [d for d in DTYPES if self.torch.dtype(d) in info.dtypes]
         modes = (True, False) if info.train_and_eval_differ else (True,)
         for dtype in supported:
@@ -44,7 +66,9 @@ class Layers(Player):
             mode = "train" if training else "eval"
             label = f"{dtype} {mode} #{i} {sample.desc}".strip()
             self.translate.forget()
-            built = self.one("construct", label, lambda s=sample: self.construct(s, dtype, training))
+            built = self.one(
+                "construct", label, lambda s=sample: self.construct(s, dtype, training)
+            )
             if built is None or sample.forward_input is None:
                 continue
             ran = self.one("forward", label, lambda s=sample, b=built: self.forward(s, *b))
@@ -63,7 +87,9 @@ class Layers(Player):
         """Both modules, from the same seed."""
         given = sample.constructor_input
         dt = {} if not self.takes_dtype() else {"dtype": self.torch.dtype(dtype)}
-        want = self.seeded(self.torch, lambda: self.info.module_cls(*given.args, **given.kwargs, **dt))
+        want = self.seeded(
+            self.torch, lambda: self.info.module_cls(*given.args, **given.kwargs, **dt)
+        )
         if isinstance(want, Exception):
             raise Untranslatable("torch does not build it")
         args, kwargs = self.translate.value(given.args), self.translate.value(given.kwargs)
@@ -81,8 +107,6 @@ class Layers(Player):
 
     def takes_dtype(self) -> bool:
         """Whether the constructor has ``dtype=``."""
-        import inspect
-
         return "dtype" in inspect.signature(self.info.module_cls).parameters
 
     def states(self, got: Any, want: Any) -> None:
@@ -128,7 +152,9 @@ class Layers(Player):
 
     # --- gradients ----------------------------------------------------------------------------
 
-    def gradients(self, got: Any, want: Any, my_in: Any, their_in: Any, mine: Any, theirs: Any) -> Any:
+    def gradients(
+        self, got: Any, want: Any, my_in: Any, their_in: Any, mine: Any, theirs: Any
+    ) -> Any:
         """Gradients of parameters and inputs, recorded for the next ones."""
         outs = [
             (g, w)
@@ -150,7 +176,7 @@ class Layers(Player):
             o, i = ([pair[side] for pair in pairs] for pairs in (outs, leaves))
             cts = [cotangent(tuple(t.shape), dtype_name(t), n) for n, t in enumerate(o)]
             cts = [lib.from_array(c.astype(dtype_name(t))) for c, t in zip(cts, o)]
-            found.append((attempt(lambda: _grad(lib, o, i, cts)), i))
+            found.append((attempt(functools.partial(_grad, lib, o, i, cts)), i))
         self.agree(found[0][0], found[1][0], False)
         if isinstance(found[1][0], Exception):
             raise Untranslatable("torch raises")
@@ -166,12 +192,15 @@ class Layers(Player):
                 continue
             cts = [cotangent(tuple(g.shape), dtype_name(g), 50 + n) for n, g in roots]
             cts = [lib.from_array(c.astype(dtype_name(g))) for c, (_, g) in zip(cts, roots)]
-            results.append(attempt(lambda: _grad(lib, [g for _, g in roots], leaves, cts, False)))
+            again = functools.partial(_grad, lib, [g for _, g in roots], leaves, cts, False)
+            results.append(attempt(again))
         self.agree(*results, True)
 
     def agree(self, got: Any, want: Any, lenient: bool) -> None:
         """Gradients, or the exception in their place."""
         if isinstance(want, Exception):
+            if lenient and UNIMPLEMENTED.search(str(want)):
+                raise Untranslatable("torch has no such derivative")
             expect_exception(got, want)
             return
         if isinstance(got, Exception):
@@ -181,7 +210,9 @@ class Layers(Player):
                 lib, t = (self.mine, g) if w is None else (self.torch, w)
                 if lenient and not lib.array(t).any():
                     continue
-                raise Different(f"gradient {i}: {'None' if g is None else 'a tensor'}, not in torch")
+                raise Different(
+                    f"gradient {i}: {'None' if g is None else 'a tensor'}, not in torch"
+                )
             if w is not None:
                 self.compare.equal(g, w, what=f"gradient {i}: ")
 
@@ -189,9 +220,6 @@ class Layers(Player):
 
     def copied(self, sample: Any, mine: Any, theirs: Any) -> None:
         """A pickled and a deep copy work as the original does."""
-        import copy
-        import pickle
-
         given = sample.forward_input
         args, kwargs = self.translate.value(given.args), self.translate.value(given.kwargs)
         want = self.call(self.torch, theirs, given.args, given.kwargs)

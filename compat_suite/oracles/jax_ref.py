@@ -1,4 +1,7 @@
-"""JAX's own function of the same meaning, where a case names one: judges values only."""
+"""JAX's own function of the same meaning, where a case names one: judges values, in double precision.
+
+Which dtype a result has, and how half precision rounds, is torch's affair and torch's to judge.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..case import D, T, dtype_of, numbers, seed_of
+from ..case import BASE, D, T, dtype_of, numbers, seed_of
 from ..execute import Result, Seen
 from ..jobs import Job
 
@@ -27,6 +30,8 @@ class JaxReference:
     def result(self, job: Job) -> Result | None:
         """What JAX computes; None where it has no such function or arguments."""
         if job.check != "value" or job.case.jax is None or job.case.op.startswith("Tensor."):
+            return None
+        if job.dtype != BASE:
             return None
         if any(k not in RENAMED for k, _ in job.sample.kwargs):
             return None  # other options mean other things, or nothing

@@ -86,3 +86,42 @@ def table(rows: dict[str, Callable[[Any], Any]]) -> list[Any]:
 def by_name(fn: Any) -> str:
     """For pytest: a program's name."""
     return fn.__name__
+
+
+def _told(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
+def _seen(t: Any) -> Any:
+    values = t.detach().resolve_conj()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grad = t.grad
+    return {
+        "values": (values.real.tolist(), values.imag.tolist()) if values.is_complex() else values.tolist(),
+        "shape": list(t.shape),
+        "strides": list(t.stride()),
+        "dtype": str(t.dtype).rpartition(".")[2],
+        "requires_grad": _told(lambda: t.requires_grad),
+        "leaf": _told(lambda: t.is_leaf),
+        "node": _told(lambda: tree(t.grad_fn)),
+        "view": t._is_view(),
+        "version": _told(lambda: t._version),
+        "inference": t.is_inference(),
+        "grad": None if grad is None else grad.tolist(),
+    }  # fmt: skip
+
+
+def play(m: Any, lines: tuple[str, ...]) -> Any:
+    """What each line raised, whatever the ones before did, and what can be seen of all tensors after the last."""
+    env: dict[str, Any] = {"torch": m}
+    errors = [
+        [i, *error]
+        for i, line in enumerate(lines)
+        if (error := _told(lambda: exec(line, env)))  # noqa: B023
+    ]
+    tensors = {k: v for k, v in env.items() if isinstance(v, m.Tensor)}
+    return errors, {k: _seen(v) for k, v in sorted(tensors.items())}

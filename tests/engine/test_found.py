@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.engine.helpers import tree
+from tests.engine.helpers import play
 
 INFERENCE = "with torch.inference_mode(): a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])"
 LEAF = "x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)"
@@ -546,48 +544,10 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _told(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Exception as error:
-        return [type(error).__name__, str(error)]
-
-
-def _seen(t: Any) -> Any:
-    values = t.detach().resolve_conj()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        grad = t.grad
-    return {
-        "values": (values.real.tolist(), values.imag.tolist()) if values.is_complex() else values.tolist(),
-        "shape": list(t.shape),
-        "strides": list(t.stride()),
-        "dtype": str(t.dtype).rpartition(".")[2],
-        "requires_grad": _told(lambda: t.requires_grad),
-        "leaf": _told(lambda: t.is_leaf),
-        "node": _told(lambda: tree(t.grad_fn)),
-        "view": t._is_view(),
-        "version": _told(lambda: t._version),
-        "inference": t.is_inference(),
-        "grad": None if grad is None else grad.tolist(),
-    }  # fmt: skip
-
-
-def _play(m: Any, lines: tuple[str, ...]) -> Any:
-    env: dict[str, Any] = {"torch": m}
-    errors = [
-        [i, *error]
-        for i, line in enumerate(lines)
-        if (error := _told(lambda: exec(line, env)))  # noqa: B023
-    ]
-    tensors = {k: v for k, v in env.items() if isinstance(v, m.Tensor)}
-    return errors, {k: _seen(v) for k, v in sorted(tensors.items())}
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, same: Any) -> None:
     def run(m: Any) -> Any:
-        return _play(m, PROGRAMS[name])
+        return play(m, PROGRAMS[name])
 
     run.__name__ = name
     same(run)

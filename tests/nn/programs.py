@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -24,10 +25,9 @@ def quietly(fn: Callable[[], Any]) -> Any:
 
 def numbers(m: Any, *shape: int, requires_grad: bool = False) -> Any:
     """Doubles that are all different and of both signs."""
-    n = 1
-    for size in shape:
-        n *= size
-    x = (m.arange(n, dtype=m.float64) * 0.7310585).sin().reshape(shape)
+    # Made on the host: each operation on tensors would be a kernel to compile for each shape.
+    values = [math.sin(0.7310585 * i) for i in range(math.prod(shape))]
+    x = m.tensor(values, dtype=m.float64).reshape(shape)
     return x.requires_grad_() if requires_grad else x
 
 
@@ -39,4 +39,4 @@ def gradients(module: Any) -> dict[str, Any]:
 def weighted(out: Any) -> Any:
     """A sum in which every element counts differently."""
     flat = out.reshape(-1)
-    return (flat * (flat.detach().cumsum(0) * 0 + 1).cumsum(0)).sum()
+    return (flat * flat.new_tensor([float(i + 1) for i in range(flat.numel())])).sum()

@@ -7,7 +7,7 @@ import enum
 from typing import Any
 
 from .._core import devices, dtypes, formats
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors import LinAlgError as _LinAlgError, no_such_name as _no_such_name
 from .._core.shapes import Size as Size
 from .._core.state import MODES
 from .._engine import overrides as _engine
@@ -21,6 +21,7 @@ from .._engine.overrides import (
 from .._engine.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from .._engine.tensor import Tensor
 from .._functions.random import Generator as Generator
+from .._library.keys import DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet
 from ..autograd._passes import Engine as _ImperativeEngine
 from ..autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
@@ -169,9 +170,6 @@ def _pop_torch_function_stack() -> Any:
 def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """See `torch.overrides.redispatch_function`."""
     return _skip_one(func, args, kwargs or {})
-
-
-_LinAlgError = _errors.LinAlgError
 
 
 def __getattr__(name: str) -> Any:

@@ -185,6 +185,7 @@ class Alias:
             if finder in sys.meta_path:
                 sys.meta_path.remove(finder)
         if not self.packages:
+            importlib.import_module(PACKAGE).__name__ = PACKAGE
             for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
                 if sys.modules[name] is sys.modules.get(inner_name(name)):
                     del sys.modules[name]
@@ -239,6 +240,7 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
             sys.meta_path.insert(place, finder)
     sys.modules["torch"] = own
     _look_like_torch(own)
+    own.__name__ = "torch"
     return Alias([(0, f) for f in sys.meta_path if isinstance(f, TorchFinder | _ImportErrors)], ())
 
 
@@ -256,4 +258,5 @@ def _install_scoped(names: tuple[str, ...]) -> Alias:
 
 def _look_like_torch(own: Any) -> None:
     """Programs and packages compare `torch.__version__` with versions of torch."""
+    own.torch = own  # where torch's own `import torch` leaves it
     own.__version__ = own.torch_version.TorchVersion(version.torch + "+torchgrad.jax")

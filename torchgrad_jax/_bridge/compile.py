@@ -54,10 +54,10 @@ class Compiled:
         functools.update_wrapper(self, fn, updated=())
         self.fn = fn
         self.limit = limit
-        self.entries: dict[Any, list[_Entry]] = {}
+        self.entries: dict[Any, list[Entry]] = {}
         self.counts = {"traced": 0, "run": 0, "eager": 0}
         """How often the function was traced, its program run, and the function itself run instead."""
-        self.last: _Entry | None = None
+        self.last: Entry | None = None
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
 
@@ -103,7 +103,7 @@ class Compiled:
                     return entry.run(tensors)
         return self._trace(whole, flat, spec, tensors, reason)
 
-    def _remember(self, entry: _Entry, args: Any, kwargs: Any, mode: int) -> None:
+    def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
         plain = all(
             x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense for x in args
@@ -126,7 +126,7 @@ class Compiled:
                     file=sys.stderr,
                 )
             log.info("%s: traced again: %s", getattr(self.fn, "__qualname__", self.fn), told)
-        entry = _Entry(self.fn, flat, spec, tensors)
+        entry = Entry(self.fn, flat, spec, tensors)
         self.counts["traced"] += 1
         if not entry.program.fresh:
             if known >= self.limit:
@@ -169,7 +169,7 @@ class _Out:
         )
 
 
-class _Entry:
+class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(self, fn: Any, flat: list[Any], spec: Any, tensors: list[Tensor]) -> None:
@@ -219,6 +219,7 @@ class _Entry:
         self.kept_storages: list[Storage] = [sources[i].what for i in kept]
         self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
         self.order = [*self.donated, *kept, *[i for i in rest if sources[i].kind != "tensor"]]
+        self.numbers = [s for s in sources if s.kind == "number"]
         self.stored: list[tuple[Storage, int, int]] = []
         self.stored_elsewhere = []
         for i, k, stamps in program.writes:
@@ -227,7 +228,11 @@ class _Entry:
             else:
                 self.stored_elsewhere.append((i, k, stamps))
         self.stored += [(st, k, stamps) for st, _, k, stamps in program.peers if k >= 0]
-        read = {id(s.what) if isinstance(s.what, Tensor) else s.what for s in sources if s.kind == "grad"}
+        read = {
+            id(s.what) if isinstance(s.what, Tensor) else s.what
+            for s in sources
+            if s.kind == "grad"
+        }
         self.replaced = [
             leaf for leaf, _, m, _ in program.grads
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
@@ -277,6 +282,9 @@ class _Entry:
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
+        for s in self.numbers:
+            if not isinstance(s.what[s.of], float | int):
+                return f"{s.of!r} was a number"
         for leaf, m in self.program.guards:
             g = of_args(leaf, args)._g
             if (None if g is None else g._m) is not m:

@@ -162,7 +162,11 @@ class StateLift(Lift):
     def _shared(self, st: Storage) -> Any:
         """The input that stands for a number that several storages hold as one array, as step counts do."""
         first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
-        if first is None or self.storages[id(first)][1] is not st.array or first.meta is not st.meta:
+        if (
+            first is None
+            or self.storages[id(first)][1] is not st.array
+            or first.meta is not st.meta
+        ):
             return None
         self.tracers[id(st)] = tracer
         self.storages[id(st)] = (st, st.array, st.stamp, source)

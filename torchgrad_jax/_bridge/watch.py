@@ -7,13 +7,18 @@ list of places with what was found there, to be compared before the steps are us
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator
 from itertools import repeat
 from operator import is_
 from typing import Any
 
+import numpy as np
+
+from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
@@ -25,7 +30,7 @@ _MOST = 20_000
 class Watch:
     """Places and what was found there."""
 
-    __slots__ = ("columns", "dicts", "lists", "objects", "places", "seen")
+    __slots__ = ("arrays", "columns", "dicts", "lists", "objects", "orders", "places", "seen")
 
     def __init__(self) -> None:
         self.places: list[tuple[dict[Any, Any], Any, Any]] = []
@@ -33,9 +38,16 @@ class Watch:
         self.lists: list[tuple[Any, list[Any]]] = []
         self.columns: Any = None
         """`places` and `dicts` by column, for a quick look."""
+        self.orders: list[tuple[dict[Any, Any], list[Any]]] = []
+        """Dicts of several entries, and their keys in order."""
+        self.arrays: list[tuple[np.ndarray, Any]] = []
+        """Arrays of NumPy, and what was in them."""
         self.seen: set[int] = set()
         self.objects: list[Any] = []
         """Kept alive, so that ids stay theirs."""
+        for setting in AMBIENT:
+            self._dict(setting)
+        self.places += [(_Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
 
     def changed(self) -> str | None:
         """What is no longer as it was, in words; None if all is."""
@@ -46,7 +58,7 @@ class Watch:
         if (
             all(map(is_, map(dict.get, held, keys, repeat(_MISSING)), found))
             and list(map(len, dicts)) == sizes
-            and all([holder.get(key, _MISSING) is before for holder, key, before in others])
+            and all(holder.get(key, _MISSING) is before for holder, key, before in others)
         ):
             return self._lists_changed()
         for at, (holder, key, before) in enumerate(self.places):
@@ -57,7 +69,12 @@ class Watch:
                 self.places[at] = (holder, key, now)
                 self.columns = None
                 continue
-            return f"{key!r} was {_shown(before)} and is {_shown(now)}"
+            name = (
+                repr(key)
+                if isinstance(key, _SIMPLE)
+                else f"what a {type(key).__name__} has in a dict"
+            )
+            return f"{name} was {_shown(before)} and is {_shown(now)}"
         for holder, n in self.dicts:
             if len(holder) != n:
                 return f"a dict had {n} entries and has {len(holder)}"
@@ -70,6 +87,12 @@ class Watch:
                 for a, b in zip(holder, before)
             ):
                 return "the entries of a list changed"
+        for held, keys in self.orders:
+            if list(held) != keys:
+                return "the entries of a dict have another order"
+        for array, before in self.arrays:
+            if _content(array) != before:
+                return "the values of an array changed"
         return None
 
     # -- collecting
@@ -85,6 +108,8 @@ class Watch:
                 self.value(fn)
             return
         self._mark(fn)
+        self.places += [(_Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
+        self._dict(vars(fn))
         names = list(_names(fn.__code__))
         for cell in fn.__closure__ or ():
             try:
@@ -104,7 +129,7 @@ class Watch:
                 self._module(found, names)
             else:
                 self._place(fn.__globals__, name)
-        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        for value in (fn.__defaults__, fn.__kwdefaults__):
             self.value(value)
 
     def _module(self, module: types.ModuleType, names: list[str]) -> None:
@@ -126,6 +151,10 @@ class Watch:
                     for key, v in held.items()
                     if not (key.startswith("__") and key.endswith("__"))
                 ]
+                for value in held.values():
+                    code = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                    if isinstance(code, types.FunctionType):
+                        self.function(code)
 
     def _mark(self, x: Any) -> bool:
         if id(x) in self.seen:
@@ -155,24 +184,60 @@ class Watch:
             return
         if not self._mark(x):
             return
-        if isinstance(x, dict):
+        if isinstance(x, np.ndarray | bytearray):
+            self.arrays.append((x, _content(x)))
+        elif isinstance(x, functools.partial):
+            for part in (x.func, x.args, x.keywords, vars(x)):
+                self.value(part)
+        elif isinstance(x, dict):
             self._dict(x)
-        elif isinstance(x, list | tuple | set | frozenset):
+            if len(x) > 1:
+                self.orders.append((x, list(x)))
+            self._instance(x)
+        elif isinstance(x, list | tuple | set | frozenset | deque):
+            self._instance(x)
             if not isinstance(x, tuple | frozenset):
                 self.lists.append((x, list(x)))
             for v in x:
                 self.value(v)
         elif hasattr(x, "param_groups") and hasattr(x, "state"):  # an optimizer
-            for group in x.param_groups:
-                self._mark(group)
-                for key in group:
-                    if key not in ("params", *_LIVE):
-                        self._place(group, key)
-                self.lists.append((group["params"], list(group["params"])))
-            self.dicts.append((x.state, len(x.state)))
-        elif (hasattr(x, "__dict__") and not _ours(type(x))) or hasattr(x, "_parameters"):
-            self._class(type(x))
+            self._optimizer(x)
+        else:
+            self._instance(x)
+
+    def _optimizer(self, x: Any) -> None:
+        """Options, which parameters there are, and which tensors make up the state."""
+        self._class(type(x))
+        self.lists.append((x.param_groups, list(x.param_groups)))
+        for group in x.param_groups:
+            self._mark(group)
+            for key in group:
+                live = key in _LIVE and isinstance(group[key], float | int)
+                if key != "params" and not live:
+                    self._place(group, key)
+            self.lists.append((group["params"], list(group["params"])))
+        for key, held in vars(x).items():
+            if isinstance(held, dict):  # the state, hooks
+                self.places.append((vars(x), key, held))
+                self._dict(held)
+
+    def _instance(self, x: Any) -> None:
+        """Attributes of an object of the user's, and of its class."""
+        cls = type(x)
+        if _ours(cls) and not hasattr(x, "_parameters") and cls.__name__ not in _NAMESPACES:
+            return
+        self._class(cls)
+        if hasattr(x, "__dict__"):
             self._dict(vars(x))
+        for base in cls.__mro__:
+            if _ours(base):
+                continue
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__"):
+                    value = getattr(x, name, _MISSING)
+                    self.places.append((_Attributes(x), name, value))  # type: ignore[arg-type]
+                    self.value(value)
 
     def _dict(self, x: dict[Any, Any]) -> None:
         self.dicts.append((x, len(x)))
@@ -191,7 +256,35 @@ def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
 
 
 _LIVE = ("lr",)
-"""Entries of an optimizer's groups that are read anew in each step."""
+"""Entries of an optimizer's groups that are read anew in each step where they are numbers."""
+
+
+_MODES = ("default_device", "device_stack", "grad_layout")
+"""Modes that are no bits, and that code can tell apart."""
+_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
+_NAMESPACES = ("SimpleNamespace", "Namespace")
+"""Classes of the standard library that are nothing but a place for attributes."""
+AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
+"""What every function may look at: settings, and hooks of all modules, which `nn` adds."""
+
+
+def _content(array: Any) -> tuple[Any, ...]:
+    if isinstance(array, bytearray):
+        return (bytes(array),)
+    return (array.shape, array.dtype, array.tobytes())
+
+
+class _Attributes:
+    """Attributes of an object that has no dict for them, looked at like one."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def get(self, name: str, default: Any) -> Any:
+        """The value of one."""
+        return getattr(self.of, name, default)
 
 
 class _Cell:
@@ -230,4 +323,4 @@ def _shown(x: Any) -> str:
     return "missing" if x is _MISSING else text
 
 
-__all__ = ["Watch"]
+__all__ = ["AMBIENT", "Watch"]

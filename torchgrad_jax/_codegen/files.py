@@ -48,7 +48,6 @@ _PROPERTIES = {
     "grad": "Tensor | None",
     "_grad": "Tensor | None",
     "_base": "Tensor | None",
-    "names": "tuple[None, ...]",
 }
 """Types of properties whose getters do not say; what starts with ``is_`` is a bool."""
 _CONSTANTS: dict[type, str] = {

@@ -182,6 +182,7 @@ class LinAlgError(RuntimeError):
 
 
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as torch shows it
+_LinAlgError = LinAlgError  # by which a pickle finds it
 
 
 WRITE_OUTSIDE = (

@@ -115,7 +115,7 @@ UNLESS_EMPTY = frozenset({"stack", "index_add"})
 """Those of them that compare memory alone, of which an empty tensor has none."""
 
 ROW_MAJOR = frozenset({
-    "cholesky", "cholesky_solve", "quantile", "nanquantile", *(
+    "cholesky", "cholesky_solve", "linalg.tensorinv", "quantile", "nanquantile", *(
         f"fft.{n}{end}" for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for end in ("", "2", "n")
         if n + end not in ("ifft", "ihfft")
     ),

@@ -6,7 +6,7 @@ Everything else is a leaf, None included. Other modules may register classes of 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .shapes import Size
@@ -96,32 +96,32 @@ def _parts(x: Any) -> tuple[list[Any], Any] | None:
 def flatten(x: Any) -> tuple[list[Any], Spec]:
     """The leaves of a tree, and how to put others in their place."""
     leaves: list[Any] = []
+    return leaves, _visit(x, leaves)
 
-    def visit(x: Any) -> Spec:
-        parts = _parts(x)
-        if parts is None:
-            leaves.append(x)
-            return LEAF
-        return Spec(type(x), parts[1], [visit(c) for c in parts[0]])
 
-    return leaves, visit(x)
+# No closures that call themselves: they are reference cycles, which would keep the leaves.
+def _visit(x: Any, leaves: list[Any]) -> Spec:
+    parts = _parts(x)
+    if parts is None:
+        leaves.append(x)
+        return LEAF
+    return Spec(type(x), parts[1], [_visit(c, leaves) for c in parts[0]])
 
 
 def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
     """Inverse of `flatten`."""
-    it = iter(leaves)
+    return _build(iter(leaves), spec)
 
-    def build(s: Spec) -> Any:
-        if s.kind is None:
-            return next(it)
-        children = [build(c) for c in s.children]
-        found = _NODES.get(s.kind)
-        if found is not None:
-            return found[1](children, s.context)
-        make = getattr(s.kind, "_make", s.kind)
-        return make(children)
 
-    return build(spec)
+def _build(leaves: Iterator[Any], spec: Spec) -> Any:
+    if spec.kind is None:
+        return next(leaves)
+    children = [_build(leaves, c) for c in spec.children]
+    found = _NODES.get(spec.kind)
+    if found is not None:
+        return found[1](children, spec.context)
+    make = getattr(spec.kind, "_make", spec.kind)
+    return make(children)
 
 
 def map_leaves(fn: Callable[[Any], Any], x: Any) -> Any:

@@ -17,7 +17,13 @@ from .cut import cut_if_traced
 from .history import grad_fn_of, requires_grad_of
 from .overrides import own
 from .record import PLAIN, concrete
-from .storages import UntypedStorage as UntypedStorage, is_shared, share_memory_, untyped_storage
+from .storages import (
+    UntypedStorage as UntypedStorage,
+    is_shared,
+    readable,
+    share_memory_,
+    untyped_storage,
+)
 from .strided import is_direct, read, storage_offset
 from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, uncounted
 
@@ -68,10 +74,10 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
 
 
 def data_ptr(self: Tensor) -> int:
-    """A number that identifies where the first element lives: storage identity plus offset."""
+    """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
     if self._m.numel == 0:
         return 0
-    return self._st.data_ptr() + storage_offset(self) * self._m.dtype.itemsize
+    return readable(self._st) + storage_offset(self) * self._m.dtype.itemsize
 
 
 def is_leaf(self: Tensor) -> bool:
@@ -245,7 +251,7 @@ def is_view(self: Tensor) -> bool:
 
 def retains_grad(self: Tensor) -> bool:
     """Whether a non-leaf keeps its gradient."""
-    return self._fn is not None and self._x is not None and self._x.retains
+    return self._x is not None and self._x.retains
 
 
 # --- detaching ------------------------------------------------------------------------------------
@@ -264,6 +270,8 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
     if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
         x = extras(out)
         x.inference, x.uncounted = True, bool(MODES.bits & INFERENCE)
+    elif vc is self._vc and uncounted(self):
+        extras(out).uncounted = True
     return out
 
 
@@ -280,7 +288,9 @@ def _detach(self: Tensor) -> Tensor:
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Cut the tensor itself from the graph."""
+    """Cut the tensor itself from the graph; in inference mode autograd does not see the call."""
+    if MODES.bits & INFERENCE:
+        return self
     if is_view(self):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
@@ -562,11 +572,6 @@ def get_name(self: Tensor) -> str | None:
     return self._x.name if self._x is not None else None
 
 
-def set_name(self: Tensor, value: Any) -> None:
-    """Raise: names are given when a `Variable` is made."""
-    raise AttributeError("attribute 'name' of 'torch._C.TensorBase' objects is not writable")
-
-
 def reversed_(self: Tensor) -> Tensor:
     """The tensor with every dimension reversed."""
     from .bind import ops
@@ -598,7 +603,7 @@ PROPERTIES: dict[str, property] = {
         get_requires_grad, set_requires_grad, lambda self: set_requires_grad(self, None)
     ),
     "grad": property(get_grad, set_grad, lambda self: set_grad(self, None)),
-    "_grad": property(lambda self: self._g, set_grad),
+    "_grad": property(lambda self: self._g, set_grad, lambda self: set_grad(self, None)),
     "grad_dtype": property(get_grad_dtype, set_grad_dtype),
     "grad_fn": property(grad_fn_of),
     "_grad_fn": property(grad_fn_of),
@@ -623,8 +628,7 @@ PROPERTIES: dict[str, property] = {
     "_post_accumulate_grad_hooks": property(
         lambda self: self._x.post_acc if self._x is not None else None
     ),
-    "name": property(get_name, set_name),
-    "names": property(lambda self: (None,) * self._m.ndim),
+    "name": property(get_name),
 }
 
 METHODS: dict[str, Any] = {
@@ -638,7 +642,7 @@ METHODS: dict[str, Any] = {
     "is_inference": lambda self: self._x is not None and self._x.inference,
     "get_device": lambda self: -1 if self._m.device.type == "cpu" else self._m.device.index,
     "is_pinned": lambda self, device=None: False, "is_shared": is_shared,
-    "share_memory_": share_memory_, "has_names": lambda self: False,
+    "share_memory_": share_memory_,
     "__array__": to_array, "__jax_array__": jax_array, "__dlpack__": dlpack,
     "__dlpack_device__": dlpack_device, "__bool__": truth, "__int__": to_int, "__float__": to_float,
     "__complex__": to_complex, "__index__": to_index, "__len__": length, "__iter__": iterate,
@@ -647,10 +651,47 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 
+_UNDELETABLE = {
+    "requires_grad": "requires_grad must be a bool",
+    "data": "Deleting tensor data is not allowed. Delete tensor instead!",
+    "_backward_hooks": "Deletion of _backwards_hooks not allowed!",
+}
+
+
+class Attribute(property):
+    """A property of Tensor, with torch's words for what cannot be set or deleted."""
+
+    name = ""
+
+    @classmethod
+    def of(cls, name: str, prop: property) -> property:
+        """A property under the name that the words are about; what can be anything stays as fast as it is."""
+        if prop.fset is not None and prop.fdel is not None:
+            return prop
+        made = cls(prop.fget, prop.fset, prop.fdel, prop.__doc__)
+        made.name = name
+        return made
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if self.fset is None:
+            raise AttributeError(self._read_only())
+        self.fset(instance, value)
+
+    def __delete__(self, instance: Any) -> None:
+        if self.fset is None:
+            raise AttributeError(self._read_only())
+        if self.fdel is None:
+            raise RuntimeError(_UNDELETABLE.get(self.name, f"Deletion of {self.name} not allowed!"))
+        self.fdel(instance)
+
+    def _read_only(self) -> str:
+        return f"attribute '{self.name}' of 'torch._C.TensorBase' objects is not writable"
+
+
 def install() -> None:
     """Put properties and protocols on Tensor."""
     for name, prop in PROPERTIES.items():
-        setattr(Tensor, name, own(prop))
+        setattr(Tensor, name, Attribute.of(name, own(prop)))
     for name, fn in METHODS.items():
         if getattr(fn, "__name__", "") == "<lambda>":
             fn.__name__ = name

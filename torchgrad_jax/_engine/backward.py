@@ -19,7 +19,7 @@ from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
-from .grad_plan import FRESH, PASSED
+from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad
 from .saved import unpack_arrays, unpack_tensors
@@ -462,7 +462,7 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
             values[p] = Buffer(given[0], True)
             continue
         t = make(array, m)
-        t._st.version = version
+        t._st.version = given[0]._vc.version if kind == VIEWED else version
         values[p] = Buffer(t, kind == FRESH)
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, node.edges)]
 

@@ -52,6 +52,8 @@ def bind_table() -> None:
         setattr(ops, row.name, fn)
         if row.function:
             space = NAMESPACES.setdefault(row.namespace, {})
+            if row.namespace:
+                fn.__module__ += f".{row.namespace}"  # where pickle looks for it
             for n in (label, *row.aliases):
                 enter(space, n, fn)
         if row.method and row.namespace == "":
@@ -65,6 +67,7 @@ def bind_table() -> None:
                     for n in (label, *row.aliases):
                         enter(METHODS, n + "_", ip)
             else:
+                ip.__module__ += f".{row.namespace}"
                 enter(NAMESPACES.setdefault(row.namespace, {}), label + "_", ip)
         if row.operator:
             OPERATORS[row.operator] = generate(b, row.operator, operator=True)

@@ -34,6 +34,8 @@ def composite(
     public.out_name = f"{namespace}.{label}" if namespace else label  # type: ignore[attr-defined]
     if function:
         space = NAMESPACES.setdefault(namespace, {})
+        if namespace:
+            public.__module__ += f".{namespace}"  # where pickle looks for it
         for n in (label, *aliases):
             enter(space, n, public)
     if method and namespace in ("", "linalg") and (namespace == "" or method == "force"):

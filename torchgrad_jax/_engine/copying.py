@@ -10,12 +10,13 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import Meta, meta
+from .._core.state import INFERENCE, MODES
 from .history import grad_fn_of, requires_grad_of
 from .hooks import warn_if_has_hooks
 from .record import concrete, no_grad
 from .strided import is_direct, read, storage_offset
 from .subclass import retyped
-from .tensor import Alias, Storage, Tensor, Version, alias_of, make
+from .tensor import Alias, Storage, Tensor, Version, alias_of, make, mark_inference
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
@@ -54,7 +55,10 @@ def _check_class(self: Any) -> None:
 def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     m, al = t._m, t._al
     if al is not None and (al.conj or al.neg):
-        return make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+        out = make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+        if MODES.bits & INFERENCE:
+            mark_inference(out)
+        return out
     st = memo.get(id(t._st))
     own = st is None
     if st is None:
@@ -73,6 +77,8 @@ def _on(
     if not direct:
         out._al = Alias(offset, None, 0, 0)
         out._al.conj, out._al.neg = conj, neg
+    if MODES.bits & INFERENCE:
+        mark_inference(out)
     return out
 
 

@@ -392,6 +392,8 @@ def _layouts(
         made: list[Any] = []
         for p, m, nr in edges:
             described, kind, version = told[p]
+            if kind == VIEWED:  # a view shares the version of what it views
+                version = cts[0][0].version
             made.append(
                 (
                     m,

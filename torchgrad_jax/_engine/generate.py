@@ -211,9 +211,8 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         kept = ["out", *(p.name for p in b.params if p.kwonly)][not with_out :]
         numbers = "{" + ", ".join(f"{n!r}: {n}" for n in kept) + "}"
         first = _tuple([p.name for p in b.params if not p.kwonly])
-        lines.append(
-            f"    if _more: return _numbers_first(_me, {row.numbers_first}, {first} + _more, {numbers})"
-        )
+        of = (row.numbers_first, [p.name for p in b.params if not p.kwonly])
+        lines.append(f"    if _more: return _numbers_first(_me, *{of}, {first} + _more, {numbers})")
     if with_out:
         lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
@@ -299,9 +298,22 @@ def _unrolled(
     return lines
 
 
+def _signatures(
+    names: Sequence[str], n: int, others: Sequence[str], inplace: bool
+) -> tuple[str, str]:
+    """An older overload with `n` numbers and the present one, as torch writes them."""
+    numbers, rest = [f"Number {name}" for name in names], [f"Tensor {name}" for name in others]
+    defaults = ["*", *(f"{number} = 1" for number in numbers)]
+    if inplace:
+        return ", ".join(numbers[:n] + rest[1:]), ", ".join(rest[1:] + defaults)
+    at = 1 if names[0] == "beta" else 0  # one number stands before the input, the other after it
+    older = [*numbers[:at], rest[0], *numbers[at:n], *rest[1:], "*", "Tensor out = None"]
+    return ", ".join(older), ", ".join([*rest, *defaults, "Tensor out = None"])
+
+
 def numbers_first(
-    me: Any, names: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
-) -> Any:
+    me: Any, names: tuple[str, ...], others: Sequence[str], args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:  # fmt: skip
     """torch's older overloads, which have their numbers among the positional arguments."""
     tensors = [a for a in args if a.__class__ not in NUMBERS]
     numbers = [a for a in args if a.__class__ in NUMBERS]
@@ -310,8 +322,7 @@ def numbers_first(
         raise TypeError(
             f"{me.__name__}() received an invalid combination of arguments - got ({given})"
         )
-    older = ", ".join([*(f"Number {n}" for n in names[: len(numbers)]), "..."])
-    newer = ", ".join(["...", "*", *(f"Number {n} = 1" for n in names)])
+    older, newer = _signatures(names, len(numbers), others, me.__name__.endswith("_"))
     warn.once(
         f"This overload of {me.__name__} is deprecated:\n\t{me.__name__}({older})\n"
         f"Consider using one of the following signatures instead:\n\t{me.__name__}({newer})",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -35,9 +36,9 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_steps", "calls", "cuts", "described", "edge_grads", "edge_leaves", "edge_pick", "fused", "grad_refs",
-        "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save", "saved_in", "saved_out",
-        "saves_tensors", "slices", "vjps",
+        "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves", "edge_pick",
+        "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save",
+        "saved_in", "saved_out", "saves_tensors", "slices", "vjps",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, mask: int) -> None:
@@ -63,7 +64,9 @@ class GradPlan:
         self.calls: dict[Any, Any] = {}
         self.slices: dict[Any, Any] = {}
         self.described: dict[Any, Any] = {}
+        self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
+        self.diff = plan.diff
         self._derive()
         # A number with an edge is one that torch turns into a tensor, and saves as one.
         self.saves_tensors = bool(self.saved_out) or any(
@@ -80,7 +83,7 @@ class GradPlan:
         positions = {leaf: p for p, leaf in enumerate(plan.present)}
         wrt = [positions[i] for i in self.inputs]
         n = len(plan.present)
-        diff = plan.diff
+        diff = self.diff
         single = plan.single
 
         def both(*args: Any) -> Any:
@@ -112,8 +115,30 @@ class GradPlan:
         ins, outs = self._reads(read)
         if plan.call.keeps:
             ins, outs = self._kept(ins, outs)
+        if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
+            ins, outs = self._as_if_filled(ins, outs)
         self.saved_out = outs
         self.saved_in = tuple(sorted(ins, key=self._packing_order))
+
+    def _as_if_filled(
+        self, ins: tuple[int, ...], outs: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What this call saves of tensors that are not empty: a trace of empty ones reads nothing.
+
+        torch saves the same, whatever there is in it. Where the static arguments fit the empty
+        tensors only, what is read has to do.
+        """
+        plan = self.plan
+        if plan.call.geometry is not None:
+            return ins, outs
+        keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
+        try:
+            full = GradPlan(type(plan)(plan.call, keys), self.mask)
+        except Exception:
+            return ins, outs
+        known = [k for k in full.saved_out if not isinstance(self.out_refs[k], Const)]
+        more = [k for k in known if self.out_refs[k] in self.cuts]
+        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(dict.fromkeys((*outs, *more)))
 
     def _kept(
         self, ins: tuple[int, ...], outs: tuple[int, ...]
@@ -167,7 +192,7 @@ class GradPlan:
         for k, v in zip(outs, saved[len(ins) :]):
             env[self.out_refs[k]] = v
         base = len(plan.present)
-        for j, (k, ct) in enumerate(zip(plan.diff, cts)):
+        for j, (k, ct) in enumerate(zip(self.diff, cts)):
             m = plan.outs[k]
             env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
         return Steps.run(kept, env, refs, self.cuts)
@@ -291,6 +316,12 @@ class GradPlan:
         """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
         key = (which, present)
         found = self.calls.get(key)
+        if found is None and not all(present) and self.plan.call.joins is None:
+            part = self._part(present)
+            call, ins, outs, reads = part.call(which, (True,) * len(part.diff))
+            it = iter(reads)
+            used = tuple(p and next(it) for p in present)
+            found = self.calls[key] = (call, ins, outs, used)
         if found is None:
             _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
             ins, outs = self._reads(read)
@@ -306,6 +337,16 @@ class GradPlan:
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=Layout.CONTIGUOUS)  # fmt: skip
             found = self.calls[key] = (call, ins, outs, used)
+        return found
+
+    def _part(self, present: tuple[bool, ...]) -> GradPlan:
+        """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""
+        found = self._parts.get(present)
+        if found is None:
+            found = self._parts[present] = copy.copy(self)
+            found.calls, found.slices = {}, {}
+            found.diff = tuple(k for k, p in zip(self.diff, present) if p)
+            found._derive()
         return found
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -334,7 +375,9 @@ class GradPlan:
             return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
         name = last_step(self.name, edge)
-        if not isinstance(name, str):
+        if isinstance(name, dict):
+            name = name[self.diff]
+        elif not isinstance(name, str):
             name = name(self.plan.call.statics)
         if name != RESHAPED:
             return name
@@ -382,6 +425,11 @@ class MissingGradPlan(GradPlan):
     def call(self, *args: Any) -> Any:
         """The same."""
         return self.fn()
+
+
+def _filled(m: Meta) -> Meta:
+    """A tensor with three elements along each dimension that has none."""
+    return meta(tuple(n or 3 for n in m.shape), m.dtype, m.device)
 
 
 def _edge_leaves(keys: tuple[Key, ...]) -> tuple[int, ...]:

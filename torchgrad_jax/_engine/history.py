@@ -73,7 +73,7 @@ def edge_of(t: Tensor) -> tuple[Any, int] | None:
 
 
 def _forbidden(t: Tensor, indirect: bool) -> str:
-    producer = type(t._fn).__name__ if t._fn is not None else None
+    producer = t._fn.name() if t._fn is not None else None
     return errors.forbidden_view_write(producer, t._onr, _CREATION_NAME[t._al.creation], indirect)
 
 

@@ -40,6 +40,7 @@ from .tensor import (
     Alias,
     Tensor,
     alias_of,
+    check_shareable,
     extras,
     make,
     mark_inference,
@@ -182,6 +183,8 @@ def save_general(value: Any, is_output: bool) -> Any:
             "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
             "instead of `torch.inference_mode()`."
         )
+    if isinstance(value, Tensor) and value._x is not None:
+        check_shareable(value)
     return saving.pack(value, is_output)
 
 
@@ -192,12 +195,14 @@ def _all_inference(leaves: Sequence[Any]) -> bool:
 def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
     """The result of an op on inference tensors, as the view that torch's kernel ends with."""
     m = out._m
-    shape = call.made_as(m.shape)
-    if shape is None or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor)):
+    made = call.made_as(m.shape)
+    if made is None or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor)):
         return out
+    shape, writes = made
     base = make(jax.lax.reshape(out._st.array, shape), meta(shape, m.dtype, m.device))
+    base._vc.version = writes
     creation = CREATED_DEFAULT if MODES.bits & GRAD else CREATED_NO_GRAD
-    return alias_of(base, m, Alias(0, base, creation, 0))
+    return alias_of(base, m, Alias(0, base, creation, writes))
 
 
 def only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from jax.core import Tracer
 
 from .._core import devices, dtypes, shapes
 from .._core.meta import meta
@@ -24,6 +25,8 @@ from .tensor import Alias, Storage, Tensor, make
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
 _HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
 _SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
+_OF_FILES: dict[int, Any] = {}
+"""By identity, the storages that `from_file` made."""
 
 
 def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
@@ -47,6 +50,21 @@ def _on(st: Storage) -> Tensor:
 def flat(st: Storage) -> np.ndarray:
     """The elements of a storage in the order of memory, on the host."""
     return np.ascontiguousarray(np.asarray(strided.to_flat(concrete(_on(st)), st.meta)))
+
+
+def readable(st: Storage) -> int:
+    """The address of a storage, where its elements can be read until they change; nobody can write there."""
+    address = st.data_ptr()
+    memory = st.pointer
+    if (
+        st.meta.device.type == "cpu"
+        and memory.stamp != st.stamp
+        and not isinstance(st.array, Tracer)
+    ):
+        raw = flat(st).reshape(-1).view(np.uint8)
+        memory.buffer[: raw.size] = raw
+        memory.stamp = st.stamp
+    return address
 
 
 def overwrite(st: Storage, values: np.ndarray) -> None:
@@ -89,11 +107,36 @@ class UntypedStorage:
             values = np.array([int(v) % 256 for v in first], np.uint8)
         return handle(new_storage(values, dtypes.uint8, dev))
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes at the beginning of a file.
+
+        Args:
+            filename: a path.
+            shared: only False: what is written to the storage does not get into the file.
+            nbytes: how many; the file must have them.
+
+        Differs from torch: the bytes are read, not mapped, and slices of the storage are copies.
+        """
+        if shared:
+            raise NotImplementedError(
+                "UntypedStorage.from_file: shared=True is not supported, since writing puts other arrays into a storage"
+            )
+        values = np.fromfile(filename, np.uint8, nbytes)
+        if values.size < nbytes:
+            raise RuntimeError(
+                f"UntypedStorage.from_file: {filename} has {values.size} bytes, not {nbytes}"
+            )
+        st = new_storage(values, dtypes.uint8, devices.device("cpu"))
+        key = id(st)
+        _OF_FILES[key] = weakref.finalize(st, lambda: _OF_FILES.pop(key, None))
+        return handle(st)
+
     # --- what it is ---
 
     def data_ptr(self) -> int:
-        """The number that identifies the storage."""
-        return self._storage.data_ptr()
+        """The address of a copy of its bytes, made when this is called; the same as long as the storage lives."""
+        return readable(self._storage)
 
     _cdata = property(data_ptr)
 
@@ -188,10 +231,14 @@ class UntypedStorage:
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
-    def __getitem__(self, index: Any) -> int:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            raise NotImplementedError(
-                "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
+            if id(self._storage) not in _OF_FILES:
+                raise NotImplementedError(
+                    "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
+                )
+            return handle(
+                new_storage(self._bytes()[index], dtypes.uint8, self._storage.meta.device)
             )
         return int(self._bytes()[self._place(index)])
 

@@ -232,6 +232,13 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
 
 @functools.cache
 def _reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+    need, have = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize, elements(store)
+    if need > have * store.dtype.itemsize:
+        raise RuntimeError(
+            f"a tensor of size {list(m.shape)} has a storage of {have} elements, which was resized; give it its memory "
+            "back with resize_() first"
+        )
+
     def read_view(array: Any, offset: Any) -> Any:
         return view_from(to_flat(array, store), m, offset, conj, neg)
 
@@ -240,6 +247,8 @@ def _reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 
 @functools.cache
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+    _reader(store, m, conj, neg)  # which complains where the storage is too small
+
     def write_view(array: Any, offset: Any, value: Any) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
 

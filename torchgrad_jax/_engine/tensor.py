@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-from .._core.meta import Meta, meta
-from .._core.state import MODES
+import numpy as np
 
-_pointers = itertools.count(1)
+from .._core.meta import Meta, meta
+from .._core.state import INFERENCE, MODES
 
 
 class Storage:
@@ -25,15 +24,27 @@ class Storage:
         self.meta = m
         self.version = 0
         self.stamp = 0
-        self.pointer = 0
+        self.pointer: Any = 0
         if MODES.lifts:
             MODES.lifts[-1].storage_born(self)
 
     def data_ptr(self) -> int:
-        """A number that identifies the storage."""
-        if not self.pointer:
-            self.pointer = next(_pointers) << 20
-        return self.pointer
+        """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
+        size = self.meta.numel * self.meta.dtype.itemsize
+        if not self.pointer or self.pointer.buffer.nbytes < size:
+            self.pointer = Memory(np.empty(max(size, 1), np.uint8))
+        return self.pointer.address
+
+
+class Memory:
+    """Bytes that a storage may be read by from outside: as many as it has, filled when they are asked for."""
+
+    __slots__ = ("address", "buffer", "stamp")
+
+    def __init__(self, buffer: np.ndarray) -> None:
+        self.buffer = buffer
+        self.address: int = buffer.ctypes.data
+        self.stamp: int | None = None
 
 
 class Version:
@@ -207,6 +218,15 @@ def extras(t: Tensor) -> Extras:
 def uncounted(t: Tensor) -> bool:
     """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
     return t._x is not None and t._x.uncounted
+
+
+def check_shareable(t: Tensor) -> None:
+    """Complain about sharing a version counter that an ordinary tensor does not have.
+
+    That is what `.data = ` makes of an inference tensor: its writes stay uncounted.
+    """
+    if uncounted(t) and not t._x.inference:  # type: ignore[union-attr]
+        raise RuntimeError("Inference tensors do not track version counter.")
 
 
 def mark_inference(t: Tensor) -> None:

@@ -273,8 +273,17 @@ class Plan:
                 ((), ()) for i in self.call.promoted
                 if self.keys[i] is not None and not isinstance(self.keys[i], Meta)
             ]  # fmt: skip
-            operands = [*[(m.shape, m.strides) for m in metas], *numbers]
-            strides = shapes.elementwise_strides(shape, operands)
+            # One of another dtype is converted first, which gives an expanded one its own memory.
+            target = compute_dtype(self.call, self.keys)
+            converted = {
+                i for i in self.call.promoted
+                if target is not None and isinstance(k := self.keys[i], Meta) and k.dtype is not target
+            }  # fmt: skip
+            operands = [
+                (k.shape, shapes.preserve_strides(k.shape, k.strides) if i in converted else k.strides)
+                for i, k in enumerate(self.keys) if isinstance(k, Meta)
+            ]  # fmt: skip
+            strides = shapes.elementwise_strides(shape, [*operands, *numbers])
         elif layout is Layout.PRESERVE:
             strides = (
                 shapes.preserve_strides(shape, metas[0].strides)
@@ -287,7 +296,8 @@ class Plan:
                 (self.call.statics,) if getattr(layout, "statics", False) else ()
             )
             more += (which,) if getattr(layout, "numbered", False) else ()
-            strides = layout(metas, shape, *more)
+            given = self.keys if getattr(layout, "of_keys", False) else metas
+            strides = layout(given, shape, *more)
         return None if strides == shapes.contiguous_strides(shape) else strides
 
 

@@ -27,6 +27,7 @@ from .tensor import (
     Tensor,
     Version,
     alias_of,
+    check_shareable,
     mark_inference,
     uncounted,
 )
@@ -44,6 +45,8 @@ def make_view(
     al = src._al
     base = None
     if tracked:
+        if src._x is not None:
+            check_shareable(src)
         base = src if al is None or al.base is None else al.base
         if al is not None and al.base is not None and creation == CREATED_DEFAULT:
             creation = al.creation

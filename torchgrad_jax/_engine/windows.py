@@ -20,7 +20,7 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._core.warn import once
-from .grad_plan import FRESH, PASSED
+from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
 from .tensor import UNSET, Storage, Tensor, make
@@ -99,6 +99,8 @@ class Flow:
             uses = Counter(p for p, _, _ in edges)
             for p, array in zip(wanted, arrays):
                 m, kind, version = told[p]
+                if kind == VIEWED:
+                    version = given[0][1].version
                 if kind == PASSED:
                     first.holders += uses[p]
                     values[p] = (array, first, True)

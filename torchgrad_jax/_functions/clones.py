@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._core.formats import is_contiguous_in, preserve_format
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
@@ -49,6 +51,9 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 def _fill(input: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return ops.fill_tensor_(input, value)
+    if not isinstance(value, int | float | complex | np.generic):
+        kind = type(value).__name__
+        raise TypeError(f"fill_() received an invalid combination of arguments - got ({kind})")
     return ops.fill_value_(input, value)
 
 

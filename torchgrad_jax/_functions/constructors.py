@@ -74,8 +74,8 @@ def of_storage(storage: UntypedStorage | TypedStorage, dt: dtypes.dtype) -> Tens
     """A one-dimensional tensor over all of a storage."""
     if isinstance(storage, TypedStorage) and storage.dtype is not dt:
         raise RuntimeError(
-            f"Expected a Storage of type {dt!r} or an UntypedStorage, but got type {storage.dtype!r} for argument 1 "
-            "'storage'"
+            f"Expected a Storage of type {dtypes.scalar_type_name(dt)} or an UntypedStorage, but got type "
+            f"{dtypes.scalar_type_name(storage.dtype)} for argument 1 'storage'"
         )
     st = storage.untyped()._storage
     n = storage.nbytes() // dt.itemsize

@@ -13,10 +13,11 @@ from .._core.state import MODES
 from .._engine.attributes import detach
 from .._engine.bind import METHODS, composite, ops
 from .._engine.history import requires_grad_of
+from .._engine.storages import UntypedStorage
 from .._engine.tensor import Tensor, wrap_array
 from . import data as data_
 from .arguments import device_of, dtype_of, factory, flag, integer, type_name, wrong
-from .create import from_data, from_host, with_strides
+from .create import empty, from_data, from_host, with_strides
 
 
 def from_numpy_array(array: np.ndarray) -> Tensor:
@@ -147,6 +148,8 @@ def _as_tensor_like(obj: Any, dt: dtypes.dtype | None) -> Tensor | None:
         return from_numpy_array(np.asarray(obj))
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
+    if isinstance(obj, UntypedStorage):
+        return empty(0, dtype=dt or dtypes.get_default_dtype()).set_(obj)  # type: ignore[attr-defined]
     if isinstance(obj, bytes | bytearray | memoryview):
         return frombuffer(obj, dtype=dt or dtypes.get_default_dtype())
     return None

@@ -207,9 +207,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.one_hot_sized(tensor, num_classes)
-    if num_classes > 0 and (not MODES.bits & LIFT or MODES.lifts[-1].inside(tensor)):
-        if traced(tensor):  # nobody knows the classes yet; torch does not look at a batch either
-            return ops.one_hot_sized(tensor, num_classes)
+    inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(tensor)
+    if num_classes > 0 and inside and traced(tensor):  # torch does not look at a batch either
+        return ops.one_hot_sized(tensor, num_classes)
     values = concrete(tensor)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")

@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, shapes
+from .._core import dtypes, errors, shapes, warn
 from .._core.kernels import cpp_name
 from .._core.numbers import check_fits
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
-from .._engine.history import requires_grad_of
+from .._engine.history import check_inplace, requires_grad_of
 from .._engine.record import concrete
 from .._engine.strided import check_writable, places_in, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
@@ -62,23 +62,31 @@ def _as_tensor(index: jax.Array) -> Any:
 
 
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
-    """Indices as a tuple; a list of slices or Nones counts as one, as in older NumPy."""
+    """Indices as a tuple; a short list of more than numbers counts as one, as in older NumPy."""
     if isinstance(index, jax.Array):
         index = (index,)
     if isinstance(index, tuple):
         return tuple([_as_tensor(v) if isinstance(v, jax.Array) else v for v in index])
-    if isinstance(index, list) and any(
-        isinstance(v, slice | type(None) | type(Ellipsis)) for v in index
-    ):
-        return tuple(index)
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(v, _MANY) for v in index):
+        warn.once(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
+            "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+            "x[torch.tensor(seq)], which will result either in an error or a different result",
+            5,
+        )
+        return _wrap_tuple(tuple(index))
     return (index,)
+
+
+_MANY = (Tensor, list, tuple, range, str, np.ndarray, jax.Array, slice, type(None), type(Ellipsis))
+"""What makes a list of indices count as a tuple of them."""
 
 
 def _bound(value: Any) -> int | None:
     if value is None:
         return None
-    if isinstance(value, Tensor):
-        return value.__index__()
+    if not isinstance(value, Tensor) and not hasattr(type(value), "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
     return value.__index__()
 
 
@@ -178,7 +186,7 @@ def _slice(out: Tensor, at: int, value: slice, always: bool = False) -> Tensor:
     """One slice; a full one is no view of its own unless it is the only index."""
     step = 1 if value.step is None else _bound(value.step)
     if step is None or step == 0:
-        raise ValueError("step cannot be zero")
+        raise ValueError("slice step cannot be zero")
     if step < 0:
         raise ValueError("step must be greater than zero")
     start, stop = _bound(value.start), _bound(value.stop)
@@ -319,13 +327,15 @@ def index_put_(
         values = ops.clone(values)
     if fills and values._m.dtype is not out._m.dtype:  # a fill casts; anything else refuses to
         values = ops._to_copy(values, out._m.dtype)
+    m = out._m
+    if MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides):
+        check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
     if fills:
         warn_of_overlap(out, "masked_fill")
     from .create import tensor
 
-    m = out._m
     places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
     flat = as_strided_view(out, (shapes.storage_extent(m.shape, m.strides),), (1,), None)
     ops.index_put_(flat, (places,), values, accumulate)

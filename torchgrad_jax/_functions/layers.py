@@ -32,11 +32,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     m = input._m
     if m.ndim == 2:
         return ops.addmm(bias, input, ops.t(weight))
-    if m.ndim and bias._m.ndim == 1 and m.contiguous and m.numel:
-        rows = input.view(-1, m.shape[-1])
+    if m.ndim and bias._m.ndim and m.contiguous and bias._m.contiguous:
+        rows = input.view(math.prod(m.shape[:-1]), m.shape[-1])
         out = ops.addmm(bias, rows, ops.t(weight))
         return out.view(*m.shape[:-1], out._m.shape[1])
-    return input.matmul(ops.t(weight)) + bias
+    return input.matmul(ops.t(weight)).add_(bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

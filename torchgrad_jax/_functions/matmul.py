@@ -187,9 +187,9 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     count = 1
     for i, j in zip(dims_a, dims_b):
         n, k = a._m.shape[i], b._m.shape[j]
-        if k == 1 and n != 1:  # a dimension of size 1 broadcasts: sum the other side first
+        if k == 1:  # a dimension of size 1 broadcasts: sum the other side first
             a = ops.sum(a, i, True)
-        elif n == 1 and k != 1:
+        elif n == 1:
             b = ops.sum(b, j, True)
         elif n != k:
             raise RuntimeError(

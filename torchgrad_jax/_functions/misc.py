@@ -105,6 +105,30 @@ def typename(obj: Any, /) -> str:
     return name if module in ("builtins", "__builtin__") else f"{module}.{name}"
 
 
+def _needs_accelerator() -> None:
+    if devices.default_device().type == "cpu":
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@composite(function=False)
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: XLA copies from host memory as it is. Without an accelerator it is an error, as in torch."""
+    _needs_accelerator()
+    return self
+
+
+@composite(function=False)
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Do nothing: XLA keeps memory for as long as something that is under way needs it."""
+    _needs_accelerator()
+
+
+@composite(function=False)
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
+    """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
+    return other.detach() if assign else self.copy_(other).detach()  # type: ignore[attr-defined]
+
+
 # --- dtypes ---------------------------------------------------------------------------------------
 
 

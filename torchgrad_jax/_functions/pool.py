@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.state import GRAD, MODES
 from .._engine.arguments import as_int, as_ints
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.history import requires_grad_of
@@ -75,6 +76,14 @@ def _max_pool1d(
     return ops.squeeze_dim(y, -2), ops.squeeze_dim(at, -2)
 
 
+def _without_indices(y: Tensor) -> Tensor:
+    """The result of torch's kernel for a pass that needs no gradient: no view, squeezed in place."""
+    out = ops.clone_contiguous(y)
+    if y._m.ndim == 2:
+        out._vc.version += 1
+    return out
+
+
 def _max_pool(
     k: int,
     input: Tensor,
@@ -104,6 +113,8 @@ def _declare_max(k: int) -> None:
             kind = scalar_type_name(input._m.dtype)
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{kind}'")
         both = _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
+        if k == 1 and not return_indices and not (MODES.bits & GRAD and requires_grad_of(input)):
+            return _without_indices(both[0])
         return both if return_indices else both[0]
 
     def with_indices(

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .._core.dtypes import float64
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
+from .arguments import type_name
 from .create import from_host
 
 _top = functools.partial(composite, method=False)
@@ -75,6 +77,9 @@ def _run(
 
     projected = mode == "LSTM" and states[0]._m.shape[2] != states[1]._m.shape[2]
     pieces = _pieces(params, has_biases, projected)
+    # torch hands float32 LSTMs to a library; everything else it runs step by step.
+    library = mode == "LSTM" and not projected and sizes is None and x._m.dtype is not float64
+    named = "MkldnnRnnLayerBackward0" if library else "StackBackward0"
     lengths = None
     if sizes is not None:
         lengths = _index((np.arange(int(sizes[0])) < sizes[:, None]).sum(0), x)
@@ -85,7 +90,7 @@ def _run(
             k = layer * directions + direction
             first = [s.select(0, k) for s in states]
             cell = first[1] if len(first) > 1 else None
-            made = ops._rnn_layer(x, first[0], cell, *pieces[k], lengths, mode, direction == 1)
+            made = ops._rnn_layer(x, first[0], cell, *pieces[k], lengths, mode, direction == 1, named)
             made = made if isinstance(made, tuple) else (made,)
             outs.append(made[0])
             for kept, sequence in zip(lasts, made):
@@ -178,6 +183,11 @@ def lstm_cell(
     input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Any:  # fmt: skip
     """One step of an LSTM: the new hidden state and the new cell."""
+    if not isinstance(hx, list | tuple):
+        kind = type_name(hx)
+        raise TypeError(
+            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {kind}"
+        )
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     _check_cell(input, hx, w_hh, w_ih)

@@ -9,6 +9,7 @@ from typing import Any
 from .._core import dtypes, shapes
 from .._engine.arguments import as_int
 from .._engine.bind import NAMESPACES, composite, ops
+from .._engine.composite import composite_out
 from .._engine.tensor import Tensor
 from .pointwise import div
 from .splitting import slice_along
@@ -74,15 +75,14 @@ def _moment(
                 f"{type(correction).__name__}, unbiased={type(unbiased).__name__}, )"
             )
         correction = int(unbiased)
+    if input._m.dtype.category < dtypes.FLOATING:
+        which = name if name.endswith("_mean") else "std and var"
+        raise RuntimeError(f"{which} only support floating point and complex dtypes")
     shape = input._m.shape
     dims = shapes.wrap_dims(dim, len(shape))
     count = math.prod(shape[d] for d in dims)
     results = math.prod(n for d, n in enumerate(shape) if d not in dims)
-    if (
-        results
-        and count <= (1 if correction is None else correction)
-        and input._m.dtype.category >= dtypes.FLOATING
-    ):
+    if results and count <= (1 if correction is None else correction):
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
             "factor (input numel divided by output numel).",
@@ -289,6 +289,14 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return ops.linalg_vector_norm(v, pow, rest, True) if rest else ops.abs(v)
 
 
+@composite(method=False)
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """``v * (g / norm_except_dim(v, 2, dim))``."""
+    if dim in (0, v._m.ndim - 1):
+        return ops._weight_norm_interface(v, g, dim)[0]
+    return ops.mul(v, div(g, norm_except_dim(v, 2, dim)))
+
+
 # --- quantiles ------------------------------------------------------------------------------------
 
 
@@ -317,11 +325,19 @@ def _ends(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return slice_along(x, dim, 0, n - 1 if n else 0), slice_along(x, dim, 1, None)
 
 
-@composite(out=True)
+@composite
 def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
-) -> Tensor:
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None,
+    *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The n-th difference of neighbours along a dimension."""
+    if out is None:
+        return _difference(input, n, dim, prepend, append)
+    kind = _difference if n > 0 else _no_difference  # torch copies then, which keeps to the dtype
+    return composite_out(kind, (input, n, dim, prepend, append), {}, out)
+
+
+def _difference(input: Tensor, n: int, dim: int, prepend: Any, append: Any) -> Tensor:
     ndim = input._m.ndim
     if not ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -341,6 +357,14 @@ def diff(
         low, high = _ends(out, axis)
         out = ops.logical_xor(high, low) if out._m.dtype is dtypes.bool_ else ops.sub(high, low)
     return out
+
+
+def _no_difference(*args: Any) -> Tensor:
+    return _difference(*args)
+
+
+for _kind, _out_name in ((_difference, "sub"), (_no_difference, "diff")):
+    _kind.__name__ = _kind.out_name = _out_name  # type: ignore[attr-defined]
 
 
 def _check_joined(input: Tensor, extra: Tensor, axis: int) -> None:
@@ -388,12 +412,12 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
     axis = shapes.wrap_dim(dim, y._m.ndim, scalar=False)
     if not y._m.shape[axis]:
         return ops.sum(y, (axis,))
-    low, high = _ends(y, axis)
     if x is None:
-        return ops.mul_number(
-            ops.sum(ops.add(high, low), (axis,)), float(1.0 if dx is None else dx) / 2.0
-        )
-    area = ops.mul(_steps(y, x, axis, "trapezoid"), ops.add(high, low))
+        ends = ops.add(ops.select(y, axis, 0), ops.select(y, axis, -1))
+        inside = ops.sub(ops.sum(y, (axis,)), ops.mul_number(ends, 0.5))
+        return ops.mul_number(inside, float(1.0 if dx is None else dx))
+    low, high = _ends(y, axis)
+    area = ops.mul(ops.add(low, high), _steps(y, x, axis, "trapezoid"))
     return ops.div_number(ops.sum(area, (axis,)), 2.0)
 
 
@@ -410,4 +434,4 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
             ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis
         )
     steps = _steps(y, x, axis, "cumulative_trapezoid")
-    return ops.div_number(ops.cumsum(ops.mul(steps, ops.add(high, low)), axis), 2.0)
+    return ops.div_number(ops.cumsum(ops.mul(ops.add(low, high), steps), axis), 2.0)

@@ -21,6 +21,34 @@ from .splitting import slice_along
 _top = functools.partial(composite, method=False)
 
 
+@composite(out=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
+    if indices._m.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    if dim is None:
+        input, indices, axis = ops.view(input, (-1,)), ops.view(indices, (-1,)), 0
+    else:
+        have, want = input._m.shape, indices._m.shape
+        if len(have) != len(want):
+            raise RuntimeError(
+                "torch.take_along_dim(): input and indices should have the same number of "
+                f"dimensions, but got {len(have)} dimensions for input, and {len(want)} "
+                "dimensions for indices"
+            )
+        axis = shapes.wrap_dim(dim, len(have))
+        if have:
+            rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
+            common = shapes.broadcast_shapes(*rest)
+            input, indices = (
+                ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :]))
+                for t in (input, indices)
+            )
+            if indices._m.numel:  # torch counts round the dimension, both ways
+                indices = ops.remainder(indices, have[axis])
+    return ops.gather(input, axis, indices)
+
+
 @_top
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Coordinates of positions in the flattened tensor of a shape."""

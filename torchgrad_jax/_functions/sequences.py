@@ -225,11 +225,13 @@ def _ends(
             f"Number start, Number end, {tail}",
         )  # fmt: skip
     values = []
+    given = [(n, v) for n, v in (("start", start), ("end", end)) if isinstance(v, Tensor)]
+    if any(v._m.ndim for _, v in given):
+        counted = " and ".join(f"{n} with {v._m.ndim} dimension(s)" for n, v in given)
+        raise RuntimeError(
+            f"{fn} only supports 0-dimensional start and end tensors, but got {counted}."
+        )
     for name, v in (("start", start), ("end", end)):
-        if isinstance(v, Tensor) and v._m.ndim:
-            raise RuntimeError(
-                f"{fn} only supports 0-dimensional start and end tensors, but got {name} with {v._m.ndim} dimension(s)."
-            )
         if traced(v):
             values.append(v)
         else:

@@ -110,6 +110,11 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
         return Storage(put(np.zeros(0, old.dtype.np), old.device), m), m, 0
     if isinstance(source, UntypedStorage | TypedStorage):
         dt = source.dtype if isinstance(source, TypedStorage) else old.dtype
+        if dt is not old.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {_short(old.dtype)} or an UntypedStorage, but got type "
+                f"{dtypes.scalar_type_name(dt)} for argument 1 'storage'"
+            )
         st = source.untyped()._storage
         return st, meta((source.nbytes() // dt.itemsize,), dt, st.meta.device), 0
     if source._al is not None and (source._al.conj or source._al.neg):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .._core import dtypes
 from .._engine.tensor import Tensor
 from .arguments import register
 
@@ -101,6 +102,71 @@ def _assert(condition: Any, message: str) -> None:
     assert condition, message
 
 
+_NO_MESSAGE = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
+def _check_with(
+    error_type: type[Exception], cond: bool, message: Callable[[], Any] | None = None
+) -> None:
+    """Raise an exception of some type, with what `message` returns, unless a condition holds."""
+    if isinstance(cond, Tensor):
+        raise TypeError(
+            "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert "
+            "that all elements are true."
+        )
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    raise error_type(_NO_MESSAGE if message is None else str(message()))
+
+
+def _check(cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raise a RuntimeError unless a condition holds."""
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raise an IndexError unless a condition holds."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raise a ValueError unless a condition holds."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raise a TypeError unless a condition holds."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: bool, message: Callable[[], Any] | None = None) -> None:
+    """Raise a NotImplementedError unless a condition holds."""
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_tensor_all_with(
+    error_type: type[Exception], cond: Tensor, message: Callable[[], Any] | None = None
+) -> None:
+    """Raise an exception of some type unless all elements of a tensor are true."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not dtypes.bool_:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error_type, bool(cond.all().item()), message)
+
+
+def _check_tensor_all(cond: Tensor, message: Callable[[], Any] | None = None) -> None:
+    """Raise a RuntimeError unless all elements of a tensor are true."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
 def cond(
     pred: bool | int | float | Tensor,
     true_fn: Callable[..., Any],
@@ -117,7 +183,9 @@ def cond(
     """
     if isinstance(pred, Tensor):
         if pred._m.numel != 1:
-            raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
+            raise RuntimeError(
+                f"Expected pred to be bool or single-element tensor, but got {pred}."
+            )
     elif not isinstance(pred, bool | int | float):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
@@ -148,6 +216,8 @@ def while_loop(
 
 
 for _fn in (
-    sym_int, sym_float, sym_not, sym_max, sym_min, sym_sqrt, sym_ite, sym_sum, _assert, cond, while_loop,
+    sym_int, sym_float, sym_not, sym_max, sym_min, sym_sqrt, sym_ite, sym_sum, cond, while_loop, _assert, _check,
+    _check_with, _check_index, _check_value, _check_type, _check_not_implemented, _check_tensor_all,
+    _check_tensor_all_with,
 ):  # fmt: skip
     register(_fn.__name__, _fn)

@@ -55,5 +55,5 @@ def span(
     far = ops.sub(last, ops.mul(places[1], step))
     values = ops.where(from_host(lower, device), near, far)
     if base is not None:
-        values = ops.pow(_as(base, work, device), values)
+        values = NAMESPACES[""]["pow"](_as(base, work, device), values)
     return values if work is target else cast(values, target)

@@ -380,14 +380,14 @@ _install_conversions()
 @composite(function=False)
 def storage(self: Tensor) -> TypedStorage:
     """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
-    _warn_typed_storage_removal(2)
+    _warn_typed_storage_removal(3)
     return TypedStorage(wrap_storage=handle(self._st, self), dtype=self._m.dtype, _internal=True)
 
 
 @composite(function=False)
 def storage_type(self: Tensor) -> Any:
     """The class of storages with the tensor's dtype and device."""
-    _warn_typed_storage_removal(2)
+    _warn_typed_storage_removal(3)
     kinds = CPU_TYPES if self._m.device.type == "cpu" else storage_types(self._m.device.type)
     return kinds[NAME_OF[self._m.dtype]]
 

@@ -105,6 +105,8 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if category(input) == COMPLEX:
         raise NotImplementedError("clamp is not supported for complex types")
+    if input.dtype == jnp.uint8 and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return _hardtanh(input, _plain(input, min_val), _plain(input, max_val))
 
 
@@ -176,8 +178,9 @@ def _hardsigmoid(x: Array) -> Array:
 
 @_hardsigmoid.defjvp
 def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
+    # torch's sixth is of single precision, whatever it multiplies.
     (x,), (t,) = primals, tangents
-    return _hardsigmoid(x), where((x > -3) & (x < 3), t * (1 / 6), 0)
+    return _hardsigmoid(x), where((x > -3) & (x < 3), t * 0.1666666716337204, 0)
 
 
 @_hidden()

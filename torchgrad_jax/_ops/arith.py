@@ -331,6 +331,18 @@ def _value(value: Any, x: Array) -> Array:
     return lax.convert_element_type(value, x.dtype)
 
 
+@jax.custom_jvp
+def _between(x: Array, y: Array, w: Array) -> Array:
+    return where(lax.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
+
+
+@_between.defjvp
+def _between_jvp(primals: Any, tangents: Any) -> Any:
+    # Each term by itself, so that an infinite weight does not make NaN of them all.
+    (x, y, w), (tx, ty, tw) = primals, tangents
+    return _between(x, y, w), tx * (1 - w) + ty * w + tw * (y - x)
+
+
 @_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares"}),
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
@@ -345,8 +357,6 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 
     def body(x: Array, y: Array, w: Array) -> Array:
-        w = lax.convert_element_type(w, x.dtype)
-        near = lax.abs(w) < 0.5
-        return where(near, x + w * (y - x), y - (y - x) * (1 - w))
+        return _between(x, y, lax.convert_element_type(w, x.dtype))
 
     return half_as_float(body)(*broadcast(input, end, weight))

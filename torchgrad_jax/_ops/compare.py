@@ -409,7 +409,10 @@ def _limits(
     )
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"compares"}))
+@op(
+    promote=COMMON, inplace=True, layout=Layout.PRESERVE,
+    tags=frozenset({"compares", "real_gradient"}),
+)  # fmt: skip
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Array:

@@ -17,13 +17,16 @@ RESHAPED = "reshaped"
 """Stands for the name of a reshape, which depends on how the gradient is laid out."""
 
 
-
 def _averaged(statics: dict[str, Any]) -> str:
     """A mean divides last."""
     return "DivBackward1" if statics.get("reduction") == "mean" else "MulBackward0"
 
 
-LAST_STEPS: dict[str, dict[int, str | Callable[[dict[str, Any]], str]]] = {
+_MOMENTS = {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "DivBackward1"}
+"""By the results that have a gradient."""
+Step = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], str]
+"""A name, or one per set of results that have a gradient, or a function of the static arguments."""
+LAST_STEPS: dict[str, dict[int, Step]] = {
     "AbsBackward0": {0: "MulBackward0"},
     "AcosBackward0": {0: "MulBackward0"},
     "AddBackward0": {0: "ToCopyBackward0", 1: "ToCopyBackward0"},
@@ -160,12 +163,13 @@ LAST_STEPS: dict[str, dict[int, str | Callable[[dict[str, Any]], str]]] = {
     "SplitBackward0": {0: "CatBackward0"},
     "SplitWithSizesBackward0": {0: "CatBackward0"},
     "SqrtBackward0": {0: "DivBackward0"},
+    "SpecialXlog1PyBackward0": {0: "MaskedFillBackward0", 1: "DivBackward0"},
     "SqueezeBackward0": {0: "UnsqueezeBackward0"},
     "SqueezeBackward1": {0: "UnsqueezeBackward0"},
     "SqueezeBackward2": {0: "UnsqueezeBackward0"},
     "StackBackward0": {0: "SelectBackward0", 1: "SelectBackward0"},
     "StdBackward0": {0: "MulBackward0"},
-    "StdMeanBackward0": {0: "AddBackward0"},
+    "StdMeanBackward0": {0: _MOMENTS},
     "SubBackward0": {1: "NegBackward0"},
     "SumBackward0": {0: "ExpandBackward0"},
     "SumBackward1": {0: "ExpandBackward0"},
@@ -181,7 +185,7 @@ LAST_STEPS: dict[str, dict[int, str | Callable[[dict[str, Any]], str]]] = {
     "UnbindBackward0": {0: "StackBackward0"},
     "UnsqueezeBackward0": {0: "SqueezeBackward1"},
     "VarBackward0": {0: "MulBackward0"},
-    "VarMeanBackward0": {0: "AddBackward0"},
+    "VarMeanBackward0": {0: _MOMENTS},
     "ViewAsComplexBackward0": {0: "ViewAsRealBackward0"},
     "ViewAsRealBackward0": {0: "ViewAsComplexBackward0"},
     "ReshapeAliasBackward0": {0: RESHAPED},
@@ -212,7 +216,7 @@ def summed(shape: tuple[int, ...], to: tuple[int, ...]) -> str | None:
     return "ViewBackward0" if len(shape) > len(to) else "SumBackward1"
 
 
-def last_step(node: str, edge: int) -> str | Callable[[dict[str, Any]], str]:
+def last_step(node: str, edge: int) -> Step:
     """The name of a recorded gradient: torch's last step, or the node's own name once more."""
     found = LAST_STEPS.get(node, {}).get(edge)
     if found is not None:

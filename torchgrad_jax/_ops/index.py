@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes, warn
+from .._core import layouts, shapes, warn
 from .helpers import is_bool, is_complex
 from .places import (
     Slices,
@@ -71,7 +71,14 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     return Slices.of(shape, dims, full)
 
 
-@op(grad_version=1, function=False, method=False, out=False, check=_check_advanced)
+@op(
+    grad_version=1,
+    function=False,
+    method=False,
+    out=False,
+    check=_check_advanced,
+    layout=layouts.indexed,
+)
 def index(input: Array, indices: OptArrays) -> Array:
     """Advanced indexing by integer tensors; None takes the whole dimension."""
     places = _selection(input.shape, indices)
@@ -112,7 +119,7 @@ def _check_index_select(input: Any, dim: int, index: Any) -> None:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     size = size_at(input, dim)
     bad = bounds(index, size, negative=False)
-    if bad is not None and input.ndim > 1:
+    if bad is not None and input.ndim > 1 and shapes.wrap_dim(dim, input.ndim):
         raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
     _in_range(input, dim, index)
 

@@ -207,7 +207,18 @@ def _check_compatible(what: str, a: Array, b: Array, left: bool) -> None:
         )
 
 
-@op(namespace="linalg", method=False, layout=column_major)
+def _solve_layout(metas: Any, shape: tuple[int, ...], statics: Any, which: int) -> tuple[int, ...]:
+    """Solutions of A X = B lie by columns, those of X A = B by rows."""
+    strides = shapes.contiguous_strides(shape)
+    if which > 1 or (which == 0 and not statics["left"]):
+        return strides
+    return (*strides[:-2], 1, max(shape[-2], 1))
+
+
+_solve_layout.statics = _solve_layout.numbered = True  # type: ignore[attr-defined]
+
+
+@op(namespace="linalg", method=False, layout=_solve_layout)
 def linalg_lu_solve(
     LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False
 ) -> Array:
@@ -237,17 +248,6 @@ def linalg_lu_solve(
 
 
 # --- solve, inverse, determinants ---------------------------------------------------------------
-
-
-def _solve_layout(metas: Any, shape: tuple[int, ...], statics: Any, which: int) -> tuple[int, ...]:
-    """Solutions of A X = B lie by columns, those of X A = B by rows."""
-    strides = shapes.contiguous_strides(shape)
-    if which > 1 or (which == 0 and not statics["left"]):
-        return strides
-    return (*strides[:-2], 1, max(shape[-2], 1))
-
-
-_solve_layout.statics = _solve_layout.numbered = True  # type: ignore[attr-defined]
 
 
 @op(

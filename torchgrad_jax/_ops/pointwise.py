@@ -180,10 +180,15 @@ def round_(input: Array, *, decimals: int | None = None) -> Array:
 # --- powers, exponentials, logarithms -----------------------------------------------------------
 
 
+def _scaled_parts(x: Array, factor: float) -> Array:
+    """Both parts times a real number: a complex one would turn infinities into NaN."""
+    return lax.complex(lax.real(x) * factor, lax.imag(x) * factor)
+
+
 def _log2(x: Array) -> Array:
     """Through the exponent, so that powers of two come out exact: XLA has no log2 of its own."""
     if category(x) == COMPLEX:
-        return lax.log(x) / LN2
+        return _scaled_parts(lax.log(x), 1 / LN2)
     m, e = jnp.frexp(x)
     low = m < math.sqrt(0.5)
     m, e = where(low, 2 * m, m), where(low, e - 1, e)
@@ -194,7 +199,8 @@ def _log2(x: Array) -> Array:
 def _log10(x: Array) -> Array:
     if x.dtype == jnp.float32:  # powers of ten come out exact
         return (lax.log(x.astype(jnp.float64)) * (1 / math.log(10.0))).astype(jnp.float32)
-    return lax.log(x) * (1 / math.log(10.0))
+    y, factor = lax.log(x), 1 / math.log(10.0)
+    return _scaled_parts(y, factor) if category(x) == COMPLEX else y * factor
 
 
 def _exp2(x: Array) -> Array:

@@ -103,20 +103,23 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     return (hs, cs), (ths, tcs)
 
 
-@op(out=False, method=False, function=False)
+@op(out=False, method=False, function=False, node=lambda a: a["named"])
 def _rnn_layer(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
-    w_hr: Array | None, lengths: Array | None, mode: str, reverse: bool,
+    w_hr: Array | None, lengths: Array | None, mode: str, reverse: bool, named: str,
 ) -> Any:  # fmt: skip
     """Hidden states at all times, (length, batch, features), and for an LSTM those of the cells.
 
-    A sequence of the batch that is over keeps its last state.
+    The node is called what comes last where torch runs the steps one by one. A sequence of the batch that is over keeps its last state.
     """
     hs, cs = _states(mode, reverse, input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, lengths)
     return hs if cs is None else (hs, cs)
 
 
-@op(out=False, method=False, function=False)
+_LAST_STEP = {"RNN_TANH": "Tanh", "RNN_RELU": "Relu", "LSTM": "Mul", "GRU": "Add"}
+
+
+@op(out=False, method=False, function=False, node=lambda a: _LAST_STEP[a["mode"]] + "Backward0")
 def _rnn_cell(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     mode: str,

@@ -169,8 +169,8 @@ class OpDef:
     keeps: tuple[str, ...] = ()  # what torch saves although no gradient reads it: parameters, for
     # their own gradients, or "result"
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
-    # tensor that torch's kernel makes first and returns a view of, or None; that shows where no
-    # layer of autograd lies around the kernel
+    # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
+    # None; that shows where no layer of autograd lies around the kernel
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
@@ -273,7 +273,7 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
     return fn
 
 
-def _with_rule(fn: Callable[..., Any], rule: Callable[..., Any], arity: int) -> Callable[..., Any]:
+def _with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents."""
     ruled = jax.custom_jvp(fn)
 
@@ -290,7 +290,7 @@ def unary(
     rule: Callable[..., Any] | None = None, inplace: bool = True, **options: Any,
 ) -> None:  # fmt: skip
     """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
-    body = _with_rule(fn, rule, 1) if rule else fn
+    body = _with_rule(fn, rule) if rule else fn
 
     def impl(input: Array) -> Any:
         return body(input)
@@ -313,7 +313,7 @@ def binary(
 
     from .helpers import broadcast
 
-    body = _with_rule(fn, rule, 2) if rule else fn
+    body = _with_rule(fn, rule) if rule else fn
 
     def impl(input: Array, other: Any) -> Any:
         x, y = broadcast(jnp.asarray(input), jnp.asarray(other))

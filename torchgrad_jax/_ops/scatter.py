@@ -58,38 +58,6 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     return cells(input.shape, axis, index).take(input)
 
 
-@op(grad_version=1, node="GatherBackward0")
-def take_along_dim(input: Array, indices: Array, dim: int | None = None) -> Array:
-    """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
-    if indices.dtype not in (jnp.int64, jnp.int32):
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-    if dim is None:
-        input, indices, axis = input.reshape(-1), indices.reshape(-1), 0
-    else:
-        if input.ndim != indices.ndim:
-            raise RuntimeError(
-                "torch.take_along_dim(): input and indices should have the same number of "
-                f"dimensions, but got {input.ndim} dimensions for input, and {indices.ndim} "
-                "dimensions for indices"
-            )
-        axis = shapes.wrap_dim(dim, input.ndim)
-        if not input.ndim:
-            return input
-        rest = [
-            tuple(1 if d == axis else n for d, n in enumerate(s))
-            for s in (input.shape, indices.shape)
-        ]
-        common = shapes.broadcast_shapes(*rest)
-        input, indices = (
-            jnp.broadcast_to(x, (*common[:axis], x.shape[axis], *common[axis + 1 :]))
-            for x in (input, indices)
-        )
-    if not indices.size:
-        return jnp.zeros(indices.shape, input.dtype)
-    around = indices % input.shape[axis]  # torch counts round the dimension, both ways
-    return cells(input.shape, axis, around).take(input)
-
-
 def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: str) -> Any:
     """Places, and `src` cut down to the shape of `index`; (None, None) when nothing is written."""
     axis = shapes.wrap_dim(dim, x.ndim)
@@ -198,7 +166,7 @@ def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
 # --- flat positions ---
 
 
-@op(grad_version=1, check=_check_flat, keeps=("input",))
+@op(grad_version=1, grad_follows=True, check=_check_flat, keeps=("input",))
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:

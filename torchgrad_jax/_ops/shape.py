@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, errors, shapes
+from .._core import dtypes, errors, layouts, shapes
 from .._core.meta import Meta, View
 from . import helpers
 from .registry import (
@@ -664,18 +664,20 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     method=False,
     grad_view=lambda ct, m, **_: ct.strides,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
+    layout=layouts.joined,
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
-    kept = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
+    # torch looks away from empty vectors, backward too: their gradient is none of the incoming one.
+    kept = [x for x in tensors if x.shape != (0,)] or [lax.stop_gradient(tensors[0])]
     return lax.concatenate(kept, d)
 
 
-def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[int, ...] | None:
+def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int] | None:
     d = shapes.wrap_dim(dim, len(shape))
     if d == len(shape) - 1:
         return None
-    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])
+    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
 
 
 def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
@@ -717,7 +719,7 @@ def _same(input: Array, dims: tuple[int, ...]) -> Array:
     return jnp.array(input, copy=True)
 
 
-@op(out=False, made_as=lambda shape, shifts, dims: None if dims else (math.prod(shape),))
+@op(out=False, made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0))
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
     if not shifts:
@@ -753,7 +755,7 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     grad_view=_same_if_nothing_changes,
     function=False,
     out=False,
-    made_as=lambda shape, repeats: None if 0 in repeats else shape,
+    made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1),
 )
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:

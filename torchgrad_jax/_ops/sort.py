@@ -376,6 +376,17 @@ def _gathered(input: Array, positions: Array, dim: int | None) -> Array:
     return jnp.take(input, positions, axis=dim, mode="clip")
 
 
+def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
+    """torch finds distinct slices with their dimension in front, and turns the result back."""
+    dim = statics.get("dim")
+    if dim is None:
+        return shapes.contiguous_strides(shape)
+    first, *rest = shapes.contiguous_strides((shape[dim], *shape[:dim], *shape[dim + 1 :]))
+    return (*rest[:dim], first, *rest[dim:])
+
+
+_slices_first.statics = True  # type: ignore[attr-defined]
+
 for _name in ("_unique2", "unique_dim", "unique_consecutive"):
     # The positions are computed from concrete values; torch has no derivative for these either.
     def _impl(input: Array, positions: Array, dim: int | None = None) -> Array:
@@ -385,6 +396,6 @@ for _name in ("_unique2", "unique_dim", "unique_consecutive"):
         _name, "UniqueConsecutiveBackward0"
     )
     op(
-        _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node,
+        _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node, layout=_slices_first,
         doc="The elements (or slices along `dim`) at the given positions.",
     )  # fmt: skip

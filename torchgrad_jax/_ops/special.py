@@ -13,10 +13,10 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core.dtypes import COMPLEX
+from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast
-from .registry import FLOAT, Array, Grad, Layout, Scalar, op, unary, variant
+from .registry import COMMON, FLOAT, Array, Grad, Layout, Scalar, op, unary, variant
 
 _special = functools.partial(unary, promote=FLOAT, namespace="special", inplace=False, method=False)
 
@@ -142,7 +142,7 @@ def _incomplete_gamma(name: str, fn: Callable[[Array, Array], Array], sign: floa
     """torch has the slope in the second argument only; the other comes from JAX."""
 
     def check(x: Array, name: str = name) -> None:
-        refuse(x, f"{name}_cpu", COMPLEX)
+        refuse(x, f"{name}_cpu", BOOL, INTEGRAL, COMPLEX)
 
     @jax.custom_jvp
     def body(a: Array, x: Array) -> Array:
@@ -165,7 +165,7 @@ def _incomplete_gamma(name: str, fn: Callable[[Array, Array], Array], sign: floa
 
     impl.__name__ = impl.__qualname__ = name
     impl.__doc__ = "The regularised incomplete gamma function."
-    op(impl, promote=FLOAT, inplace=True, layout=Layout.ELEMENTWISE)
+    op(impl, promote=COMMON, inplace=True, layout=Layout.ELEMENTWISE)
 
 
 def _limits(a: Array, x: Array, y: Array, small: float, large: float) -> Array:

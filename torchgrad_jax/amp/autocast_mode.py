@@ -167,6 +167,10 @@ def is_autocast_available(device_type: str) -> bool:
     return _checked_type(device_type) in _DEFAULT
 
 
+_ELSEWHERE = ("xpu", "hpu", "ipu", "mtia")
+"""Devices that torch has autocast for and JAX does not have."""
+
+
 def _checked_type(device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -286,6 +290,8 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of devices."""
+    if isinstance(device_type, str) and device_type.partition(":")[0] in _ELSEWHERE:
+        return False
     return STATE.enabled.get(_checked_type(device_type), False)
 
 

@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
+from .._core.state import coming_sequence_nr as _get_sequence_nr  # noqa: F401
 from .._engine.overrides import public as overridable
 from .._engine.record import zeros_for
+from .._engine.saved import SavedTensor as SavedTensor
 from .._engine.tensor import Tensor
 from . import (
     anomaly_mode as anomaly_mode,
@@ -17,12 +19,14 @@ from . import (
     grad_mode as grad_mode,
     graph as graph,
     profiler as profiler,
+    profiler_legacy as profiler_legacy,
 )
 from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
 from .anomaly_mode import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from .function import Function as Function, NestedIOFunction as NestedIOFunction
 from .grad_mode import (
     _force_original_view_tracking as _force_original_view_tracking,
+    _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
     enable_grad as enable_grad,
     enforce_grad_layout_policy as enforce_grad_layout_policy,
     inference_mode as inference_mode,

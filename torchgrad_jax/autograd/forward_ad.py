@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._core import dtypes
+from .._core import dtypes, errors
 from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES
 from .._engine.bind import ops
@@ -125,7 +125,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     MODES.bits = bits & ~DUAL
     try:
         dual = ops._make_dual(tensor)
-        same = tangent._m is tensor._m or tangent._m.strides == tensor._m.strides
+        strides = zip(tensor._m.shape, tangent._m.strides, tensor._m.strides)
+        same = tangent._m is tensor._m or all(n < 2 or a == b for n, a, b in strides)
         carried = tangent if same else _laid_out_like(tangent, tensor)
     finally:
         MODES.bits = bits
@@ -138,6 +139,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
     """A copy of the tangent with the primal's strides, so that views of both correspond."""
     m = tensor._m
+    if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
+        raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
     dtype = tangent._m.dtype
     m = meta(m.shape, dtype, m.device, m.strides if m.dense else None)
     target = make(jnp.zeros(m.shape, dtype.np), m)

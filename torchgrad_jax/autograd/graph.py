@@ -13,12 +13,12 @@ from typing import Any, Literal
 import jax
 
 from .._core.devices import to_jax
-from .._core.state import MODES, PACKING
+from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.backward import order_of
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import AccumulateGrad, Node as _EngineNode
-from .._engine.strided import read
+from .._engine.strided import read, storage_offset
 from .._engine.tensor import Tensor, make
 from ._lowering import to_jaxpr as to_jaxpr
 from ._passes import Engine, GradientEdge as GradientEdge
@@ -92,9 +92,16 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients"
         )
+    _check_findable(tensor)
     edge = edge_of(tensor)
     assert edge is not None
     return GradientEdge(*edge)
+
+
+def _check_findable(tensor: Tensor) -> None:
+    """In inference mode torch finds no accumulator: it looks behind a view of the leaf, made there."""
+    if MODES.bits & INFERENCE and tensor.requires_grad and tensor.grad_fn is None:
+        raise AttributeError("'NoneType' object has no attribute 'next_functions'")
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -224,7 +231,7 @@ class _AllowMutationOnSavedContext:
 
     def keep(self, t: Tensor) -> _Kept:
         """The value of a tensor; the same object for the same value."""
-        key = (id(t._vc), t._vc.version, t.data_ptr(), t._m)
+        key = (id(t._vc), t._vc.version, id(t._st), storage_offset(t), t._m)
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = _Kept(t)
@@ -318,6 +325,7 @@ class _MultiHandle(RemovableHandle):
 def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> Any:
     if isinstance(t, GradientEdge):
         return t.node
+    _check_findable(t)
     edge = edge_of(t) if t.requires_grad else None
     if edge is None:
         raise AssertionError("Expected gradient function to be set")

@@ -22,6 +22,19 @@ from .._functions.symbolic import (
     AcceleratorError as AcceleratorError,
     OutOfMemoryError as OutOfMemoryError,
 )
+from . import nvtx as nvtx, streams as streams
+from .streams import (
+    CUDAGraph as CUDAGraph,
+    Event as Event,
+    ExternalStream as ExternalStream,
+    Stream as Stream,
+    StreamContext as StreamContext,
+    current_stream as current_stream,
+    default_stream as default_stream,
+    is_current_stream_capturing as is_current_stream_capturing,
+    set_stream as set_stream,
+    stream as stream,
+)
 
 _NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 

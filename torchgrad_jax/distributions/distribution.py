@@ -46,6 +46,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args and not is_compiling():
             self._check_parameters()
+        super().__init__()  # there may be other base classes
 
     def _check_parameters(self) -> None:
         try:

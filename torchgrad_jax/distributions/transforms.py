@@ -49,6 +49,7 @@ class Transform:
         self._inv = None
         if cache_size:
             self._cached_x_y: tuple[Any, Any] = (None, None)
+        super().__init__()  # a transform may be a module, too
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inv": None}

@@ -125,6 +125,17 @@ def script_if_tracing(fn: Any) -> Any:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
+def _overload_method(func: Any) -> Any:
+    """The method as it is, a declaration of one of its overloads."""
+    return func
+
+
+_overload = _overload_method
+
+
 def freeze(
     mod: Any,
     preserved_attrs: Any = None,

@@ -189,11 +189,20 @@ class UninitializedTensorMixin:
         if func in _shapeless() or type(func).__name__ == "method-wrapper":
             return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[misc]
         raise ValueError(
-            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
+            f"Attempted to use an uninitialized parameter in {_described(func)}. This error happens when you are using a "
             "`LazyModule` or explicitly manipulating `torch.nn.parameter."
             f"{cls.__name__}` objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
             "parameters before calling torch functions"
         )
+
+
+def _described(func: Any) -> str:
+    """A function as torch shows it: most are methods of the class of tensors."""
+    name = getattr(func, "__name__", "")
+    if getattr(Tensor, name, None) is not func:
+        return str(func)
+    slot = name.startswith("__")
+    return f"<{'slot wrapper' if slot else 'method'} '{name}' of 'torch._C.TensorBase' objects>"
 
 
 _SHAPELESS = (

@@ -23,5 +23,13 @@ def export(*args: Any, **kwargs: Any) -> Any:
     )
 
 
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> None:
+    """Nothing to do: what is registered would serve `export` alone, which refuses."""
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Nothing to do: see `register_custom_op_symbolic`."""
+
+
 def __getattr__(name: str) -> Any:
     raise AttributeError(_no_such_name(f"torch.onnx.{name}"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._engine.tensor import Tensor
 from ._ruled import Ruled, check_lr, hyper, insist
 from ._rules import add_, norm, run
+from ._scalars import as_held
 from .optimizer import ParamsT
 
 
@@ -91,8 +93,15 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     buffer = s.momentum_buffer
     buffer.lerp_(g, 1 - h.momentum)
     change = _orthogonal(g.lerp(buffer, h.momentum) if h.nesterov else buffer, h)
-    p.mul_(1 - h.lr * h.weight_decay)
+    p.mul_(h.kept)
     add_(p, change, -h.lr * _ratio(h.adjust, p.size(0), p.size(1)))
+
+
+def _kept(lr: Any, rate: Any, weight_decay: float) -> Any:
+    """The share of a parameter that decay leaves, in the dtype of a learning rate that is a tensor."""
+    if not isinstance(lr, Tensor):
+        return 1 - rate * weight_decay
+    return as_held(1 - as_held(rate * weight_decay, lr), lr)
 
 
 def muon(
@@ -120,6 +129,7 @@ def muon(
         lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, eps=eps,
         adjust=adjust_lr_fn,
     )  # fmt: skip
+    h["kept"] = _kept(lr, h["lr"], weight_decay)
     h |= {"coefficients": tuple(ns_coefficients), "rounds": (ns_steps,)}
     run(_rule, params, grads, {"momentum_buffer": muon_momentum_bufs}, h)
 

@@ -98,6 +98,11 @@ def as_held(value: Any, t: Tensor) -> Any:
     return float(np.asarray(value, t._m.dtype.np)) if isinstance(value, float) else value
 
 
+def in_default_dtype(value: Any) -> Any:
+    """A number as a tensor made of it alone would hold it."""
+    return float(np.asarray(value, scalar_dtype().np)) if isinstance(value, float) else value
+
+
 def update(tensors: Sequence[Tensor], change: Callable[[Any, int], Any]) -> list[Any]:
     """Replace the number in each tensor by ``change(number, position)``; the new numbers."""
     return [assign(t, change(number(t), i)) for i, t in enumerate(tensors)]

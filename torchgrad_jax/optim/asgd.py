@@ -7,7 +7,7 @@ from typing import Any
 from .._engine.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist, is_on
 from ._rules import add_, as_real, descent, larger, penalized, run
-from ._scalars import advance, alike, number, scalar_tensor, take, update
+from ._scalars import advance, alike, in_default_dtype, number, scalar_tensor, take, update
 from .optimizer import ParamsT
 
 
@@ -95,8 +95,8 @@ def asgd(
         averages = not isinstance(mu[i], float) or mu[i] != 1
         ps, gs, ax = take(part, params, grads, axs)
         run(_rule, ps, gs, {"ax": ax}, {**h, "eta": eta[i], "mu": mu[i], "averages": averages})
-    update(etas, lambda _, i: rate / (1 + lambd * rate * now[i]) ** alpha)
-    update(mus, lambda _, i: 1 / larger(1, now[i] - t0))
+    update(etas, lambda _, i: in_default_dtype(rate / (1 + lambd * rate * now[i]) ** alpha))
+    update(mus, lambda _, i: in_default_dtype(1 / larger(1, now[i] - t0)))
 
 
 __all__ = ["ASGD", "asgd"]

@@ -23,6 +23,8 @@ class _Point:
     slope: Any
 
 
+_LAST = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+"""The state after the counts, in torch's order."""
 _DECREASE, _CURVATURE = 1e-4, 0.9
 """Constants of the strong Wolfe conditions."""
 
@@ -263,6 +265,9 @@ class LBFGS(Optimizer):
                 or abs(loss - before) < change
             ):
                 break
+        for name in _LAST:  # torch keeps them in locals until here
+            if name in state:
+                state[name] = state.pop(name)
         return first
 
 

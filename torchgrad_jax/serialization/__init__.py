@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os as _os
 import pickle as _pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .._core.devices import device as _device
 from .._core.errors import no_such_name as _no_such_name
+from ..types import FileLike as _FileLike, Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from
 from ._save import save_to as _save_to
 
 _safe: dict[str, Any] = {}
+
+FILE_LIKE = _FileLike
+MAP_LOCATION = Callable[[_Storage, str], _Storage] | _device | str | dict[str, str] | None
 
 
 def save(
@@ -25,6 +31,7 @@ def save(
         f: a path, or an open binary file.
         pickle_module: only Python's own.
         pickle_protocol: of the part that is no tensors, 2 to 5.
+        _use_new_zipfile_serialization: False writes the format that torch had before 1.6.
 
     Example:
         >>> import io, torchgrad_jax as torch
@@ -36,13 +43,9 @@ def save(
     """
     if pickle_module is not _pickle:
         raise NotImplementedError("torch.save: only Python's own pickle is supported")
-    if not _use_new_zipfile_serialization:
-        raise NotImplementedError(
-            "torch.save: the format before torch 1.6 is read, but not written"
-        )
     if not 2 <= pickle_protocol <= _pickle.HIGHEST_PROTOCOL:
         raise ValueError(f"torch.save: pickle_protocol={pickle_protocol} is not supported")
-    _save_to(obj, f, pickle_protocol)
+    _save_to(obj, f, pickle_protocol, zipped=_use_new_zipfile_serialization)
 
 
 def load(
@@ -58,13 +61,15 @@ def load(
         pickle_module: only Python's own, and only with `weights_only=False`.
         weights_only: the default, True, reads tensors, numbers, strings and containers, and refuses everything else
             (see `add_safe_globals`). False makes whatever the file asks for: for trusted files only.
-        mmap: accepted; storages are read when their tensors are made.
+        mmap: accepted for a path; storages are read when their tensors are made.
         **pickle_load_args: `encoding` and the like, with `weights_only=False`.
 
     Raises:
         pickle.UnpicklingError: the file asks for something that is not allowed.
         RuntimeError: the file is damaged, or on a device that is not there.
     """
+    if mmap and not isinstance(f, str | _os.PathLike):
+        raise ValueError("f must be a file path in order to use the mmap argument")
     safely = pickle_module is None if weights_only is None else weights_only
     if pickle_module is not None:
         if safely:

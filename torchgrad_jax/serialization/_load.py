@@ -14,12 +14,9 @@ from typing import Any
 from .._core import devices, dtypes
 from .._engine.storages import handle
 from .._engine.tensor import Storage
-from ._names import STORAGES
+from ._names import LEGACY_PROTOCOL, MAGIC, STORAGES
 from ._tensors import Tensors
 from ._unpickler import SafeUnpickler, TrustingUnpickler
-
-MAGIC = 0x1950A86A20F9469CFC6C
-_LEGACY_PROTOCOL = 1001
 
 
 class Options:
@@ -236,7 +233,7 @@ def _load_legacy(file: Any, options: Options) -> Any:
     try:
         if _numbers(file) != MAGIC:
             raise RuntimeError("Invalid magic number; corrupt file?")
-        if _numbers(file) != _LEGACY_PROTOCOL:
+        if _numbers(file) != LEGACY_PROTOCOL:
             raise RuntimeError("Invalid protocol version")
         _numbers(file)  # sizes of C's types, where the file was written
         place = file.tell()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from .._core import dtypes
 
+# What a file of the format before the zip files begins with.
+MAGIC = 0x1950A86A20F9469CFC6C
+LEGACY_PROTOCOL = 1001
+
 STORAGES: dict[str, dtypes.dtype] = {
     "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64, "HalfStorage": dtypes.float16,
     "BFloat16Storage": dtypes.bfloat16, "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8,

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import pickle
+import struct
 import sys
 import zipfile
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from .._engine.strided import elements, storage_offset, to_flat
 from .._engine.tensor import Storage, Tensor
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
-from ._names import STORAGE_OF
+from ._names import LEGACY_PROTOCOL, MAGIC, STORAGE_OF
 
 ALIGNMENT = 64
 _PACKAGE = "torchgrad_jax"
@@ -191,6 +192,18 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         return _REBUILD, (ref, *place, *([bits] if bits else []))
 
 
+class _LegacyPickler(_Pickler):
+    """The same, whose storages are named as they were before the zip format."""
+
+    def persistent_id(self, obj: Any) -> Any:
+        found = super().persistent_id(obj)
+        if found is not None and found[1].name == "UntypedStorage":
+            raise NotImplementedError(
+                "torch.save: dtypes and storages without a class of their own need the zip format"
+            )
+        return None if found is None else (*found, None)
+
+
 def _public(module: str, name: str, obj: Any) -> str:
     """The module under which torch has something of this package."""
     inner = module[len(_PACKAGE) + 1 :]
@@ -235,7 +248,7 @@ class _Archive:
         self.zip.close()
 
 
-def save_to(obj: Any, f: Any, protocol: int) -> None:
+def save_to(obj: Any, f: Any, protocol: int, zipped: bool = True) -> None:
     """Write an object with its tensors."""
     if isinstance(f, str | os.PathLike):
         path = os.fspath(f)
@@ -243,13 +256,34 @@ def save_to(obj: Any, f: Any, protocol: int) -> None:
         if folder and not os.path.isdir(folder):
             raise RuntimeError(f"Parent directory {folder} does not exist.")
         with open(path, "wb") as file:
-            _write(obj, file, Path(path).stem or "archive", protocol)
+            if zipped:
+                _write(obj, file, Path(path).stem or "archive", protocol)
+            else:
+                _write_legacy(obj, file, protocol)
         return
     if not callable(getattr(f, "write", None)):
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
         )
-    _write(obj, f, "archive", protocol)
+    if zipped:
+        _write(obj, f, "archive", protocol)
+    else:
+        _write_legacy(obj, f, protocol)
+
+
+def _write_legacy(obj: Any, file: Any, protocol: int) -> None:
+    """The format before the zip files: pickles one after the other, then the storages."""
+    sizes = {"short": 2, "int": 4, "long": 4}
+    system = {"protocol_version": LEGACY_PROTOCOL, "little_endian": True, "type_sizes": sizes}
+    for fact in (MAGIC, LEGACY_PROTOCOL, system):
+        pickle.dump(fact, file, protocol=protocol)
+    pickler = _LegacyPickler(file, protocol)
+    pickler.dump(obj)
+    refs = sorted(pickler.storages.values(), key=lambda ref: ref.key)
+    pickle.dump([ref.key for ref in refs], file, protocol=protocol)
+    for ref in refs:
+        file.write(struct.pack("<q", elements(ref.storage.meta)))
+        file.write(_bytes_of(ref.storage))
 
 
 def _write(obj: Any, file: Any, top: str, protocol: int) -> None:

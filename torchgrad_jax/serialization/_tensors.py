@@ -14,7 +14,7 @@ from .._core.meta import meta
 from .._core.shapes import contiguous_strides
 from .._core.transfer import put
 from .._engine.copying import _on, _set_state
-from .._engine.storages import UntypedStorage, handle
+from .._engine.storages import handle
 from .._engine.strided import elements
 from .._engine.subclass import retyped
 from .._engine.tensor import Storage, Tensor
@@ -120,13 +120,9 @@ class Tensors:
         st = next(iter(held.made.values()), None)
         if st is None:
             st, _ = self._made(held, held.dtype or dtypes.uint8, (), False)
-        dtype = held.dtype
+        dtype = held.dtype or dtypes.uint8
         held.__dict__.clear()
-        if dtype is None:
-            held.__class__, held._storage = UntypedStorage, st
-        else:
-            held.__class__, held.dtype = TypedStorage, dtype
-            held._untyped_storage = handle(st)
+        held.__class__, held.dtype, held._untyped_storage = TypedStorage, dtype, handle(st)
 
     def _tensor(
         self, held: Any, offset: Any, size: Any, stride: Any, dtype: Any = None, bits: Any = None

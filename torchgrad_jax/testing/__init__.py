@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from ._comparison import assert_close as assert_close
+from ._comparison import assert_allclose as assert_allclose, assert_close as assert_close
 from ._making import make_tensor as make_tensor
 from ._matches import (
     assert_matches_jax as assert_matches_jax,
     assert_matches_torch as assert_matches_torch,
 )
 
-__all__ = ["assert_close", "assert_matches_jax", "assert_matches_torch", "make_tensor"]
+__all__ = [
+    "assert_allclose",
+    "assert_close",
+    "assert_matches_jax",
+    "assert_matches_torch",
+    "make_tensor",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -188,10 +189,13 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
         apart = np.abs(x.astype(wide) - y.astype(wide))
         if not np.issubdtype(x.dtype, np.inexact):
             apart = np.abs(x.astype(object) - y.astype(object)) if x.dtype != bool else apart
-        double = a._m.dtype.name in ("float64", "complex128")
+        kind = a._m.dtype.name
+        double = kind in ("float64", "complex128")
         relative = (np.asarray(apart, np.float64) / np.abs(y.astype(wide))).astype(
             np.float64 if double else np.float32
         )
+        if kind in ("float16", "bfloat16"):  # the quotient has the precision of its parts
+            relative = relative.astype(a._m.dtype.np).astype(np.float32)
     apart = np.where(differ, apart, 0)
     relative = np.where(differ, relative, 0)
     for kind, values, allowed in (("absolute", apart, atol), ("relative", relative, rtol)):
@@ -260,4 +264,42 @@ def _compare_scalars_text(
     )  # fmt: skip
 
 
-__all__ = ["assert_close", "tolerances"]
+_OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
+
+
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = True, msg: str = "",
+) -> None:  # fmt: skip
+    """What `assert_close` was before: wider tolerances, dtypes and devices may differ, NaNs agree.
+
+    Args:
+        actual: a tensor, or what one can be made of.
+        expected: the same kind of thing.
+        rtol: relative tolerance.
+        atol: absolute tolerance; given together with `rtol`.
+        equal_nan: whether two NaNs agree.
+        msg: the text of the error.
+    """
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
+        "use `torch.testing.assert_close()` instead. You can find detailed upgrade instructions in "
+        "https://github.com/pytorch/pytorch/issues/61844.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    as_tensor = NAMESPACES[""]["as_tensor"]
+    a, b = (t if isinstance(t, Tensor) else as_tensor(t) for t in (actual, expected))
+    if rtol is None and atol is None:
+        known = [_OLD_TOLERANCES.get(t.dtype.name, (0.0, 0.0)) for t in (a, b)]
+        rtol, atol = max(r for r, _ in known), max(x for _, x in known)
+    if a.shape == b.shape and a.dtype != b.dtype:
+        common = NAMESPACES[""]["promote_types"](a.dtype, b.dtype)
+        a, b = a.detach().to(common), b.detach().to(common)
+    assert_close(
+        a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=False, check_dtype=False,
+        msg=msg or None,
+    )  # fmt: skip
+
+
+__all__ = ["assert_allclose", "assert_close", "tolerances"]

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..._bridge.watch import AMBIENT
 from ..._engine.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 
@@ -24,6 +25,7 @@ forward_with_kwargs: Flags = OrderedDict()
 forward_always_called: Flags = OrderedDict()
 backward_pre: Hooks = OrderedDict()
 backward: Hooks = OrderedDict()
+AMBIENT += [forward_pre, forward, backward_pre, backward]
 
 _backward_is_full: bool | None = None
 """Of which kind the hooks in `backward` are; the two kinds do not mix."""

@@ -534,7 +534,7 @@ class LSTMCell(RNNCellBase):
     def forward(self, input: Any, hx: Any = None) -> Any:
         """The new state and the new cell."""
         self._check("input", input)
-        for i, value in enumerate(hx or ()):
+        for i, value in enumerate(() if hx is None else hx):
             self._check(f"hx[{i}]", value)
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)

@@ -53,10 +53,15 @@ def _compare(x: Any, y: Any, s: Any, path: Path) -> None:
         _numbers(_plain(x), _plain(y), s, path)
     elif isinstance(x, str) and isinstance(y, str):
         if x != y:
-            lines = "\n".join(difflib.ndiff(x.splitlines(), y.splitlines()))
-            _fail(f"String comparison failed: {x!r} != {y!r}\n{lines}\n", s, path)
+            lines = "".join(difflib.ndiff(*(_lines(v) for v in (x, y))))
+            _fail(f"String comparison failed: {x!r} != {y!r}\n{lines}", s, path)
     else:
         _compare_containers(x, y, s, path)
+
+
+def _lines(text: str) -> list[str]:
+    found = text.splitlines(keepends=True)
+    return [text + "\n"] if found == [text.rstrip("\r\n")] else found
 
 
 def _compare_containers(x: Any, y: Any, s: Any, path: Path) -> None:

@@ -1,5 +1,7 @@
 """Random matrices, gradient checks and other small things that tests share."""
 
+# ruff: noqa: PT009, NPY002 - for unittest's TestCase; and suites draw from numpy's old generator
+
 from __future__ import annotations
 
 import contextlib
@@ -110,7 +112,9 @@ def random_symmetric_psd_matrix(l: int, *batches: int, **kwargs: Any) -> Tensor:
     return a @ a.mT
 
 
-def random_hermitian_psd_matrix(matrix_size: int, *batch_dims: int, dtype: Any = _d.float64, device: Any = "cpu") -> Tensor:  # fmt: skip
+def random_hermitian_psd_matrix(
+    matrix_size: int, *batch_dims: int, dtype: Any = _d.float64, device: Any = "cpu"
+) -> Tensor:
     """Random Hermitian positive semi-definite matrices."""
     a = _randn(*batch_dims, matrix_size, matrix_size, dtype=dtype, device=device)
     return a @ a.mH
@@ -151,7 +155,12 @@ def make_fullrank_matrices_with_distinct_singular_values(
     return made.detach().requires_grad_(requires_grad)
 
 
-def random_square_matrix_of_rank(l: int, rank: int, dtype: Any = _d.float64, device: Any = "cpu") -> Tensor:  # noqa: E741  # fmt: skip
+def random_square_matrix_of_rank(
+    l: int,  # noqa: E741
+    rank: int,
+    dtype: Any = _d.float64,
+    device: Any = "cpu",
+) -> Tensor:
     """A random square matrix with `rank` singular values that are not zero."""
     if rank > l:
         raise AssertionError(f"a matrix of {l} rows has no rank of {rank}")

@@ -180,7 +180,10 @@ def suppress_warnings(fn: Any) -> Any:
     return quiet
 
 
-def retry(exc_to_check: type[BaseException], tries: int = 3, delay: float = 3, skip_after_retries: bool = False) -> Decorator:  # fmt: skip
+def retry(
+    exc_to_check: type[BaseException], tries: int = 3, delay: float = 3,
+    skip_after_retries: bool = False,
+) -> Decorator:  # fmt: skip
     """Call a function up to `tries` times, as long as it raises this exception."""
 
     def decorate(fn: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ... import cuda
 from ..._core.dtypes import dtype
 from . import _flags
+from ._marks import _never
 from ._missing import missing_in
 from ._parametrize import (
     Variant,
@@ -379,18 +380,14 @@ skipXLAIf, skipLazyIf, skipPRIVATEUSE1If = (
 skipGPUIf = skipCUDAIf
 
 
-def skip(reason: str) -> skipIf:
-    """Skip on all devices."""
-    return skipIf(True, reason)
-
-
 def _nowhere(fn: Any) -> Any:
     """A mark about something that is never missing here, or about devices that there are none of."""
     return fn
 
 
 skipMeta = skipXLA = skipLazy = skipMPS = skipXPU = skipHPU = skipPRIVATEUSE1 = _nowhere
-skipCPUIfNoLapack = skipCPUIfNoFFT = skipCUDAIfRocm = skipCUDAIfMiopen = _nowhere
+skipCPUIfNoLapack = skipCPUIfNoFFT = skipCUDAIfMiopen = _nowhere
+skipCUDAIfRocm = _never
 skipCUDAIfNoMagma = skipCUDAIfNoCusolver = skipCUDAIfNoMagmaAndNoCusolver = _nowhere
 skipCUDAIfNoMagmaAndNoLinalgsolver = skipCUDAIfNoCusolverROCMIfNoMagma = _nowhere
 disablecuDNN = disableMkldnn = _nowhere
@@ -417,7 +414,7 @@ class expectedFailure:
                 raise
             except Exception:
                 return None
-            self_.fail("expected test to fail, but it passed")
+            raise AssertionError("expected test to fail, but it passed")
 
         return fails
 

@@ -1,0 +1,323 @@
+"""What a compiled function is traced again for: whatever its code could tell apart, and nothing else."""
+
+import argparse
+import functools
+import gc
+import types
+import weakref
+from collections import OrderedDict, deque
+
+import numpy as np
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax._core import tree
+
+nn = torch.nn
+PROGRAMS = {}
+FACTOR = [2.0]
+
+
+def program(make):
+    """`make()` gives a function of one tensor and changes to make between calls."""
+    PROGRAMS[make.__name__.strip("_")] = make
+    return make
+
+
+@program
+def _numpy_in_a_closure():
+    a = np.ones(4, np.float32)
+    return lambda x: x + torch.from_numpy(a.copy()), [lambda: a.__setitem__(0, 5.0)]
+
+
+@program
+def _numpy_in_a_container():
+    held = {"a": [np.ones(4, np.float32), np.array([np.nan])]}
+    return lambda x: x * float(held["a"][0][0]), [lambda: held["a"][0].fill(5.0)]
+
+
+@program
+def _bytes_that_change():
+    held = bytearray(b"\x01\x02")
+    return lambda x: x * held[0], [lambda: held.__setitem__(0, 9)]
+
+
+@program
+def _namespaces():
+    a, b = types.SimpleNamespace(k=np.float32(2)), argparse.Namespace(k=3)
+    return lambda x: x * a.k * b.k, [
+        lambda: setattr(a, "k", np.float32(5)),
+        lambda: setattr(b, "k", 7),
+    ]
+
+
+@program
+def _order_of_a_dict():
+    held = {"a": 2.0, "b": 3.0}
+    ordered = OrderedDict(held)
+    return lambda x: x * next(iter(held.values())) + next(iter(ordered.values())), [
+        lambda: held.update(a=held.pop("a")),
+        lambda: ordered.move_to_end("a"),
+    ]
+
+
+@program
+def _deque_and_list():
+    d, nested = deque([1, 2]), [[3.0]]
+    return lambda x: x * d[0] * nested[0][0], [
+        lambda: d.appendleft(5),
+        lambda: nested[0].__setitem__(0, 4.0),
+    ]
+
+
+@program
+def _slots():
+    class Held:
+        __slots__ = ("k",)
+
+    held = Held()
+    held.k = 2.0
+    return lambda x: x * held.k, [lambda: setattr(held, "k", 5.0)]
+
+
+@program
+def _defaults_of_functions():
+    def helper(x, k=2.0, *, n=3.0):
+        return x * k * n * helper.m  # type: ignore[attr-defined]
+
+    helper.m = 1.0  # type: ignore[attr-defined]
+    return lambda x: helper(x), [
+        lambda: setattr(helper, "__defaults__", (5.0,)),
+        lambda: helper.__kwdefaults__.update(n=7.0),
+        lambda: setattr(helper, "m", 2.0),
+    ]
+
+
+@program
+def _its_own_default():
+    def f(x, k=2.0):
+        return x * k
+
+    return f, [lambda: setattr(f, "__defaults__", (5.0,))]
+
+
+@program
+def _partial():
+    held = [2.0]
+    return functools.partial(lambda held, x: x * held[0], held), [lambda: held.__setitem__(0, 5.0)]
+
+
+@program
+def _globals_of_methods():
+    class Model:
+        @property
+        def factor(self):
+            return FACTOR[0]
+
+        def run(self, x):
+            return x * self.factor
+
+    model = Model()
+    FACTOR[0] = 2.0
+    return lambda x: model.run(x), [
+        lambda: FACTOR.__setitem__(0, 5.0),
+        lambda: setattr(Model, "run", lambda self, x: x * 9),
+    ]
+
+
+@program
+def _hooks_of_all_modules():
+    module, handles = nn.Identity(), []
+
+    def hook(module, args, out):
+        return out * 5
+
+    register = nn.modules.module.register_module_forward_hook
+    return lambda x: module(x), [
+        lambda: handles.append(register(hook)),
+        lambda: handles.pop().remove(),
+    ]
+
+
+@program
+def _default_dtype():
+    return lambda x: x + torch.tensor(1.0).element_size(), [
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_dtype(torch.float32),
+    ]
+
+
+@program
+def _deterministic():
+    return lambda x: x + float(torch.are_deterministic_algorithms_enabled()), [
+        lambda: torch.use_deterministic_algorithms(True),
+        lambda: torch.use_deterministic_algorithms(False),
+    ]
+
+
+@program
+def _modules():
+    net = nn.Sequential(nn.LeakyReLU(0.5), nn.Identity())
+    return lambda x: net(x - 2), [
+        lambda: setattr(net[0], "negative_slope", 0.1),
+        lambda: net.__setitem__(1, nn.Sigmoid()),
+        lambda: net.append(nn.Tanh()),
+    ]
+
+
+def _training(kind, changes, **options):
+    w = torch.ones(4, requires_grad=True)
+    opt = kind([w], lr=0.1, **options)
+
+    def step(x):
+        opt.zero_grad()
+        (w * x).sum().backward()
+        opt.step()
+        return w.detach() * 1
+
+    return step, [functools.partial(change, opt, w) for change in changes]
+
+
+def _set(name, value):
+    return lambda opt, w: opt.param_groups[0].__setitem__(name, value)
+
+
+@program
+def _options_of_an_optimizer():
+    more = [_set("lr", 0.5), _set("momentum", 0.9), _set("lr", torch.tensor(0.3)), _set("lr", 0.2)]
+    return _training(torch.optim.SGD, more)
+
+
+@program
+def _state_of_an_optimizer():
+    return _training(
+        torch.optim.Adam,
+        [
+            _set("betas", (0.5, 0.5)),
+            lambda opt, w: opt.state[w].update(step=torch.tensor(5.0)),
+            lambda opt, w: opt.state.clear(),
+            lambda opt, w: opt.load_state_dict(opt.state_dict()),
+        ],
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_are_noticed(name):
+    make = PROGRAMS[name]
+    x = torch.arange(4.0)
+
+    def run(wrap):
+        fn, changes = make()
+        fn = wrap(fn)
+        found = [fn(x).tolist() for _ in range(3)]
+        for change in changes:
+            change()
+            found += [fn(x).tolist() for _ in range(3)]
+        return fn, found
+
+    _, want = run(lambda fn: fn)
+    fast, got = run(torch.compile)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+    assert fast.counts["run"] > fast.counts["traced"]
+
+
+def test_equal_values_are_no_change():
+    held = {"a": [1000.5, "text" * 3], "b": np.arange(3.0)}
+    f = torch.compile(lambda x: x * held["a"][0] + float(held["b"][1]))
+    f(torch.ones(2))
+    held["a"][0] = float("1000.5")
+    held["b"] = held["b"]
+    held["b"][:] = np.arange(3.0)
+    f(torch.ones(2))
+    assert f.counts["traced"] == 1
+
+
+# --- numbers that several tensors share -----------------------------------------------------------
+
+
+def _adam(n):
+    ps = [torch.ones(3, requires_grad=True) for _ in range(n)]
+    opt = torch.optim.AdamW(ps, lr=0.1)
+
+    def step(x):
+        sum((p * x).sum() for p in ps).backward()
+        opt.step()
+        opt.zero_grad()
+        return ps[0].detach() * 1
+
+    return ps, opt, step
+
+
+def test_step_counts_are_one_number():
+    ps, opt, step = _adam(5)
+    fast = torch.compile(step)
+    x = torch.arange(3.0)
+    got = [fast(x).tolist() for _ in range(4)]
+    _, _, eager = _adam(5)
+    np.testing.assert_allclose(got, [eager(x).tolist() for _ in range(4)], rtol=1e-6)
+    assert fast.counts["traced"] == 2
+    (entry,) = [e for found in fast.entries.values() for e in found if len(e.program.peers) == 4][-1:]  # fmt: skip
+    assert sum(s.kind == "tensor" and s.meta.shape == () for s in entry.program.sources) == 1
+    assert [opt.state[p]["step"].item() for p in ps] == [4.0] * 5
+    assert [opt.state[p]["step"]._version for p in ps] == [4] * 5
+
+
+def test_numbers_that_go_apart():
+    ps, opt, step = _adam(3)
+    fast = torch.compile(step)
+    qs, eager_opt, eager = _adam(3)
+    x = torch.arange(3.0)
+    for _ in range(3):
+        fast(x), eager(x)
+    for params, o in ((ps, opt), (qs, eager_opt)):
+        o.state[params[1]]["step"].add_(10)
+    for _ in range(3):
+        fast(x), eager(x)
+    assert [opt.state[p]["step"].item() for p in ps] == [6.0, 16.0, 6.0]
+    for p, q in zip(ps, qs):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-6)
+
+
+def test_equal_numbers_that_are_written_apart():
+    a, b = torch.zeros(()), torch.zeros(())
+
+    def f(x):
+        a.add_(x.sum())
+        return a + b
+
+    fast = torch.compile(f)
+    assert [fast(torch.ones(2)).item() for _ in range(3)] == [2.0, 4.0, 6.0]
+    assert (a.item(), b.item()) == (6.0, 0.0)
+
+
+def test_old_gradients_stay_with_who_holds_them():
+    w = torch.ones(2, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    fast = torch.compile(step)
+    fast(torch.ones(2))
+    kept = w.grad
+    fast(torch.full((2,), 3.0))
+    assert kept.tolist() == [1.0, 1.0]
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def test_trees_keep_nothing():
+    class Leaf:
+        pass
+
+    gc.disable()
+    try:
+        leaves, spec = tree.flatten({"a": [Leaf()]})
+        alive = tree.unflatten(leaves, spec)
+        ref = weakref.ref(alive["a"][0])
+        del leaves, alive
+        assert ref() is None
+    finally:
+        gc.enable()

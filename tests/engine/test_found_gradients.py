@@ -1,0 +1,137 @@
+"""What random programs found about gradients: whose memory they are, what they depend on, what refuses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.helpers import play
+
+DATA = (
+    "b = torch.tensor([[0.3, 1.2, -0.7], [0.9, -1.1, 0.4]]); x = b.clone().requires_grad_(); "
+    "t = b * 1.1 + 0.2; z = torch.complex(b, b * 2); mask = b > 0; "
+    "rows = torch.tensor([0, 1]); places = torch.tensor([[0, 1, 1]])"
+)
+
+# The version of `.grad` says whether torch wrote to the gradient, copied it, or took it as it was.
+KEPT = (
+    "x.squeeze()", "x.squeeze(0)", "x.expand(2, 3)", "x[...]", "x[:]", "x.narrow(0, 0, 2)", "x.split(2)[0]",
+    "x.unfold(0, 1, 1)", "x.view(2, 3)", "x.reshape(2, 3)", "x.transpose(0, 0)", "x.repeat(1, 1)",
+    "torch.block_diag(x, t)", "torch.diagflat(x)", "torch.maximum(x, t)", "torch.minimum(t, x)",
+    "torch.maximum(x, t[0])", "x.max()", "x.min()", "x.median()", "x.nanmedian()", "t.copysign(x)", "x.copysign(t)",
+    "torch.nn.functional.binary_cross_entropy_with_logits(x, t)", "x * z", "x + z", "z - x", "x / z", "x[0] * z",
+    "x.to(torch.complex64)", "torch.complex(x, t)", "torch.polar(t.abs(), x)", "torch.cat([x, z])",
+    "torch.stack([x, z])", "torch.fft.rfft(x)", "x + 1j", "torch.gather(x, 0, places)",
+)  # fmt: skip
+
+# What a recorded gradient depends on, and what its last step is called.
+RECORDED = (
+    "x.prod()", "x[0, 0].prod()", "x[0, 0].cumprod(0)", "x[0, :1].cumprod(0)", "x[0, :1].prod(0)", "x.nansum()",
+    "torch.nan_to_num(x)", "t.lerp(t, x)", "torch.xlogy(x, t)", "torch.special.xlog1py(x, t)", "torch.special.xlog1py(t, x)", "x.view(2, 3)",
+    "x.permute(0, 1)", "x.unflatten(1, (3,))", "torch.cat([x])", "x.repeat(1, 1)", "x * z", "z - x", "x + 1j",
+    "torch.complex(t, x)", "x.to(torch.complex64)", "torch.fft.fft(x)", "torch.var_mean(x)[0]",
+    "torch.var_mean(x)[1]", "torch.std_mean(x)[0]", "torch.std_mean(x)[1]", "torch.std_mean(x)[0] * torch.ones(1)",
+    "torch.nn.functional.mse_loss(x, t)", "torch.nn.functional.smooth_l1_loss(x, t)",
+    "torch.nn.functional.binary_cross_entropy_with_logits(x, t)",
+    "torch.nn.functional.binary_cross_entropy_with_logits(x, t, reduction='sum')",
+    "torch.nn.functional.nll_loss(x, rows)", "torch.nn.functional.avg_pool1d(x, 2, 1)",
+    "torch.nn.functional.max_pool1d(x, 2, 1)", "torch.nn.functional.adaptive_max_pool1d(x, 2)",
+    "torch.nn.functional.conv1d(x, t[None])",
+)  # fmt: skip
+
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    # torch saves these although no gradient reads them, and so refuses what comes after.
+    "kept_gather": (
+        DATA,
+        "a = x * 1",
+        "y = a.gather(0, places)",
+        "a.mul_(2)",
+        "y.sum().backward()",
+    ),
+    "kept_take": (DATA, "a = x * 1", "y = a.take(rows)", "a.mul_(2)", "y.sum().backward()"),
+    "kept_complex": (
+        DATA,
+        "a = x * 1",
+        "y = torch.complex(a, t)",
+        "a.mul_(2)",
+        "y.real.sum().backward()",
+    ),
+    "kept_prod": (DATA, "a = x[0, 0] * 1", "y = a.prod()", "a.mul_(2)", "y.backward()"),
+    "freed_complex": (
+        DATA,
+        "y = torch.complex(x, t)",
+        "y.real.sum().backward()",
+        "y.imag.sum().backward()",
+    ),
+    # Formulas that do not fit their arguments raise when they run.
+    "addcdiv_integers": (
+        DATA,
+        "y = torch.addcdiv(b, x, torch.tensor([1, 2, 3]))",
+        "y.sum().backward()",
+    ),
+    "addcdiv_integers_elsewhere": (
+        DATA,
+        "y = torch.addcdiv(b, torch.tensor([1, 2, 3]), x)",
+        "y.sum().backward()",
+    ),
+    "where_complex": (DATA, "y = torch.where(mask, x, z)", "y.abs().sum().backward()"),
+    "masked_fill_complex": (DATA, "y = z.masked_fill(mask, x[0, 0])", "y.abs().sum().backward()"),
+    "fill_complex": (DATA, "y = z.clone().fill_(x[0, 0])", "y.abs().sum().backward()"),
+    # The zeros of these are positive.
+    "real_zeros": (
+        "z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)",
+        "z.real.sum().backward()",
+        "g = torch.view_as_real(z.grad).copysign(torch.view_as_real(z.grad)).atan2(torch.tensor(-1.0))",
+    ),
+    # A gradient that is formally one of the input is zeros with a history.
+    "second_of_pooling": (
+        DATA,
+        "first = lambda: torch.autograd.grad(torch.nn.functional.avg_pool1d(x, 2, 1).sum(), x, create_graph=True)[0]",
+        "h = torch.autograd.grad(first().sum(), x)[0].clone()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        return play(m, PROGRAMS[name])
+
+    run.__name__ = name
+    same(run)
+
+
+def _env(m: Any, how: str) -> dict[str, Any]:
+    env: dict[str, Any] = {"torch": m}
+    exec(f"{DATA}; y = {how}", env)
+    return env
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_grad_is_taken_or_copied(how: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        env = _env(m, how)
+        x, y = env["x"], env["y"]
+        y.backward(m.ones_like(y), retain_graph=True)
+        given = (x.grad._version, x.grad.stride())
+        x.grad = None
+        (y.abs() if y.is_complex() else y).sum().backward()
+        return [given, x.grad._version, x.grad.stride()]
+
+    run.__name__ = f"kept {how}"
+    same(run)
+
+
+@pytest.mark.parametrize("how", RECORDED)
+def test_recorded_gradient(how: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        env = _env(m, how)
+        x, y = env["x"], env["y"]
+        ones = m.ones_like(y)
+        (plain,) = m.autograd.grad(y, x, ones, create_graph=True)
+        (g,) = m.autograd.grad(y, x, ones.clone().requires_grad_(), create_graph=True)
+        return [plain.requires_grad, g.detach().tolist(), g.grad_fn and g.grad_fn.name()]
+
+    run.__name__ = f"recorded {how}"
+    same(run)

@@ -1,0 +1,1 @@
+"""Operators that users register: their schemas, and what calling one does."""

@@ -1,0 +1,29 @@
+"""torch.fx: programs recorded as graphs that can be looked at, changed, and turned into code again.
+
+Differs from torch: recording is by `__torch_function__` alone, as a program writes its calls. Passes, subgraph
+rewriting, `experimental` and `immutable_collections` are not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.errors import no_such_name as _no_such_name
+from . import (
+    _symbolic_trace as _symbolic_trace,
+    graph as graph,
+    graph_module as graph_module,
+    interpreter as interpreter,
+    node as node,
+    proxy as proxy,
+)
+from ._symbolic_trace import Tracer as Tracer, symbolic_trace as symbolic_trace, wrap as wrap
+from .graph import Graph as Graph
+from .graph_module import GraphModule as GraphModule
+from .interpreter import Interpreter as Interpreter, Transformer as Transformer
+from .node import Node as Node, map_arg as map_arg
+from .proxy import Proxy as Proxy
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch.fx.{name}"))

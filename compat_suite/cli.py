@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     )
     packages.add_argument("--name", action="append", help="only this program (repeatable)")
     packages.add_argument("--site", default="build/packages", help="where they are installed")
+    packages.add_argument("--state", default="build/packages.json", help="where verdicts are kept")
     packages.add_argument("--no-install", action="store_true", help="they are there already")
     packages.add_argument("--verbose", action="store_true", help="show all lines that differ")
 

@@ -58,7 +58,7 @@ class Lib:
         array = np.array(array, order="C")
         if self.name == "torch" and array.dtype == ml_dtypes.bfloat16:
             return self.module.from_numpy(array.view(np.int16)).view(self.module.bfloat16)
-        if self.name == "torch" and not array.size:  # numpy's strides would be 0
+        if not array.size:  # numpy's strides would be 0
             return self.module.tensor(array).clone(memory_format=self.module.contiguous_format)
         return self.module.tensor(array)
 

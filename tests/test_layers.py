@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_VF",
                 "__config__",
                 "__future__",
+                "_custom_ops",
                 "_library",
                 "_settings",
                 "_subclasses",
@@ -37,6 +38,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_utils",
                 "accelerator",
                 "amp",
+                "ao",
                 "autograd",
                 "backends",
                 "compiler",
@@ -88,6 +90,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "__main__",
                 "pytest_alias",
                 "serialization",
+                "utils.module_tracker",
                 "",
             }
         ),
@@ -194,7 +197,8 @@ def _nearest(name: str, modules: Mapping[str, Path]) -> str:
 
 def layer_of(module: str) -> int | None:
     top = module.partition(".")[0]
-    return next((i for i, (_, names) in enumerate(LAYERS) if top in names), None)
+    found = {name: i for i, (_, names) in enumerate(LAYERS) for name in names}
+    return found.get(module, found.get(top))  # a file may stand apart from its folder
 
 
 def unplaced(modules: Iterable[str]) -> list[str]:

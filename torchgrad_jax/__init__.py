@@ -67,11 +67,12 @@ from .autograd.grad_mode import (
 from .version import __version__ as __version__
 
 _SUBMODULES = (
-    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "ao", "_settings", "_subclasses", "_tensor", "_utils", "accelerator", "amp",
-    "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "functional", "fx", "hub",
-    "interop", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
-    "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
-    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_settings", "_subclasses", "_tensor",
+    "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed", "distributions",
+    "fft", "func", "functional", "fx", "hub", "interop", "jit", "library", "linalg", "masked", "mps",
+    "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler", "quantization", "quasirandom",
+    "random", "return_types", "serialization", "signal", "sparse", "special", "storage", "testing", "torch_version",
+    "types", "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.
@@ -110,11 +111,11 @@ def _install_methods() -> None:
         shared = functions.get(name) is fn or fn in given
         given.add(fn)
         setattr(Tensor, name, _overrides.renamed(_overrides.twin(fn), name) if shared else fn)
-    Tensor.__getitem__ = _overrides.own(_indexing.getitem, "__getitem__")  # type: ignore[attr-defined]
-    Tensor.__setitem__ = _overrides.own(_indexing.setitem, "__setitem__")  # type: ignore[attr-defined]
-    Tensor.__new__ = staticmethod(_constructors.new_tensor_object)  # type: ignore[assignment]
-    Tensor.as_subclass = _constructors.as_subclass  # type: ignore[attr-defined]
-    Tensor.backward = _backward  # type: ignore[attr-defined]
+    Tensor.__getitem__ = _overrides.own(_indexing.getitem, "__getitem__")
+    Tensor.__setitem__ = _overrides.own(_indexing.setitem, "__setitem__")
+    Tensor.__new__ = staticmethod(_constructors.new_tensor_object)
+    Tensor.as_subclass = _constructors.as_subclass
+    Tensor.backward = _backward
     for name, getter in {
         "T": _shape.transposed, "mT": _shape.matrix_transposed, "H": _shape.hermitian, "mH": _shape.matrix_hermitian,
     }.items():  # fmt: skip

@@ -71,9 +71,9 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if isinstance(device, _devices.device):
         if device.type == "cpu" and not allow_cpu:
             raise ValueError(f"Expected a non cpu device, but got: {device}")
-        if device.index is not None or device.type == "cpu":
-            return -1 if device.type == "cpu" else device.index
-        device = None
+        if device.type == "cpu":
+            return -1
+        device = device.index
     if isinstance(device, int):
         return device
     if not optional:
@@ -142,7 +142,8 @@ class ExceptionWrapper:
         import traceback
 
         kind, value, tb = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type, self.where = kind, where
+        self.exc_type: Any = kind
+        self.where = where
         self.exc_msg = "".join(traceback.format_exception(kind, value, tb))
 
     def reraise(self) -> None:

@@ -365,7 +365,7 @@ def get_testing_overrides() -> dict[Any, Any]:
             return -1
 
         substitute.__name__ = getattr(fn, "__name__", "substitute")
-        substitute.__signature__ = signature  # type: ignore[attr-defined]
+        substitute.__signature__ = signature
         return substitute
 
     return {fn: dummy(fn) for functions in get_overridable_functions().values() for fn in functions}

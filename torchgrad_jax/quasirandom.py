@@ -91,7 +91,7 @@ class SobolEngine:
             # The point before the next one: what torch keeps, and starts from.
             self.quasi = _tensor(self._from(self.num_generated + n - 1, 1)[0])
         self.num_generated += n
-        drawn = (_tensor(points) / 2.0**_BITS if n else _empty(0, self.dimension)).to(dtype)  # type: ignore[call-overload]
+        drawn = (_tensor(points) / 2.0**_BITS if n else _empty(0, self.dimension)).to(dtype)
         return drawn if out is None else out.resize_(drawn.shape).copy_(drawn)
 
     def draw_base2(

@@ -32,7 +32,7 @@ class TorchVersion(str):
 
     def __eq__(self, other: object) -> bool:
         pair = self._compared(other)
-        return pair[0] == pair[1] if pair else str.__eq__(self, other)  # type: ignore[arg-type]
+        return pair[0] == pair[1] if pair else str.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

@@ -163,11 +163,12 @@ LAYERS = (
     "relu({x}, inplace=True)",
     "elu_({x})", "leaky_relu_({x})", "hardtanh_({x})", "soft_margin_loss({x}, {y}.detach())", "glu({x}.repeat(2), 0)",
 )  # fmt: skip
+# Of some of these torch saves arguments that no gradient reads: a copy, which nobody writes to, hides that.
 MATRIX_LAYERS = (
     "linear({x}, {y})", "linear({x}, {y}, {x}[:, 0])", "cross_entropy({x}, torch.tensor([1, 0]))",
-    "nll_loss({x}, torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
-    "group_norm({x}, 1)", "max_pool1d({x}, 2, 1)", "max_pool1d({x}, 3)",
-    "adaptive_max_pool1d({x}, 2)", "conv1d({x}, {y}[None])", "avg_pool1d({x}, 2, 1)",
+    "nll_loss({x}.clone(), torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
+    "group_norm({x}, 1)", "max_pool1d({x}.clone(), 2, 1)", "max_pool1d({x}.clone(), 3)",
+    "adaptive_max_pool1d({x}.clone(), 2)", "conv1d({x}.clone(), {y}.clone()[None])", "avg_pool1d({x}.clone(), 2, 1)",
     "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
     "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
     "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5",

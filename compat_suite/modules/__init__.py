@@ -9,10 +9,10 @@ counted in the table at the end.
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Any
 
@@ -69,13 +69,12 @@ def results(args: Any) -> Iterator[tuple[str, dict[str, Score]]]:
     if len(jobs) <= ROWS_PER_PROCESS and args.jobs < 2:
         yield from ((name, judge(job)) for name, job in jobs)
         return
-    pool = ProcessPoolExecutor(
-        args.jobs, mp_context=get_context("spawn"), max_tasks_per_child=ROWS_PER_PROCESS
-    )
-    with pool:
-        running = {pool.submit(judge, job): name for name, job in jobs}
-        for done in as_completed(running):
-            yield running[done], done.result()
+    with get_context("spawn").Pool(args.jobs, maxtasksperchild=ROWS_PER_PROCESS) as pool:
+        yield from pool.imap_unordered(_judge_named, jobs, chunksize=1)
+
+
+def _judge_named(job: tuple[str, Job]) -> tuple[str, dict[str, Score]]:
+    return job[0], judge(job[1])
 
 
 def known(name: str, check: str) -> bool:
@@ -100,6 +99,7 @@ def main(args: Any) -> int:
             unknown += not listed
             if not listed:
                 _complain(name, check, score)
+        print(".", end="", file=sys.stderr, flush=True)
     print(f"\n{'check':12} {'samples':>16} {'in the ledger':>14}")
     for check, (passed, every, listed) in total.items():
         if every:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import math
 import os
 import re
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from .requirements import REQUIREMENTS, install
 
@@ -36,7 +39,7 @@ class Verdict:
     versions: dict[str, str]
     what: str
     lines: int
-    differences: tuple[str, ...]
+    differences: Sequence[str]
     seconds: float
 
     @property
@@ -58,7 +61,7 @@ def same(a: str, b: str) -> bool:
 def differences(want: list[str], got: list[str]) -> list[str]:
     """The lines that tell two outputs apart."""
     if len(want) != len(got):
-        return [d for d in difflib.unified_diff(want, got, "torch", "here", n=0, lineterm="")][3:]
+        return list(difflib.unified_diff(want, got, "torch", "here", n=0, lineterm=""))[3:]
     return [f"`{a}`, not `{b}`" for a, b in zip(want, got) if not same(a, b)]
 
 
@@ -118,9 +121,9 @@ def page(verdicts: list[Verdict]) -> str:
 TEXT = """\
 # Packages built on PyTorch
 
-Packages of others, unmodified, under `python -m torchgrad_jax`. Each program of `compat_suite/packages/programs/` runs once
-with torch and once here, from the same seed, and prints losses, gradients and results; the two outputs are compared line by
-line. The table is written by
+Packages of others, unmodified, under `python -m torchgrad_jax`. Each program of `compat_suite/packages/programs/`
+runs once with torch and once here, from the same seed, and prints losses, gradients and results; the two outputs
+are compared line by line. The table is written by
 
 ```sh
 python -m compat_suite packages
@@ -135,19 +138,34 @@ therefore no part of `make test`.
 """
 
 
+def remembered(state: Path) -> dict[str, Any]:
+    """The verdicts of runs before."""
+    return json.loads(state.read_text(encoding="utf-8")) if state.exists() else {}
+
+
+def remember(state: Path, known: dict[str, Any]) -> None:
+    """Keep verdicts for later runs."""
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
 def main(args: argparse.Namespace) -> int:
-    """Run the programs, print how they went, write the page if all were run."""
+    """Run the programs, print how they went, write the page if all were run, now or before."""
     names = args.name or sorted(REQUIREMENTS)
     site = Path(args.site)
     if not args.no_install:
         install(names, site)
+    known = remembered(Path(args.state))
     verdicts = []
     for name in names:
         verdict = judge(name, site)
         verdicts.append(verdict)
+        known[name] = asdict(verdict)
+        remember(Path(args.state), known)
         print(f"{name}: {verdict.result}  ({verdict.seconds:.0f} s)", flush=True)
         for line in verdict.differences[1:] if args.verbose else ():
             print("   ", line)
-    if args.name is None:
-        PAGE.write_text(page(verdicts), encoding="utf-8")
+    if set(known) >= set(REQUIREMENTS):
+        everything = [Verdict(**known[name]) for name in sorted(REQUIREMENTS)]
+        PAGE.write_text(page(everything), encoding="utf-8")
     return 1 if any(v.differences for v in verdicts) else 0

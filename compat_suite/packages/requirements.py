@@ -23,21 +23,49 @@ def need(packages: str, also: str = "") -> Requirement:
 
 
 VERSIONS = {
-    "accelerate": "1.15.0", "adabelief-pytorch": "0.2.1", "backpack-for-pytorch": "1.7.1", "botorch": "0.18.1",
-    "curvlinops-for-pytorch": "3.0.1", "einops": "0.8.2", "ema-pytorch": "0.8.3", "entmax": "1.3", "geotorch": "0.4.0",
-    "gpytorch": "1.15.2", "hessian-eigenthings": "1.0.0a5", "higher": "0.2.1", "kornia": "0.9.0", "laplace-torch": "0.3",
-    "linear-attention-transformer": "0.19.1", "linear-operator": "0.6.1", "lion-pytorch": "0.2.5", "madgrad": "1.2",
-    "perceiver-pytorch": "0.11.0", "performer-pytorch": "1.1.4", "PyHessian": "0.1", "pyro-ppl": "1.9.2",
-    "pytorch-metric-learning": "2.9.0", "pytorch-optimizer": "4.1.0", "rotary-embedding-torch": "0.9.1",
-    "safetensors": "0.8.0", "skorch": "1.4.0", "sparsemax": "0.1.9", "tensordict": "0.15.3", "torchcde": "0.2.5",
-    "torchdiffeq": "0.2.5", "torchinfo": "1.8.0", "torchmetrics": "1.9.0", "torchsde": "0.2.6", "torchsummary": "1.5.1",
-    "transformers": "5.23.0", "x-transformers": "2.31.10",
-}  # fmt: skip
+    "accelerate": "1.15.0",
+    "adabelief-pytorch": "0.2.1",
+    "backpack-for-pytorch": "1.7.1",
+    "botorch": "0.18.1",
+    "curvlinops-for-pytorch": "3.0.1",
+    "einops": "0.8.2",
+    "ema-pytorch": "0.8.3",
+    "entmax": "1.3",
+    "geotorch": "0.4.0",
+    "gpytorch": "1.15.2",
+    "hessian-eigenthings": "1.0.0a5",
+    "higher": "0.2.1",
+    "kornia": "0.9.0",
+    "laplace-torch": "0.3",
+    "linear-attention-transformer": "0.19.1",
+    "linear-operator": "0.6.1",
+    "lion-pytorch": "0.2.5",
+    "madgrad": "1.2",
+    "perceiver-pytorch": "0.11.0",
+    "performer-pytorch": "1.1.4",
+    "PyHessian": "0.1",
+    "pyro-ppl": "1.9.2",
+    "pytorch-metric-learning": "2.9.0",
+    "pytorch-optimizer": "4.1.0",
+    "rotary-embedding-torch": "0.9.1",
+    "safetensors": "0.8.0",
+    "skorch": "1.4.0",
+    "sparsemax": "0.1.9",
+    "tensordict": "0.15.3",
+    "torchcde": "0.2.5",
+    "torchdiffeq": "0.2.5",
+    "torchinfo": "1.8.0",
+    "torchmetrics": "1.9.0",
+    "torchsde": "0.2.6",
+    "torchsummary": "1.5.1",
+    "transformers": "5.23.0",
+    "x-transformers": "2.31.10",
+}
 
 _GP = "linear-operator jaxtyping wadler-lindig scikit-learn joblib threadpoolctl narwhals scipy mpmath"
 _HUB = (
-    "huggingface_hub httpx httpx2 httpcore httpcore2 h11 anyio idna certifi truststore filelock fsspec tqdm pyyaml packaging "
-    "typer typing_extensions rich click shellingham regex hf-xet"
+    "huggingface_hub httpx httpx2 httpcore httpcore2 h11 anyio idna certifi truststore filelock fsspec tqdm pyyaml "
+    "packaging typer typing_extensions rich click shellingham regex hf-xet"
 )
 _METRICS = "lightning-utilities"
 REQUIREMENTS = {
@@ -59,8 +87,8 @@ REQUIREMENTS = {
     "kornia": need("kornia", "kornia_rs"),
     "laplace": need(
         "laplace-torch",
-        f"asdfghjkl backpack-for-pytorch unfoldnd einops curvlinops-for-pytorch einconv opt-einsum torchmetrics {_METRICS} "
-        f"transformers tokenizers safetensors {_HUB} {_GP}",
+        f"asdfghjkl backpack-for-pytorch unfoldnd einops curvlinops-for-pytorch einconv opt-einsum torchmetrics "
+        f"{_METRICS} transformers tokenizers safetensors {_HUB} {_GP}",
     ),
     "lion_pytorch": need("lion-pytorch"),
     "optimizers": need(
@@ -81,7 +109,8 @@ REQUIREMENTS = {
     "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
     "vision_attention": need(
         "linear-attention-transformer performer-pytorch perceiver-pytorch",
-        "einops axial-positional-embedding linformer local-attention product-key-memory colt5-attention hyper-connections",
+        "einops axial-positional-embedding linformer local-attention product-key-memory colt5-attention "
+        "hyper-connections",
     ),
     "x_transformers": need("x-transformers", "einops einx frozendict loguru torch-einops-utils"),
 }

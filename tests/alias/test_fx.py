@@ -75,12 +75,14 @@ def leaves_of_a_users_choice(m):
             return name == "inner" or super().is_leaf_module(module, name)
 
     graph = Tracer().trace(network(m), {"flag": False})
-    return listed(graph), m.fx.symbolic_trace(m.nn.Sequential(m.nn.ReLU(), m.nn.Sequential(m.nn.Tanh()))).code
+    return listed(graph), m.fx.symbolic_trace(
+        m.nn.Sequential(m.nn.ReLU(), m.nn.Sequential(m.nn.Tanh()))
+    ).code
 
 
 @PROGRAMS
 def a_function(m):
-    def f(x: m.Tensor, n: int = 3) -> m.Tensor:
+    def f(x: m.Tensor, n: int = 3) -> m.Tensor:  # type: ignore[valid-type]
         return m.sin(x.mul(n)).T.to(m.float64) + x.size(0)
 
     traced = m.fx.symbolic_trace(f)
@@ -115,7 +117,15 @@ def changing_a_graph(m):
     traced.recompile()
     x = m.ones(2, 2)
     refused = attempt(lambda: graph.erase_node(next(iter(graph.nodes))))
-    return [u.name for u in users], before, dead, len(graph.nodes), traced.code, traced(x, x), refused
+    return (
+        [u.name for u in users],
+        before,
+        dead,
+        len(graph.nodes),
+        traced.code,
+        traced(x, x),
+        refused,
+    )
 
 
 @PROGRAMS
@@ -137,7 +147,8 @@ def a_graph_by_hand(m):
     y.args = (z.node,)
     return [
         made.code, str(made), made(m.ones(3)).shape, str(graph), str(other), str(z), y.all_input_nodes[0].name,
-        y.next.op, y.prev.name, attempt(lambda: m.fx.GraphModule({}, graph)), attempt(lambda: graph.create_node("no", "x")),
+        y.next.op, y.prev.name, attempt(lambda: m.fx.GraphModule({}, graph)),
+        attempt(lambda: graph.create_node("no", "x")),
         attempt(lambda: graph.call_function("x")),
     ]  # fmt: skip
 
@@ -145,8 +156,8 @@ def a_graph_by_hand(m):
 @PROGRAMS
 def names(m):
     graph = m.fx.Graph()
-    wanted = ("a", "a", "a_1", "a_1", "a_5", "a_5", "a", "sum", "sum_1", "1x", "x.y", "for", "torch", "x y", "seq_0", "seq_0",
-              "", "_", "relu_", "relu_", "a_01", "a_01", "input", "b_3", "b", "b", "b")  # fmt: skip
+    wanted = ("a", "a", "a_1", "a_1", "a_5", "a_5", "a", "sum", "sum_1", "1x", "x.y", "for", "torch", "x y", "seq_0",
+              "seq_0", "", "_", "relu_", "relu_", "a_01", "a_01", "input", "b_3", "b", "b", "b")  # fmt: skip
     found = [graph.create_node("call_function", m.sin, name=n).name for n in wanted]
     found += [graph.call_method(n, ()).name for n in ("relu_", "__add__", "view")]
     found += [graph.placeholder(n).name for n in ("X", "*args", "**kw", "inputBatch")]
@@ -159,7 +170,7 @@ def what_cannot_be_recorded(m):
         return x if x.sum() > 0 else -x
 
     return [
-        attempt(lambda: m.fx.symbolic_trace(f))
+        attempt(lambda f=f: m.fx.symbolic_trace(f))
         for f in (branch, lambda x: list(x), lambda x: len(x))
     ]
 
@@ -179,7 +190,12 @@ def node_by_node(m):
             return super().call_function(m.cos if target is m.sin else target, args, kwargs)
 
     x = m.ones(2)
-    return [Watch(traced).run(x, x), seen, Swap(traced).transform().code, Swap(traced).transform()(x, x)]
+    return [
+        Watch(traced).run(x, x),
+        seen,
+        Swap(traced).transform().code,
+        Swap(traced).transform()(x, x),
+    ]
 
 
 @PROGRAMS
@@ -193,7 +209,13 @@ def copies_and_submodules(m):
     line.replace_all_uses_with(line.args[0])
     again.graph.erase_node(line)
     again.recompile()
-    return again.code == traced.code, there, hasattr(again, "extra"), str(again), again(m.ones(2, 4))["out"]
+    return (
+        again.code == traced.code,
+        there,
+        hasattr(again, "extra"),
+        str(again),
+        again(m.ones(2, 4))["out"],
+    )
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -231,4 +253,4 @@ def test_gradients_through_a_traced_module():
 
 def test_what_is_missing_says_so():
     with pytest.raises(AttributeError, match=r"does not implement torch\.fx\.replace_pattern"):
-        tg.fx.replace_pattern  # noqa: B018
+        tg.fx.replace_pattern

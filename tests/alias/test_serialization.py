@@ -321,7 +321,10 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
     "call, error, said",
     [
         (lambda: tg.save(1, io.BytesIO(), pickle_module=io), NotImplementedError, "pickle"),
-        (lambda: tg.save(1, io.BytesIO(), _use_new_zipfile_serialization=False), NotImplementedError, "format"),
+        (
+            lambda: tg.save(tg.ones(1).untyped_storage(), io.BytesIO(), _use_new_zipfile_serialization=False),
+            NotImplementedError, "zip format",
+        ),
         (lambda: tg.save(1, io.BytesIO(), pickle_protocol=1), ValueError, "protocol"),
         (lambda: tg.save(1, "/no/such/folder/f.pt"), RuntimeError, "Parent directory"),
         (lambda: tg.save(1, 3), AttributeError, "expected 'f' to be string"),
@@ -334,3 +337,16 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
 def test_refusals(call, error, said):
     with pytest.raises(error, match=said):
         call()
+
+
+def test_the_older_format_is_written_as_it_is_read():
+    x = tg.arange(4.0)
+    file = saved({"x": x, "tail": x[2:], "n": 3}, _use_new_zipfile_serialization=False)
+    assert not zipfile.is_zipfile(file)
+    file.seek(0)
+    found = tg.load(file)
+    found["tail"].zero_()
+    assert (found["x"].tolist(), found["n"]) == ([0.0, 1.0, 0.0, 0.0], 3)
+    torch = pytest.importorskip("torch")
+    file.seek(0)
+    assert torch.load(file, weights_only=True)["x"].tolist() == [0.0, 1.0, 2.0, 3.0]

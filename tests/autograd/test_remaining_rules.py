@@ -245,16 +245,23 @@ def one_hot_of_a_batch(m):
 
 @program
 def attributes_that_stay(m):
-    """What cannot be set or deleted, and in which words; torch crashes on a few that are left out."""
+    """In the same words; torch crashes on a few that are left out."""
     out = []
-    names = "shape dtype device ndim layout itemsize nbytes grad_fn is_leaf output_nr _version _base retains_grad is_cpu"
-    for name in [*names.split(), "is_sparse", "is_meta"]:
+    names = "shape dtype device ndim layout itemsize nbytes grad_fn is_leaf output_nr _version _base is_cpu"
+    for name in [*names.split(), "retains_grad", "is_meta"]:
         out.append(attempt(setattr, leaf(m, 1.0), name, 3))
         out.append(attempt(delattr, leaf(m, 1.0), name))
-    for name in ("requires_grad", "data", "_backward_hooks"):
-        out.append(attempt(delattr, leaf(m, 1.0), name))
+    kept = ("requires_grad", "data", "_backward_hooks")
+    out += [attempt(delattr, leaf(m, 1.0), name) for name in kept]
     for name in ("grad", "_grad"):
         x = leaf(m, 1.0)
         x.sum().backward()
         out += [attempt(delattr, x, name), x.grad]
     return out
+
+
+@program
+def indices_of_text(m):
+    x = m.ones(3)
+    given = ("a", "", (0, "a"), b"a", 1j, {}, 1.5)
+    return [(attempt(x.__getitem__, i)[0], attempt(x.__setitem__, i, 1)[0]) for i in given]

@@ -353,6 +353,22 @@ def test_draws_are_those_of_eager_code():
     assert fast.counts["traced"] == 1
 
 
+def test_draws_are_made_once_where_gradients_are_wanted():
+    """As many numbers are drawn as eagerly, and forward and backward see the same ones."""
+    f = lambda x: torch.nn.functional.dropout(x, 0.5)  # noqa: E731
+    fast = compiled(f)
+    seen = []
+    for call in (f, fast):
+        torch.manual_seed(3)
+        for _ in range(3):
+            x = torch.ones(40, requires_grad=True)
+            y = call(x)
+            (g,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(g.sum(), x)
+            seen.append([y.tolist(), g.tolist(), second.tolist(), torch.rand(1).item()])
+    assert seen[:3] == seen[3:]
+
+
 # --- what it depends on ---------------------------------------------------------------------------
 
 

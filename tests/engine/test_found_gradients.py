@@ -28,7 +28,8 @@ KEPT = (
 # What a recorded gradient depends on, and what its last step is called.
 RECORDED = (
     "x.prod()", "x[0, 0].prod()", "x[0, 0].cumprod(0)", "x[0, :1].cumprod(0)", "x[0, :1].prod(0)", "x.nansum()",
-    "torch.nan_to_num(x)", "t.lerp(t, x)", "torch.xlogy(x, t)", "torch.special.xlog1py(x, t)", "torch.special.xlog1py(t, x)", "x.view(2, 3)",
+    "torch.nan_to_num(x)", "t.lerp(t, x)", "torch.xlogy(x, t)", "torch.special.xlog1py(x, t)",
+    "torch.special.xlog1py(t, x)", "x.view(2, 3)",
     "x.permute(0, 1)", "x.unflatten(1, (3,))", "torch.cat([x])", "x.repeat(1, 1)", "x * z", "z - x", "x + 1j",
     "torch.complex(t, x)", "x.to(torch.complex64)", "torch.fft.fft(x)", "torch.var_mean(x)[0]",
     "torch.var_mean(x)[1]", "torch.std_mean(x)[0]", "torch.std_mean(x)[1]", "torch.std_mean(x)[0] * torch.ones(1)",
@@ -50,6 +51,20 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "y.sum().backward()",
     ),
     "kept_take": (DATA, "a = x * 1", "y = a.take(rows)", "a.mul_(2)", "y.sum().backward()"),
+    "kept_index_copy": (
+        DATA,
+        "s = (x * 1)[:1]",
+        "y = t.index_copy(0, rows[:1], s)",
+        "s.mul_(2)",
+        "y.sum().backward()",
+    ),
+    "kept_index_add": (
+        DATA,
+        "s = (x * 1)[:1]",
+        "y = t.index_add(0, rows[:1], s)",
+        "s.mul_(2)",
+        "y.sum().backward()",
+    ),
     "kept_complex": (
         DATA,
         "a = x * 1",
@@ -78,6 +93,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "where_complex": (DATA, "y = torch.where(mask, x, z)", "y.abs().sum().backward()"),
     "masked_fill_complex": (DATA, "y = z.masked_fill(mask, x[0, 0])", "y.abs().sum().backward()"),
     "fill_complex": (DATA, "y = z.clone().fill_(x[0, 0])", "y.abs().sum().backward()"),
+    # A node without a derivative raises although nobody waits for its gradients.
+    "no_derivative": (
+        "x = torch.tensor([[1.0, 1.0], [0.4, 1.0], [-0.1, 1.0]], requires_grad=True)",
+        "with torch.no_grad(): a, b = x.t().unbind()",
+        "y = torch.heaviside(b, a)",
+        "y.sign().unbind()[1].backward()",
+    ),
     # The zeros of these are positive.
     "real_zeros": (
         "z = torch.tensor([1 + 2j, 3 - 1j], requires_grad=True)",

@@ -134,6 +134,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "along_dim": (LEAF, "y = torch.take_along_dim(x, torch.tensor([[0, -1, 1]]), 0)", "y.sum().backward()"),
     "along_flat": (LEAF, "y = torch.take_along_dim(x, torch.tensor([0, -1]))", "y.sum().backward()"),
     "inner_of_one": (LEAF, "y = torch.inner(x[:, :1], x[:, :1].detach())", "y.sum().backward()"),
+    "inner_of_rows": (LEAF, "y = torch.inner(x[:1], x[:1])"),
+    "tensordot_turned": (LEAF, "y = torch.tensordot(x, x.detach(), ([1, 0], [1, 0]))"),
     "tensordot_of_one": (LEAF, "y = torch.tensordot(x[:1], torch.ones(1, 3), ([0], [0]))"),
     "trapezoid": (LEAF, "y = torch.trapezoid(x)", "z = torch.trapezoid(x, torch.tensor([0.0, 1.0, 3.0]))"),
     "pool_without_gradient": (
@@ -157,6 +159,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "y = x.sin()",
         "y.sum().backward()",
         "y.sum().backward()",
+    ),
+    "empty_recorded": (
+        "x = torch.zeros(0, 3, requires_grad=True)",
+        "y = x[:, [0]].prod()",
+        "y.backward(create_graph=True)",
+        "wants = torch.tensor(x.grad.requires_grad)",
+        "x.grad = None",
     ),
     "empty_cat": (
         "x = torch.zeros(0, requires_grad=True)",

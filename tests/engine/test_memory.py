@@ -9,9 +9,9 @@ import torchgrad_jax as tg
 from torchgrad_jax._engine import fused
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def no_collector():
-    gc.collect()
+    """Off for all of this file: a collection takes as long as many of these tests."""
     gc.disable()
     yield
     gc.enable()

@@ -92,3 +92,18 @@ def test_the_configuration_names_what_runs_underneath():
     config = getattr(tg, "__config__")  # noqa: B009
     assert "jaxlib" in config.show()
     assert "thread" in config.parallel_info()
+
+
+def test_an_exception_of_another_thread_is_raised_again_with_where_it_was():
+    try:
+        {}["missing"]
+    except KeyError:
+        wrapped = tg._utils.ExceptionWrapper(where="in a worker")
+    with pytest.raises(KeyError, match=r"(?s)Caught KeyError in a worker.*missing"):
+        wrapped.reraise()
+
+
+def test_tensors_come_back_in_the_order_of_others():
+    a, b, c = tg.ones(1), tg.ones(2).int(), tg.ones(3)
+    found = tg._utils._reorder_tensors_as([b, a, c], [a, c, b])
+    assert [id(t) for t in found] == [id(t) for t in (a, c, b)]

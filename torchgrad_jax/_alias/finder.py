@@ -52,10 +52,10 @@ class _Loader:
         module.__spec__, module.__loader__ = self.kept
 
     def get_code(self, fullname: str) -> Any:
-        return _spec(self.inner).loader.get_code(self.inner)  # type: ignore[union-attr]
+        return _spec(self.inner).loader.get_code(self.inner)
 
     def get_source(self, fullname: str) -> str | None:
-        return _spec(self.inner).loader.get_source(self.inner)  # type: ignore[union-attr]
+        return _spec(self.inner).loader.get_source(self.inner)
 
     def get_filename(self, fullname: str) -> str:
         return _spec(self.inner).origin or ""
@@ -251,7 +251,7 @@ def _install_scoped(names: tuple[str, ...]) -> Alias:
             f"install_as_torch(): already imported, with the torch they found: {', '.join(loaded)}"
         )
     finder = _ScopedFinder(names)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
     _look_like_torch(importlib.import_module(PACKAGE))
     return Alias([(0, finder)], names)
 

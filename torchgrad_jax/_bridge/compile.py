@@ -128,7 +128,8 @@ class Compiled:
             log.info("%s: traced again: %s", getattr(self.fn, "__qualname__", self.fn), told)
         entry = Entry(self.fn, flat, spec, tensors)
         self.counts["traced"] += 1
-        if not entry.program.fresh:
+        # What made state, or changed what it depends on, does other things the next time.
+        if not entry.program.fresh and entry.watch.changed() is None:
             if known >= self.limit:
                 self.entries.clear()
             self.entries.setdefault(key, []).append(entry)

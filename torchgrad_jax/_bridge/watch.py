@@ -40,8 +40,8 @@ class Watch:
         """`places` and `dicts` by column, for a quick look."""
         self.orders: list[tuple[dict[Any, Any], list[Any]]] = []
         """Dicts of several entries, and their keys in order."""
-        self.arrays: list[tuple[np.ndarray, Any]] = []
-        """Arrays of NumPy, and what was in them."""
+        self.arrays: list[tuple[Any, Any]] = []
+        """Arrays of NumPy and bytearrays, and what was in them."""
         self.seen: set[int] = set()
         self.objects: list[Any] = []
         """Kept alive, so that ids stay theirs."""

@@ -173,7 +173,7 @@ def _return_types() -> str:
     text += "from typing import NamedTuple\n\nfrom ._engine.tensor import Tensor\n"
     for name, kind in sorted(RETURN_TYPES.items()):
         text += f"\nclass {name}(NamedTuple):\n"
-        text += "".join(f"    {field}: Tensor\n" for field in kind._fields)  # type: ignore[attr-defined]
+        text += "".join(f"    {field}: Tensor\n" for field in kind._fields)
     return text
 
 

@@ -245,7 +245,7 @@ def untraceable() -> str:
     package = str(Path(__file__).resolve().parent.parent)
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(package):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     where = ""
     if frame is not None:
         told = traceback.extract_stack(frame, limit=1)[0]

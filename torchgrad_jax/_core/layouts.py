@@ -61,4 +61,4 @@ def indexed(keys: Sequence[Any], out: Shape) -> Shape:
     return shapes.elementwise_strides(out, [(shape, strides), *operands])
 
 
-indexed.of_keys = True  # type: ignore[attr-defined] - which dimensions have no index counts
+indexed.of_keys = True  # which dimensions have no index counts

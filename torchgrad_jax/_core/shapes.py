@@ -237,11 +237,11 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
 
-    def __getitem__(self, index: object) -> object:  # type: ignore[override]
+    def __getitem__(self, index: object) -> object:
         found = tuple.__getitem__(self, index)  # type: ignore[index]
         return Size(found) if isinstance(index, slice) else found
 
-    def __add__(self, other: object) -> Size:  # type: ignore[override]
+    def __add__(self, other: object) -> Size:
         if not isinstance(other, tuple):
             kind = type(other).__name__
             raise TypeError(f"can only concatenate tuple (not {kind}) to torch.Size")
@@ -252,10 +252,10 @@ class Size(tuple[int, ...]):
             return NotImplemented
         return Size(tuple.__add__(other, self))
 
-    def __mul__(self, n: object) -> Size:  # type: ignore[override]
+    def __mul__(self, n: object) -> Size:
         return Size(tuple.__mul__(self, n))  # type: ignore[operator]
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_size, (tuple(self),))

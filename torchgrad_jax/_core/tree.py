@@ -93,19 +93,24 @@ def _parts(x: Any) -> tuple[list[Any], Any] | None:
     return (list(x), type(x)) if _is_namedtuple(x) else None
 
 
-def flatten(x: Any) -> tuple[list[Any], Spec]:
+def registered(cls: type) -> bool:
+    """Whether a class is known to be one of containers."""
+    return cls in _NODES
+
+
+def flatten(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Spec]:
     """The leaves of a tree, and how to put others in their place."""
     leaves: list[Any] = []
-    return leaves, _visit(x, leaves)
+    return leaves, _visit(x, leaves, is_leaf)
 
 
 # No closures that call themselves: they are reference cycles, which would keep the leaves.
-def _visit(x: Any, leaves: list[Any]) -> Spec:
-    parts = _parts(x)
+def _visit(x: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None = None) -> Spec:
+    parts = None if is_leaf is not None and is_leaf(x) else _parts(x)
     if parts is None:
         leaves.append(x)
         return LEAF
-    return Spec(type(x), parts[1], [_visit(c, leaves) for c in parts[0]])
+    return Spec(type(x), parts[1], [_visit(c, leaves, is_leaf) for c in parts[0]])
 
 
 def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from .._core.errors import no_such_name as _no_such_name
 from ..compiler import (
     allow_in_graph as allow_in_graph,
+    assume_constant_result as assume_constant_result,
     disable as disable,
     is_compiling as is_compiling,
     reset as reset,
@@ -35,6 +36,10 @@ def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
 
 
 maybe_mark_dynamic = mark_static = mark_dynamic
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Nothing: XLA decides where arrays are."""
 
 
 def __getattr__(name: str) -> Any:

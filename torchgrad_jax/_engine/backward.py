@@ -141,7 +141,7 @@ def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
 
 def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
     """Add a gradient to what a node has received so far, in place where torch would."""
-    if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:  # type: ignore[attr-defined]
+    if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
         slot = _of_dtype(slot, x.grad_dtype)
     slots = buffers.get(node)
     if slots is None:
@@ -648,4 +648,4 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-Node.__call__ = call_node  # type: ignore[attr-defined]
+Node.__call__ = call_node

@@ -22,8 +22,6 @@ from .surface import (
     ops as ops,
 )
 
-# --- the whole surface ----------------------------------------------------------------------------
-
 
 def _public() -> Any:
     for space, names in NAMESPACES.items():

@@ -31,7 +31,7 @@ def composite(
     label = name or fn.__name__
     prefixed = namespace in ("fft", "linalg", "special")
     public = _with_conventions(fn, label, out, f"{namespace}_{label}" if prefixed else label)
-    public.out_name = f"{namespace}.{label}" if namespace else label  # type: ignore[attr-defined]
+    public.out_name = f"{namespace}.{label}" if namespace else label
     if function:
         space = NAMESPACES.setdefault(namespace, {})
         if namespace:
@@ -133,5 +133,5 @@ def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:
     def call(**named: Any) -> Any:
         return fn(*[named[n] for n in names], **kwargs)
 
-    call.__name__, call.out_name = fn.__name__, fn.out_name  # type: ignore[attr-defined]
+    call.__name__, call.out_name = fn.__name__, fn.out_name
     return write_out(call, args, names, out)

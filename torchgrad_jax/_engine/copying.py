@@ -142,7 +142,7 @@ def rebuild(kind: type | None, holder: _Holder, place: Any, requires_grad: bool,
     out._rg = requires_grad
     if kind is not None:
         out = retyped(out, kind)
-        if kind.__setstate__ is not Tensor.__setstate__:  # type: ignore[attr-defined]
+        if kind.__setstate__ is not Tensor.__setstate__:
             out.__setstate__({} if state is None else state)
             return out
     if state is not None:
@@ -179,8 +179,8 @@ def setstate(self: Tensor, state: Any) -> None:
     if isinstance(state, tuple) and len(state) in (4, 5):
         raise NotImplementedError("__setstate__(): states of torch before version 0.4 are not supported")  # fmt: skip
     requires_grad, _, hooks = state
-    self.requires_grad = requires_grad  # type: ignore[attr-defined]
-    self._backward_hooks = hooks  # type: ignore[attr-defined]
+    self.requires_grad = requires_grad
+    self._backward_hooks = hooks
 
 
 def install() -> None:

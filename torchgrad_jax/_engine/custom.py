@@ -525,21 +525,21 @@ def _attached(ctx: PyNode, nr: int, out: Tensor, is_input: bool, is_dirty: bool,
             raise RuntimeError(
                 "a leaf Variable that requires grad has been used in an in-place operation."
             )
-        if out._al is not None and out._al.base is not None:
-            if n > 1:
-                raise RuntimeError(
-                    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
-                    "return more than one Tensor. This is not supported by the current autograd engine. You should "
-                    "either make sure the input is not a view (using .clone() for example) or make your Function only "
-                    "return one Tensor (potentially splitting it into two Functions: one doing the inplace that "
-                    "returns a single Tensor and a second one that does the other operations). You can ask on the "
-                    "forum https://discuss.pytorch.org/ if you need help to do this change."
-                )
+        view = out._al is not None and out._al.base is not None
+        if view and n > 1:
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                "return more than one Tensor. This is not supported by the current autograd engine. You should "
+                "either make sure the input is not a view (using .clone() for example) or make your Function only "
+                "return one Tensor (potentially splitting it into two Functions: one doing the inplace that "
+                "returns a single Tensor and a second one that does the other operations). You can ask on the "
+                "forum https://discuss.pytorch.org/ if you need help to do this change."
+            )
         # torch forgets these before it looks whether the write was allowed.
         out._g = out._acc = None
         if out._x is not None:
             out._x.hooks = None
-        if out._al is not None and out._al.base is not None:
+        if view:
             check_inplace(out)
         rebase(out, ctx, nr)
         return out

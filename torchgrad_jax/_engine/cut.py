@@ -24,7 +24,7 @@ class CutStorage(Storage):
         self.whole = whole
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         """The elements."""
         array = self.whole.array
         return array if _in_lift(array) else stopped(array)  # a lift stops where it reads

@@ -103,7 +103,7 @@ def _tangents(
     found: Any = plan.grads.get(key)
     if found is None:
         call = jvp_call(plan, which)
-        found = plan.grads[key] = (call, jvp_reads(plan))  # type: ignore[index,assignment]
+        found = plan.grads[key] = (call, jvp_reads(plan))
     call, reads = found
     with _plain():
         along = [_fitting(given[i], leaves[i]) for i in which]

@@ -171,7 +171,7 @@ def _structure(
             if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
-        if node.gp is None or node.saved is None or len(node.edges) > wide.FUSED:
+        if node.gp is None or node.gp.raises or node.saved is None or len(node.edges) > wide.FUSED:
             return None
         for edge in node.edges:
             if edge is not None:

@@ -153,7 +153,7 @@ def generate(
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
-    fn.binding = b  # type: ignore[attr-defined]
+    fn.binding = b
     return fn
 
 

@@ -36,10 +36,12 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves", "edge_pick",
+        "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves", "edge_pick", "filled",
         "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save",
         "saved_in", "saved_out", "saves_tensors", "slices", "vjps",
     )  # fmt: skip
+    raises = False
+    """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
 
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
@@ -67,6 +69,7 @@ class GradPlan:
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
         self.diff = plan.diff
+        self.filled: GradPlan | None = None
         self._derive()
         # A number with an edge is one that torch turns into a tensor, and saves as one.
         self.saves_tensors = bool(self.saved_out) or any(
@@ -129,13 +132,14 @@ class GradPlan:
         tensors only, what is read has to do.
         """
         plan = self.plan
-        if plan.call.geometry is not None:
+        if plan.call.geometry is not None or plan.call.joins is not None:
             return ins, outs
         keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
         try:
             full = GradPlan(type(plan)(plan.call, keys), self.mask)
         except Exception:
             return ins, outs
+        self.filled = full
         known = [k for k in full.saved_out if not isinstance(self.out_refs[k], Const)]
         more = [k for k in known if self.out_refs[k] in self.cuts]
         return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(dict.fromkeys((*outs, *more)))
@@ -287,7 +291,9 @@ class GradPlan:
             if strides is None:
                 return plain, FRESH, 0
             return meta(key.shape, key.dtype, key.device, strides), VIEWED, 0
-        if elementwise and ct.shape == key.shape and (key.ndim > 1 or version):
+        same = ct.shape == key.shape
+        preserving = call.layout is Layout.PRESERVE and bool(self.saved_in)
+        if same and (preserving or (elementwise and (key.ndim > 1 or version))):
             kept = [self.plan.keys[i] for i in self.saved_in] + [
                 self.plan.outs[k] for k in self.saved_out
             ]
@@ -327,6 +333,11 @@ class GradPlan:
             ins, outs = self._reads(read)
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
+            if self.filled is not None:  # of empty tensors a trace reads nothing, a formula does
+                _, more_ins, more_outs, more = self.filled.call(which, present)
+                ins = tuple(i for i in self.saved_in if i in ins or i in more_ins)
+                outs = tuple(k for k in self.saved_out if k in outs or k in more_outs)
+                used = tuple(u or m for u, m in zip(used, more))
             n = sum(used)
 
             def run(leaves: Sequence[Any]) -> Any:
@@ -389,6 +400,7 @@ class RefusedGradPlan(GradPlan):
     """A node whose backward raises in torch for these arguments, after it was recorded like any other."""
 
     __slots__ = ("complaint",)
+    raises = True
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say what torch says."""
@@ -407,6 +419,7 @@ class MissingGradPlan(GradPlan):
     """An op without a derivative: recorded, and an error once a backward pass needs it."""
 
     __slots__ = ("complaint",)
+    raises = True
 
     def _derive(self) -> None:
         self.complaint = ""

@@ -243,6 +243,8 @@ class CopySlicesPlan:
         self.calls: dict[Any, Any] = {}
         self.fused = 0
 
+    raises = False
+
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """Nothing is known of the write inside."""
         return frozenset(), frozenset()

@@ -271,7 +271,7 @@ def convert(value: Any, cls: type) -> Any:
     if cls is Tensor:
         return value
     if isinstance(value, Tensor):
-        return value if isinstance(value, cls) else value.as_subclass(cls)  # type: ignore[attr-defined]
+        return value if isinstance(value, cls) else value.as_subclass(cls)
     if isinstance(value, tuple | list):
         return type(value)(convert(v, cls) for v in value)
     return value
@@ -420,7 +420,7 @@ def own(member: Any, name: str | None = None) -> Any:
     """A copy of a function or property for Tensor, apart from the one that the engine calls."""
     if isinstance(member, property):
         parts = [f and copied(f) for f in (member.fget, member.fset, member.fdel)]
-        return property(*parts, doc=member.__doc__)  # type: ignore[arg-type]
+        return property(*parts, doc=member.__doc__)
     return renamed(copied(member), name) if isinstance(member, types.FunctionType) else member
 
 

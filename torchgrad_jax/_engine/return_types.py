@@ -14,9 +14,9 @@ def return_type(name: str, fields: Sequence[str]) -> type:
     found = RETURN_TYPES.get(name)
     if found is not None:
         return found
-    base = namedtuple(name, list(fields))  # type: ignore[misc]
+    base = namedtuple(name, list(fields))
 
-    class Result(base):  # type: ignore[misc,valid-type]
+    class Result(base):
         __slots__ = ()
 
         def __new__(cls, *values: Any) -> Any:

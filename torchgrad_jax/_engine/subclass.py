@@ -60,7 +60,7 @@ def check_class(cls: Any) -> None:
 
 
 def _dispatches(cls: type) -> bool:
-    return cls.__torch_dispatch__ is not disabled_torch_dispatch_impl  # type: ignore[attr-defined]
+    return cls.__torch_dispatch__ is not disabled_torch_dispatch_impl
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **policy: Any) -> Any:
@@ -109,6 +109,6 @@ def make_wrapper_subclass(cls: type, *args: Any, **kwargs: Any) -> Any:
 def install() -> None:
     """Put the constructors of subclasses on Tensor."""
     make_subclass.__name__ = make_subclass.__qualname__ = "_make_subclass"
-    Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
-    Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)  # type: ignore[attr-defined]
+    Tensor._make_subclass = staticmethod(make_subclass)
+    Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
     Tensor.__torch_dispatch__ = disabled_torch_dispatch_impl  # type: ignore[attr-defined]

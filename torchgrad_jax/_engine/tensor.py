@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, MODES
+from .._core.state import MODES
 
 
 class Storage:
@@ -225,7 +225,7 @@ def check_shareable(t: Tensor) -> None:
 
     That is what `.data = ` makes of an inference tensor: its writes stay uncounted.
     """
-    if uncounted(t) and not t._x.inference:  # type: ignore[union-attr]
+    if uncounted(t) and not t._x.inference:
         raise RuntimeError("Inference tensors do not track version counter.")
 
 

@@ -55,10 +55,10 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "apart", "argnames", "check", "check_result", "edges", "fits", "geometry", "grad",
-        "compares", "formal", "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout", "made_as", "masks",
-        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "run", "statics",
-        "undifferentiable", "wide_numbers",
+        "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal",
+        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout",
+        "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
+        "real", "refused", "result", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,7 @@ class Call:
         geometry: Any = None, grad_view: Any = None, joins: Any = None,
     ) -> None:  # fmt: skip
         self.grad_view, self.joins = grad_view, joins
-        self.grad_facts = (False, 0)
+        self.grad_facts: tuple[bool, Any] = (False, 0)
         self.inplace: Any = None
         self.made_as: Any = None
         self.compares = False

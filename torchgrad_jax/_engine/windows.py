@@ -144,7 +144,7 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
             if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
-        if node.gp is None or node.saved is None:
+        if node.gp is None or node.gp.raises or node.saved is None:
             return None
         for edge in node.edges:
             if edge is not None:
@@ -179,7 +179,7 @@ def _priority(node: Node) -> int:
 def _entries(node: Node) -> list[Any] | None:
     """Saved values as arrays and numbers; None when one was overwritten or packed."""
     out = []
-    for entry, then in zip(node.saved, node.vers):  # type: ignore[arg-type]
+    for entry, then in zip(node.saved, node.vers):
         kind = entry.__class__
         if kind is Storage:
             if entry.version != then:

@@ -54,7 +54,7 @@ def register(
         return fn(*args, **kwargs)
 
     fn.__name__ = fn.__qualname__ = public.__name__ = public.__qualname__ = name
-    public.__doc__, public.__wrapped__ = fn.__doc__, fn  # type: ignore[attr-defined]
+    public.__doc__, public.__wrapped__ = fn.__doc__, fn
     public.__module__ = "torchgrad_jax"
     if function:
         NAMESPACES.setdefault(namespace, {})[name] = public

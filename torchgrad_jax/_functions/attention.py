@@ -237,7 +237,7 @@ def _projected(
         return q, packed[0], packed[1]
     ws = weight.chunk(3)
     bs = (None, None, None) if bias is None else bias.chunk(3)
-    return tuple(_linear(x, w, b) for x, w, b in zip((query, key, value), ws, bs))  # type: ignore[return-value]
+    return tuple(_linear(x, w, b) for x, w, b in zip((query, key, value), ws, bs))
 
 
 def _projected_apart(
@@ -253,7 +253,7 @@ def _projected_apart(
                 f"expecting {name} weights shape of {expected}, but got torch.Size({list(w._m.shape)})"
             )
     bs = (None, None, None) if bias is None else bias.chunk(3)
-    return tuple(_linear(x, w, b) for x, w, b in zip(inputs, weights, bs))  # type: ignore[return-value]
+    return tuple(_linear(x, w, b) for x, w, b in zip(inputs, weights, bs))
 
 
 def _split_heads(t: Tensor, static: Tensor | None, name: str, rows: int, width: int) -> Tensor:

@@ -124,7 +124,7 @@ class _TensorType(type):
     dtype: dtypes.dtype
     device_type: str
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:  # type: ignore[override]
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         dev = devices.resolve(cls.device_type)
         if "dtype" in kwargs:
             options("new", kwargs["dtype"], None, None, False, False)

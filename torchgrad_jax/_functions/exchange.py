@@ -149,7 +149,7 @@ def _as_tensor_like(obj: Any, dt: dtypes.dtype | None) -> Tensor | None:
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     if isinstance(obj, UntypedStorage):
-        return empty(0, dtype=dt or dtypes.get_default_dtype()).set_(obj)  # type: ignore[attr-defined]
+        return empty(0, dtype=dt or dtypes.get_default_dtype()).set_(obj)
     if isinstance(obj, bytes | bytearray | memoryview):
         return frombuffer(obj, dtype=dt or dtypes.get_default_dtype())
     return None

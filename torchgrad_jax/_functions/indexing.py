@@ -130,6 +130,10 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
                     out = _select(out, at, value.__index__(), x, place)
                     continue
                 except AttributeError:
+                    if isinstance(value, str | bytes):  # sequences, of which torch makes a tensor
+                        raise TypeError(
+                            f"new(): invalid data type '{type(value).__name__}'"
+                        ) from None
                     raise IndexError(
                         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
                         f"indices (got {type(value).__name__})"

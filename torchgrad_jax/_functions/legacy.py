@@ -108,13 +108,13 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         raise RuntimeError("all dimensions of input must be of equal length")
     height, width = m.shape[:2]
     size, step = min(height, width), sum(m.strides)
-    at = self.storage_offset()  # type: ignore[attr-defined]
-    torch["as_strided"](self, (size,), (step,), at).fill_(fill_value)  # type: ignore[attr-defined]
+    at = self.storage_offset()
+    torch["as_strided"](self, (size,), (step,), at).fill_(fill_value)
     if wrap and m.ndim == 2 and height > width + 1:
         period = width + 1
         rest = (m.numel + period - 1) // period - size
         again = at + m.strides[0] * period
-        torch["as_strided"](self, (rest,), (step,), again).fill_(fill_value)  # type: ignore[attr-defined]
+        torch["as_strided"](self, (rest,), (step,), again).fill_(fill_value)
     return self
 
 
@@ -163,13 +163,13 @@ def sparse_dim(self: Tensor) -> int:
 @_method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself, which is dense, or a copy of another dtype."""
-    return self if dtype is None or dtype is self._m.dtype else self.to(dtype)  # type: ignore[attr-defined]
+    return self if dtype is None or dtype is self._m.dtype else self.to(dtype)
 
 
 @_method
 def const_data_ptr(self: Tensor) -> int:
     """`data_ptr` for those who only read."""
-    return self.data_ptr()  # type: ignore[attr-defined]
+    return self.data_ptr()
 
 
 # --- losses by the number of their reduction ------------------------------------------------------

@@ -75,7 +75,7 @@ def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
-    return x if dtype is None or x._m.dtype is dtype else x.to(dtype)  # type: ignore[attr-defined]
+    return x if dtype is None or x._m.dtype is dtype else x.to(dtype)
 
 
 def _sum_dtype(input: Tensor, dtype: Any) -> Any:
@@ -201,7 +201,7 @@ def median(
             raise ValueError(
                 "masked median expects no fully masked out rows if dtype is not floating point"
             )
-        x = input.to(dtypes.float64)  # type: ignore[attr-defined]
+        x = input.to(dtypes.float64)
     return _cast(torch["nanmedian"](_kept(x, full, math.nan), dim, keepdim)[0], dtype)
 
 

@@ -126,7 +126,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 @composite(function=False)
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
     """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
-    return other.detach() if assign else self.copy_(other).detach()  # type: ignore[attr-defined]
+    return other.detach() if assign else self.copy_(other).detach()
 
 
 # --- dtypes ---------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Generator(HostGenerator):
         devices.to_jax(dev)
         super().__init__(dev)
 
-    def get_state(self) -> Tensor:  # type: ignore[override]
+    def get_state(self) -> Tensor:
         """The state as a tensor of bytes."""
         return from_host(super().get_state(), devices.CPU)
 

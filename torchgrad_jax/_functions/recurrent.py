@@ -90,7 +90,9 @@ def _run(
             k = layer * directions + direction
             first = [s.select(0, k) for s in states]
             cell = first[1] if len(first) > 1 else None
-            made = ops._rnn_layer(x, first[0], cell, *pieces[k], lengths, mode, direction == 1, named)
+            made = ops._rnn_layer(
+                x, first[0], cell, *pieces[k], lengths, mode, direction == 1, named
+            )
             made = made if isinstance(made, tuple) else (made,)
             outs.append(made[0])
             for kept, sequence in zip(lasts, made):

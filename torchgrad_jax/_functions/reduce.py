@@ -364,7 +364,7 @@ def _no_difference(*args: Any) -> Tensor:
 
 
 for _kind, _out_name in ((_difference, "sub"), (_no_difference, "diff")):
-    _kind.__name__ = _kind.out_name = _out_name  # type: ignore[attr-defined]
+    _kind.__name__ = _kind.out_name = _out_name
 
 
 def _check_joined(input: Tensor, extra: Tensor, axis: int) -> None:

@@ -213,7 +213,7 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
-        return self._tensor().tolist()  # type: ignore[attr-defined]
+        return self._tensor().tolist()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())

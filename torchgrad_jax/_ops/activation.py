@@ -391,7 +391,11 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
     return half_as_float(_gelu_tanh if approximate == "tanh" else _gelu_erf)(input)
 
 
-@op(function=False, method=False)
+def _halved(metas: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shapes.elementwise_strides(shape, [(shape, metas[0].strides)])
+
+
+@op(function=False, method=False, layout=_halved)
 def glu(input: Array, dim: int = -1) -> Array:
     """The first half along `dim` times the sigmoid of the second half."""
     if not input.ndim:

@@ -192,6 +192,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "StandardGammaBackward0": {0: "MulBackward0"},
     "UnsafeViewBackward0": {0: RESHAPED},
     "ViewBackward0": {0: RESHAPED},
+    "WeightNormInterfaceBackward0": {0: "MulBackward0", 1: "DivBackward0"},
     "WhereBackward0": {0: "WhereBackward0", 1: "WhereBackward0"},
     "XlogyBackward0": {0: "MaskedFillBackward0", 1: "DivBackward0"},
     "XlogyBackward1": {0: "DivBackward0"},

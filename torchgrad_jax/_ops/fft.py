@@ -61,7 +61,7 @@ def _innermost(dims: Any) -> Any:
         dense = shapes.contiguous_strides([shape[d] for d in order])
         return tuple(dense[order.index(d)] for d in range(len(shape)))
 
-    layout.statics = True  # type: ignore[attr-defined]
+    layout.statics = True
     return layout
 
 

@@ -175,7 +175,7 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
     return axis
 
 
-@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
+@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
@@ -195,7 +195,7 @@ def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: An
         )
 
 
-@op(tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_copy)
+@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_copy)
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)

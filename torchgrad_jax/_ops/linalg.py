@@ -215,7 +215,7 @@ def _solve_layout(metas: Any, shape: tuple[int, ...], statics: Any, which: int) 
     return (*strides[:-2], 1, max(shape[-2], 1))
 
 
-_solve_layout.statics = _solve_layout.numbered = True  # type: ignore[attr-defined]
+_solve_layout.statics = _solve_layout.numbered = True
 
 
 @op(namespace="linalg", method=False, layout=_solve_layout)

@@ -126,7 +126,7 @@ def _in_unit_interval(**arrays: Any) -> None:
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
-@_loss(check=_in_unit_interval, undifferentiable=("weight",))
+@_loss(check=_in_unit_interval, undifferentiable=("weight",), grad_follows=True)
 def binary_cross_entropy(
     input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
@@ -155,7 +155,9 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@_loss(promote=COMMON, undifferentiable=("weight", "pos_weight"), grad_version=(3,))
+@_loss(
+    promote=COMMON, undifferentiable=("weight", "pos_weight"), grad_version=(3,), grad_follows=True
+)  # fmt: skip
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
     reduction: str = "mean",

@@ -159,7 +159,7 @@ def _lstsq_layout(metas: Any, shape: tuple[int, ...], which: int) -> tuple[int, 
     return (*[n * block for n in batch], *inner)
 
 
-_lstsq_layout.numbered = True  # type: ignore[attr-defined]
+_lstsq_layout.numbered = True
 
 
 @op(

@@ -562,7 +562,8 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
 
 
 binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
-       grad_version=(0, 1), node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
+       grad_version=(0, 1),
+       node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
 binary("nextafter", _kernel(lax.nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
        rule=_nextafter_rule)  # fmt: skip
 

@@ -110,7 +110,8 @@ def _rnn_layer(
 ) -> Any:  # fmt: skip
     """Hidden states at all times, (length, batch, features), and for an LSTM those of the cells.
 
-    The node is called what comes last where torch runs the steps one by one. A sequence of the batch that is over keeps its last state.
+    The node is called what comes last where torch runs the steps one by one. A sequence of the
+    batch that is over keeps its last state.
     """
     hs, cs = _states(mode, reverse, input, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, lengths)
     return hs if cs is None else (hs, cs)

@@ -73,7 +73,7 @@ def sum_(
     return _keep(_add_up(x, dims), dims, x.ndim, keepdim)
 
 
-@op(node="NansumBackward0", tags=frozenset({"compares"}))
+@op(node="NansumBackward0", grad_follows=True, tags=frozenset({"compares"}))
 def nansum(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -158,7 +158,10 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
     return _ruled(x, dims, keepdim, value, tangent)
 
 
-@op(node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", keeps=("input", "result"))
+@op(
+    node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", keeps=("input", "result"),
+    grad_follows=True,
+)  # fmt: skip
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -232,6 +235,7 @@ for _label, _root_of, _pair in (
 ):  # fmt: skip
     op(
         _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
+        grad_follows=True,
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
         doc="With the `correction` subtracted from the number of elements in the denominator.",
     )  # fmt: skip
@@ -290,7 +294,7 @@ def _logsumexp(x: Array, dims: Shape, keepdim: bool) -> Array:
     return _ruled(x, dims, keepdim, value, tangent)
 
 
-@op(promote=FLOAT)
+@op(promote=FLOAT, grad_follows=True)
 def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """Logarithm of the summed exponentials along `dim`."""
     return _logsumexp(input, shapes.wrap_dims(dim, input.ndim), keepdim)
@@ -371,7 +375,7 @@ def _counts(_: Any, ord: Any = 2, **__: Any) -> tuple[int, ...]:
     return (0,) if not isinstance(ord, str) and ord == 0 else ()
 
 
-@op(namespace="linalg", method=False, severed=_counts)
+@op(namespace="linalg", method=False, severed=_counts, grad_follows=True)
 def linalg_vector_norm(
     input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,

@@ -177,6 +177,7 @@ def take(input: Array, index: Array) -> Array:
 
 
 @op(
+    keeps=("source",),
     inplace=True,
     layout=Layout.PRESERVE,
     check=_check_flat,
@@ -233,7 +234,10 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     return jnp.where(mask, taken.reshape(x.shape), x)
 
 
-@op(grad_version=1, function=False, method=False, out=False, node="MaskedSelectBackward0")
+@op(
+    grad_version=1, grad_follows=True, function=False, method=False, out=False,
+    node="MaskedSelectBackward0",
+)  # fmt: skip
 def masked_select_at(input: Array, positions: Array, shape: Static) -> Array:
     """Elements of `input`, broadcast to `shape`, at the flat positions where a mask is true."""
     return Cells(positions).take(jnp.broadcast_to(input, shape))

@@ -385,7 +385,7 @@ def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -
     return (*rest[:dim], first, *rest[dim:])
 
 
-_slices_first.statics = True  # type: ignore[attr-defined]
+_slices_first.statics = True
 
 for _name in ("_unique2", "unique_dim", "unique_consecutive"):
     # The positions are computed from concrete values; torch has no derivative for these either.

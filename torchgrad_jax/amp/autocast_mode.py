@@ -159,7 +159,7 @@ def _refresh() -> None:
     wanted = any(STATE.enabled.values())
     if wanted and _MODE in MODES.function_modes:
         return
-    overrides.set_modes((*others, _MODE) if wanted else others)  # type: ignore[arg-type]
+    overrides.set_modes((*others, _MODE) if wanted else others)
 
 
 def is_autocast_available(device_type: str) -> bool:

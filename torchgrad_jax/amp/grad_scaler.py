@@ -83,7 +83,7 @@ class GradScaler:
                 self._scale = _torch["full"](
                     (), self._init_scale, dtype=dtypes.float32, device=outputs._m.device
                 )
-            return outputs * self._scale.to(outputs._m.device)  # type: ignore[operator]
+            return outputs * self._scale.to(outputs._m.device)
         if isinstance(outputs, list | tuple):
             scaled = [self.scale(x) for x in outputs]
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)

@@ -166,7 +166,7 @@ def grad(
             outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
             is_grads_batched, materialize_grads,
         )  # fmt: skip
-        return dict(zip(inputs, found))  # type: ignore[arg-type]
+        return dict(zip(inputs, found))
     starts, targets = _as_outputs(outputs), _as_outputs(inputs)
     if not only_inputs:
         warnings.warn(
@@ -205,7 +205,7 @@ def variable(*args: Any, **kwargs: Any) -> None:
 
 
 # The function hides the module of that name, whose contents are looked for here too.
-variable.Variable = Variable  # type: ignore[attr-defined]
+variable.Variable = Variable
 
 __all__ = [
     "Function",

@@ -132,7 +132,7 @@ def get_numerical_jacobian_wrt_specific_input(
         A Jacobian per output, of shape (elements of the input, elements of the output).
     """
     moved = inputs[input_idx] if input is None else input
-    if not moved.requires_grad:  # type: ignore[attr-defined]
+    if not moved.requires_grad:
         raise AssertionError("Expected input to have requires_grad=True")
     if any(is_complex(o) for o in as_tuple(outputs)) and (is_complex(moved) or not is_forward_ad):
         raise AssertionError(

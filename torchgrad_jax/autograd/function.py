@@ -121,7 +121,7 @@ class BackwardCFunction(PyNode, FunctionCtx, _HookMixin):
         return self._get_user_fn()(self, *grads)
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def saved_tensors(self) -> tuple[Any, ...]:
         """What the forward saved; with `clear_saved_tensors_on_access` it can be had once."""
         found = PyNode.saved_tensors.fget(self)  # type: ignore[attr-defined]
         if self._forward_cls.clear_saved_tensors_on_access:
@@ -446,7 +446,7 @@ class NestedIOFunction(Function):
     def _do_forward(self, *input: Any) -> Any:
         self._nested_input = input
         flat = super()._do_forward(*_iter_tensors(input))  # type: ignore[misc]
-        return _unflatten(flat, self._nested_output)  # type: ignore[attr-defined]
+        return _unflatten(flat, self._nested_output)
 
     def __call__(self, *input: Any) -> Any:
         return self._do_forward(*input)
@@ -457,7 +457,7 @@ class NestedIOFunction(Function):
         self._to_save_nested = args
 
     @property
-    def saved_tensors(self) -> Any:  # type: ignore[override]
+    def saved_tensors(self) -> Any:
         """What was saved, in its nesting."""
         return _unflatten(PyNode.saved_tensors.fget(self), self._to_save_nested)  # type: ignore[attr-defined]
 
@@ -469,12 +469,12 @@ class NestedIOFunction(Function):
         """Mark nested outputs as without gradient."""
         self.non_differentiable = tuple(_iter_tensors((args, kwargs)))
 
-    def forward(self, *args: Any) -> Any:  # type: ignore[override]
+    def forward(self, *args: Any) -> Any:
         """Run `forward_extended`."""
         nested = _unflatten(args, self._nested_input)
         return self.forward_extended(*nested)
 
-    def backward(self, *gradients: Any) -> Any:  # type: ignore[override]
+    def backward(self, *gradients: Any) -> Any:
         """Run `backward_extended`."""
         return self.backward_extended(*gradients)
 

@@ -341,7 +341,9 @@ def _pulled(outputs: Sequence[Any], inputs: Any, v: Any, create: bool) -> Any:
     return _gradients([outputs[i] for i in at], inputs, [v[i] for i in at], create=create)
 
 
-def _sloped(func: Any, inputs: Any, v: Any, fn: str, create: bool, strict: bool) -> Any:
+def _sloped(
+    func: Any, inputs: Any, v: Any, fn: str, create: bool, strict: bool
+) -> tuple[bool, tuple[Tensor, ...], Any, tuple[Tensor, ...], Any]:  # fmt: skip
     """A function of scalar value and its gradient, ready to be differentiated again: whether the inputs
     came as a tuple, the inputs, the direction, the value, the gradient."""
     was, inputs = _tupled(inputs, "inputs", fn)

@@ -31,7 +31,9 @@ from .streams import (
     StreamContext as StreamContext,
     current_stream as current_stream,
     default_stream as default_stream,
+    graph as graph,
     is_current_stream_capturing as is_current_stream_capturing,
+    make_graphed_callables as make_graphed_callables,
     set_stream as set_stream,
     stream as stream,
 )

@@ -48,6 +48,23 @@ class CUDAGraph(_Dummy):
     """Refused: `torch.compile` is what runs many kernels at once."""
 
 
+class graph:
+    """Refused, as `CUDAGraph`."""
+
+    def __init__(self, cuda_graph: CUDAGraph, *args: Any, **kwargs: Any) -> None:
+        raise _refusal(AssertionError("Torch not compiled with CUDA enabled"), "CUDA graphs")
+
+
+def make_graphed_callables(callables: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refused, as `CUDAGraph`; see `torch.compile`.
+
+    Raises:
+        AssertionError: without a GPU.
+        NotImplementedError: with one.
+    """
+    raise _refusal(AssertionError("Torch not compiled with CUDA enabled"), "CUDA graphs")
+
+
 class StreamContext:
     """Does nothing, for the one stream there can be: None."""
 

@@ -38,7 +38,7 @@ class Folded(TransformedDistribution):
         self._checked(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, prob: Any) -> Any:  # type: ignore[override]
+    def icdf(self, prob: Any) -> Any:
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Any:

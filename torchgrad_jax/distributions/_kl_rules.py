@@ -65,7 +65,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
     slopes = autograd.grad(log_normal.sum(), params, create_graph=True)
     out = q._log_normalizer(*q._natural_params) - log_normal
     for mine, theirs, g in zip(params, q._natural_params, slopes):
-        out = out - _sum_rightmost((theirs - mine) * g, len(q.event_shape))
+        out -= _sum_rightmost((theirs - mine) * g, len(q.event_shape))
     return out
 
 
@@ -241,7 +241,7 @@ def _expanded(factor: Any, root: Any) -> tuple[Any, Any]:
     from .. import broadcast_shapes
 
     batch = broadcast_shapes(factor.shape[:-2], root.shape[:-2])
-    return tuple(m.expand((*batch, *m.shape[-2:])) for m in (factor, root))  # type: ignore[return-value]
+    return tuple(m.expand((*batch, *m.shape[-2:])) for m in (factor, root))
 
 
 def _normal_vectors(p: Any, q: Any) -> Any:

@@ -34,15 +34,15 @@ class IndependentTransform(Transform):
         )
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> Any:
         return self.base_transform.bijective
 
     @property
@@ -86,11 +86,11 @@ class ReshapeTransform(Transform):
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -303,7 +303,7 @@ class _PartwiseTransform(Transform):
         return [t.log_abs_det_jacobian(a, b) for t, a, b in parts]
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> Any:
         return all(t.bijective for t in self.transforms)
 
 
@@ -351,11 +351,11 @@ class CatTransform(_PartwiseTransform):
         return cat(slopes, dim=dim) if dim < 0 else functools.reduce(operator.add, slopes)
 
     @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -382,9 +382,9 @@ class StackTransform(_PartwiseTransform):
         return self._joined(self._slopes(x, y))
 
     @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.stack([t.codomain for t in self.transforms], self.dim)

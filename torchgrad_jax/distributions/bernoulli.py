@@ -68,5 +68,5 @@ class Bernoulli(ShapedOdds, ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.probs.logit(),)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         return x.exp().log1p()

@@ -80,7 +80,7 @@ class Categorical(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         self._checked(value)
-        index, logits = broadcast_tensors(value.long().unsqueeze(-1), self.logits)  # type: ignore[misc]
+        index, logits = broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Any:

@@ -45,11 +45,11 @@ class _Dependent(Constraint):
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]
+    def is_discrete(self) -> Any:
         return _known(self._is_discrete, "is_discrete")
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]
+    def event_dim(self) -> Any:
         return _known(self._event_dim, "event_dim")
 
     def __call__(
@@ -60,7 +60,7 @@ class _Dependent(Constraint):
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, x: Any) -> Any:  # type: ignore[override]
+    def check(self, x: Any) -> Any:
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
@@ -82,7 +82,7 @@ class _DependentProperty(property, _Dependent):
         property.__init__(self, fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Callable[..., Any]) -> Any:  # type: ignore[override]
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
@@ -109,11 +109,11 @@ class _IndependentConstraint(Constraint):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, n
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]
+    def is_discrete(self) -> Any:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]
+    def event_dim(self) -> Any:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
@@ -135,11 +135,11 @@ class MixtureSameFamilyConstraint(Constraint):
         self.base_constraint = base_constraint
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]
+    def is_discrete(self) -> Any:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]
+    def event_dim(self) -> Any:
         return self.base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
@@ -262,7 +262,7 @@ class _Multinomial(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, x: Any) -> Any:  # type: ignore[override]
+    def check(self, x: Any) -> Any:
         return (x >= 0).all(dim=-1) & (x.sum(dim=-1) <= self.upper_bound)
 
 
@@ -333,7 +333,7 @@ class _Several(Constraint):
         self.cseq = list(cseq)
 
     @property
-    def is_discrete(self) -> Any:  # type: ignore[override]
+    def is_discrete(self) -> Any:
         return any(c.is_discrete for c in self.cseq)
 
     def _in_range(self, value: Any) -> None:
@@ -352,7 +352,7 @@ class _Cat(_Several):
         self.dim = dim
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]
+    def event_dim(self) -> Any:
         return max(c.event_dim for c in self.cseq)
 
     def check(self, value: Any) -> Any:
@@ -368,7 +368,7 @@ class _Stack(_Several):
         self.dim = dim
 
     @property
-    def event_dim(self) -> Any:  # type: ignore[override]
+    def event_dim(self) -> Any:
         n = max(c.event_dim for c in self.cseq)
         return n + 1 if self.dim + n < 0 else n
 

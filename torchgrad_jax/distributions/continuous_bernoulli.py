@@ -130,7 +130,7 @@ class ContinuousBernoulli(ShapedOdds, ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.logits,)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         """Of the log odds."""
         outside = max(x.le(self._lims[0] - 0.5), x.gt(self._lims[1] - 0.5))
         cut = where(outside, x, (self._lims[0] - 0.5) * ones_like(x))

@@ -21,14 +21,14 @@ def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
 
 class _Dirichlet(Function):
     @staticmethod
-    def forward(ctx: Any, concentration: Any) -> Any:  # type: ignore[override]
+    def forward(ctx: Any, concentration: Any) -> Any:
         x = _sample_dirichlet(concentration)
         ctx.save_for_backward(x, concentration)
         return x
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad_output: Any) -> Any:
         return _Dirichlet_backward(*ctx.saved_tensors, grad_output)
 
 
@@ -84,5 +84,5 @@ class Dirichlet(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.concentration,)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         return x.lgamma().sum(-1) - lgamma(x.sum(-1))

@@ -169,7 +169,7 @@ class Distribution:
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
-        shape: Any = value.shape  # type: ignore[attr-defined]
+        shape: Any = value.shape
         n = len(self._event_shape)
         if shape[len(shape) - n :] != self._event_shape:
             raise ValueError(

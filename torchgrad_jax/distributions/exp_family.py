@@ -31,5 +31,5 @@ class ExponentialFamily(Distribution):
         slopes = autograd.grad(log_normal.sum(), params, create_graph=True)
         out = log_normal - carrier
         for p, g in zip(params, slopes):
-            out = out - (p * g).reshape((*self._batch_shape, -1)).sum(-1)
+            out -= (p * g).reshape((*self._batch_shape, -1)).sum(-1)
         return out

@@ -45,11 +45,11 @@ class Independent(Distribution, Generic[D]):
         return new
 
     @property
-    def has_rsample(self) -> Any:  # type: ignore[override]
+    def has_rsample(self) -> Any:
         return self.base_dist.has_rsample
 
     @property
-    def has_enumerate_support(self) -> Any:  # type: ignore[override]
+    def has_enumerate_support(self) -> Any:
         return not self.reinterpreted_batch_ndims and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property

@@ -96,7 +96,7 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Any:  # type: ignore[override]
+    def variance(self) -> Any:
         w, d = self._parts
         return (w.pow(2).sum(-1) + d).expand(self._batch_shape + self._event_shape)
 

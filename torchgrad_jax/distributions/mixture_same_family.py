@@ -35,7 +35,7 @@ class MixtureSameFamily(Distribution):
             raise ValueError(
                 "The Component distribution needs to be an instance of torch.distributions.Distribution"
             )
-        chosen, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]  # type: ignore[index]
+        chosen, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         for n, m in zip(reversed(chosen), reversed(batch)):
             if n != 1 and m != 1 and n != m:
                 raise ValueError(
@@ -100,11 +100,11 @@ class MixtureSameFamily(Distribution):
         apart = (self._component_distribution.mean - self._pad(self.mean)).pow(2.0)
         return self._averaged(self._component_distribution.variance) + self._averaged(apart)
 
-    def cdf(self, x: Any) -> Any:  # type: ignore[override]
+    def cdf(self, x: Any) -> Any:
         each = self._component_distribution.cdf(self._pad(x))
         return (each * self._mixture_distribution.probs).sum(dim=-1)
 
-    def log_prob(self, x: Any) -> Any:  # type: ignore[override]
+    def log_prob(self, x: Any) -> Any:
         self._checked(x)
         each = self._component_distribution.log_prob(self._pad(x))
         weights: Any = log_softmax(self._mixture_distribution.logits, dim=-1)

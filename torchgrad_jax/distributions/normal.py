@@ -72,5 +72,5 @@ class Normal(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()

@@ -50,5 +50,5 @@ class Poisson(ExponentialFamily):
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.rate.log(),)
 
-    def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any) -> Any:
         return x.exp()

@@ -69,7 +69,7 @@ class TransformedDistribution(Distribution):
         return constraints.independent(support, more) if more > 0 else support
 
     @property
-    def has_rsample(self) -> Any:  # type: ignore[override]
+    def has_rsample(self) -> Any:
         return self.base_dist.has_rsample
 
     def _forward(self, x: Any) -> Any:

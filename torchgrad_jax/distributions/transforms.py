@@ -135,15 +135,15 @@ class _InverseTransform(Transform):
         self._inv = transform
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return self._inv.domain
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> Any:
         return self._inv.bijective
 
     @property
@@ -201,7 +201,7 @@ class ComposeTransform(Transform):
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         if not self.parts:
             return constraints.real
         n = self.parts[-1].codomain.event_dim
@@ -210,7 +210,7 @@ class ComposeTransform(Transform):
         return _deepened(self.parts[0].domain, n)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         if not self.parts:
             return constraints.real
         n = self.parts[0].domain.event_dim
@@ -219,7 +219,7 @@ class ComposeTransform(Transform):
         return _deepened(self.parts[-1].codomain, n)
 
     @property
-    def bijective(self) -> Any:  # type: ignore[override]
+    def bijective(self) -> Any:
         return all(p.bijective for p in self.parts)
 
     @property
@@ -423,7 +423,7 @@ class AbsTransform(Transform):
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, int | float) and isinstance(b, int | float):
         return a == b
-    return bool((as_tensor(a) == b).all().item())  # type: ignore[attr-defined]
+    return bool((as_tensor(a) == b).all().item())
 
 
 class AffineTransform(Transform):
@@ -440,11 +440,11 @@ class AffineTransform(Transform):
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return _deepened(constraints.real, self.event_dim)
 
     @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return _deepened(constraints.real, self.event_dim)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -498,7 +498,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self.distribution.support
 
     def _call(self, x: Any) -> Any:

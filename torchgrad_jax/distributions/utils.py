@@ -47,14 +47,14 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     like: Any = next((v for v in values if isinstance(v, Tensor)), None)
     dtype = get_default_dtype() if like is None else like.dtype
     device = None if like is None else like.device
-    return broadcast_tensors(  # type: ignore[return-value]
+    return broadcast_tensors(
         *[v if is_tensor_like(v) else tensor(v, dtype=dtype, device=device) for v in values]
     )
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
     """Draws from the standard normal distribution."""
-    return empty(shape, dtype=dtype, device=device).normal_()  # type: ignore[attr-defined]
+    return empty(shape, dtype=dtype, device=device).normal_()
 
 
 def _sum_rightmost(value: Any, dim: int) -> Any:

@@ -109,7 +109,7 @@ class VonMises(Distribution):
         return self.loc
 
     @lazy_property
-    def variance(self) -> Any:  # type: ignore[override]
+    def variance(self) -> Any:
         """The circular variance."""
         ratio = [_log_modified_bessel_fn(self.concentration, order=n) for n in (1, 0)]
         return 1 - (ratio[0] - ratio[1]).exp()

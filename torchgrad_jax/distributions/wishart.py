@@ -35,7 +35,7 @@ _LOG_2 = math.log(2)
 def _mvdigamma(x: Any, p: int) -> Any:
     """The derivative of `mvlgamma`."""
     steps: Any = arange(p, dtype=x.dtype, device=x.device)
-    return digamma(x.unsqueeze(-1) - steps.div(2).expand((*x.shape, -1))).sum(-1)  # type: ignore[attr-defined]
+    return digamma(x.unsqueeze(-1) - steps.div(2).expand((*x.shape, -1))).sum(-1)
 
 
 class Wishart(ExponentialFamily):
@@ -112,7 +112,7 @@ class Wishart(ExponentialFamily):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = ("covariance_matrix", "scale_tril", "precision_matrix")
         new = self._expanded(Wishart, batch_shape, _instance, ("df",), names)
-        full = Size(batch_shape) + self.event_shape  # type: ignore[operator]
+        full = Size(batch_shape) + self.event_shape
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril.expand(full)
         new._set_sampler()
         return new
@@ -163,7 +163,7 @@ class Wishart(ExponentialFamily):
         p = self._event_shape[-1]
         roots = self._dist_chi2.rsample(sample_shape).sqrt()
         noise = roots.clamp(min=finfo(roots.dtype).eps).diag_embed(dim1=-2, dim2=-1)
-        i, j = tril_indices(p, p, offset=-1)  # type: ignore[misc]
+        i, j = tril_indices(p, p, offset=-1)
         shape = (*sample_shape, *self._batch_shape, int(p * (p - 1) / 2))
         noise[..., i, j] = randn(shape, dtype=noise.dtype, device=noise.device)
         factor = self._unbroadcasted_scale_tril @ noise
@@ -218,7 +218,7 @@ class Wishart(ExponentialFamily):
         nu, p = self.df, self._event_shape[-1]
         return -self.precision_matrix / 2, (nu - p - 1) / 2
 
-    def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+    def _log_normalizer(self, x: Any, y: Any) -> Any:
         p = self._event_shape[-1]
         half = y + (p + 1) / 2
         return half * (-linalg.slogdet(-2 * x).logabsdet + _LOG_2 * p) + mvlgamma(half, p=p)

@@ -90,11 +90,11 @@ def _patched(tracer: Tracer, wrapped: tuple[Callable[..., Any], ...]) -> Iterato
                 if value is fn:
                     undo.append((holder, name, fn))
                     holder[name] = _recorded(fn)
-    Module.__call__, Module.__getattr__ = module_call, module_attribute  # type: ignore[method-assign]
+    Module.__call__, Module.__getattr__ = module_call, module_attribute
     try:
         yield
     finally:
-        Module.__call__, Module.__getattr__ = call, attribute  # type: ignore[method-assign]
+        Module.__call__, Module.__getattr__ = call, attribute
         for holder, name, value in reversed(undo):
             if value is undo:
                 del holder[name]
@@ -117,7 +117,7 @@ class Tracer(TracerBase):
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether calls of a module are nodes: those of torch.nn but Sequential are."""
         own = type(m).__module__
-        inside = own.startswith(("torch.nn", "torch.ao.nn", f"{__package__.partition('.')[0]}.nn"))
+        inside = own.startswith(("torch.nn", "torch.ao.nn", f"{__name__.partition('.')[0]}.nn"))
         return inside and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
@@ -192,7 +192,7 @@ class Tracer(TracerBase):
                 args.append(value)
         for name, proxy, value in fixed:
             said = f"{name} has been specialized to have value {value} but got another value"
-            check = import_module(__package__.partition(".")[0])._assert
+            check = import_module(__name__.partition(".")[0])._assert
             self.create_proxy("call_function", check, (proxy == value, said), {})
         return _without_stars(fn, starred) if starred else fn, (args, kwargs)
 
@@ -218,7 +218,7 @@ class Tracer(TracerBase):
 
 def _ours(fn: Any) -> bool:
     """Whether a function is one of this package's, whose annotations are not torch's."""
-    return str(fn.__module__).partition(".")[0] == __package__.partition(".")[0]
+    return str(fn.__module__).partition(".")[0] == __name__.partition(".")[0]
 
 
 def _without_stars(fn: Any, starred: dict[str, Any]) -> Any:

@@ -82,8 +82,8 @@ class _Nodes:
                 yield here
             here = getattr(here, step)
 
-    def __reversed__(self) -> _Nodes:
-        return _Nodes(self._graph, not self._backwards)
+    def __reversed__(self) -> Iterator[Node]:
+        return iter(_Nodes(self._graph, not self._backwards))
 
 
 class Graph:

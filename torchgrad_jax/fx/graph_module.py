@@ -36,6 +36,21 @@ def _put(module: Module, target: str, value: Any) -> None:
         setattr(module, last, value)
 
 
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    """Put what a qualified name means in one module at the same place in another."""
+    _put(to_module, target, _find(from_module, target))
+
+
+class _CodeOnlyModule(Module):
+    """A module that has nothing but attributes."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body
+
+
+# Where the metadata of a module keeps attributes that copies of it shall have.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _count = 0
 
 
@@ -210,7 +225,7 @@ def _unpickled(state: dict[str, Any], name: str, code: str) -> GraphModule:
     holder.__dict__.update(state)
     from importlib import import_module
 
-    names: dict[str, Any] = {"torch": import_module(__package__.partition(".")[0])}
+    names: dict[str, Any] = {"torch": import_module(__name__.partition(".")[0])}
     import operator
 
     names.update(operator=operator, inf=float("inf"), nan=float("nan"), NoneType=type(None))

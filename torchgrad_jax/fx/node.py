@@ -50,7 +50,7 @@ def qualified_name(fn: Any) -> str:
     name = getattr(fn, "__name__", None)
     if name is None:
         raise RuntimeError(f"{fn!r} has no name that code could call it by")
-    own = __package__.partition(".")[0]
+    own = __name__.partition(".")[0]
     top = import_module(own)
     for where, holder in (
         ("torch", top),
@@ -81,12 +81,13 @@ class Node:
             raise AssertionError(f"op {op!r} is not in _legal_ops")
         if op == "call_function" and not callable(target):
             raise ValueError(
-                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} but a Callable is "
-                "expected"
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
+                "but a Callable is expected"
             )
         if op != "call_function" and not isinstance(target, str):
             raise ValueError(
-                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} but a str is expected"
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target).__name__} "
+                "but a str is expected"
             )
         self.graph, self.name, self.op, self.target, self.type = (
             graph,

@@ -152,13 +152,13 @@ class Attribute(Proxy):
         self._node: Node | None = None
 
     @property
-    def node(self) -> Node:  # type: ignore[override]
+    def node(self) -> Node:
         """The node that reads the attribute, made when it is first needed."""
-        if self._node is None:
-            self._node = self.tracer.create_proxy(
-                "call_function", getattr, (self.root, self.attr), {}
-            ).node
-        return self._node
+        found = self._node
+        if found is None:
+            made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
+            found = self._node = made.node
+        return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
@@ -189,7 +189,7 @@ def _install() -> None:
         setattr(Proxy, f"__{name.strip('_')}__", method(getattr(operator, name), False))
         if name in _BINARY:
             setattr(Proxy, f"__r{name.strip('_')}__", method(getattr(operator, name), True))
-    Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
+    Proxy.__hash__ = object.__hash__
 
     def setitem(self: Proxy, key: Any, value: Any) -> None:
         raise TypeError(f"'{type(self).__name__}' object does not support item assignment")

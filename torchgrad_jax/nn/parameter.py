@@ -186,11 +186,12 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _shapeless() or type(func).__name__ == "method-wrapper":
+        attribute = getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
+        if attribute or func in _shapeless():
             return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[misc]
         raise ValueError(
-            f"Attempted to use an uninitialized parameter in {_described(func)}. This error happens when you are using a "
-            "`LazyModule` or explicitly manipulating `torch.nn.parameter."
+            f"Attempted to use an uninitialized parameter in {_described(func)}. "
+            "This error happens when you are using a `LazyModule` or explicitly manipulating `torch.nn.parameter."
             f"{cls.__name__}` objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
             "parameters before calling torch functions"
         )

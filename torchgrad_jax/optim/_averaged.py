@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from .._core import dtypes
-from ..nn.modules.module import Module  # type: ignore[import-not-found]
+from ..nn.modules.module import Module
 from ._averages import get_swa_avg_fn, get_swa_multi_avg_fn
 from ._ruled import call
 

@@ -88,7 +88,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
             if inexact:
                 average.lerp_(current, share)
             elif isinstance(num_averaged, Tensor):
-                average.addcdiv_(current - average, num_averaged + 1)  # type: ignore[operator]
+                average.addcdiv_(current - average, num_averaged + 1)
             else:
                 average.add_(current - average, alpha=share)
 

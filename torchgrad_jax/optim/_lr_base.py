@@ -45,7 +45,7 @@ _RESUMED = (
 
 def copied(value: Any) -> Any:
     """A value that later writes to a tensor do not change."""
-    return value.clone() if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
+    return value.clone() if isinstance(value, Tensor) else value
 
 
 def values_of(optimizer: Optimizer, key: str) -> list[Any]:
@@ -60,8 +60,8 @@ def put(group: dict[str, Any], key: str, value: Any) -> None:
         group[key] = value
         return
     if isinstance(value, Tensor) and value._m.ndim:
-        value = value.squeeze()  # type: ignore[attr-defined]
-    old.fill_(value)  # type: ignore[attr-defined]
+        value = value.squeeze()
+    old.fill_(value)
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:

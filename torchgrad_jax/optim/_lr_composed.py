@@ -98,7 +98,7 @@ class SequentialLR(_Composed):
         elif hasattr(sched, "last_epoch"):
             sched.last_epoch -= 1
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Set the learning rates of the next epoch."""
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
@@ -131,7 +131,7 @@ class ChainedScheduler(_Composed):
         self.optimizer = optimizer
         self._last_lr = values_of(schedulers[-1].optimizer, "lr")
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Set the learning rates of the next epoch."""
         for s in self._schedulers:
             s.step()
@@ -195,7 +195,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
         """Note a measurement and lower the learning rate if it is time.
 
         Args:

@@ -172,6 +172,10 @@ class Ruled(Optimizer):
         for name in self._STATE:
             state[name] = self._zeros(p)
 
+    def _rate(self, group: dict[str, Any]) -> Any:
+        """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""
+        return next(g["lr"] for g in self.param_groups if g["params"] is group["params"])
+
     def _collect(self, group: dict[str, Any], *names: str) -> Any:
         """Parameters that have a gradient, the gradients, and columns of state."""
         params = [p for p in group["params"] if p.grad is not None]

@@ -89,7 +89,7 @@ class Adam(Ruled):
                 insist(b._m.numel == 1, f"Tensor betas[{i}] must be 1-element")
         scalars: Any = tuple(
             b.squeeze() if isinstance(b, Tensor) and b._m.ndim else b for b in betas
-        )  # type: ignore[attr-defined]
+        )
         options = {
             "lr": lr, "betas": scalars, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,

@@ -198,7 +198,7 @@ class LBFGS(Optimizer):
         return d
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Iterate until something converges or a limit is reached.
 
         Args:
@@ -215,7 +215,7 @@ class LBFGS(Optimizer):
         group = self.param_groups[0]
         lr = group["lr"]
         if isinstance(lr, Tensor) and lr._m.ndim:
-            lr = lr.squeeze()  # type: ignore[attr-defined]
+            lr = lr.squeeze()
         change = group["tolerance_change"]
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)

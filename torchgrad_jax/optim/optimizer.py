@@ -83,7 +83,7 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 def typename(obj: Any) -> str:
     """How messages call an object's type."""
     if isinstance(obj, Tensor):
-        return obj.type()  # type: ignore[attr-defined]
+        return obj.type()
     cls = type(obj)
     if cls.__module__ in ("builtins", "__builtin__", None):
         return cls.__qualname__
@@ -335,7 +335,7 @@ class Optimizer:
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is {typename(p)}"
                 )
-            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):  # type: ignore[attr-defined]
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:

@@ -50,7 +50,7 @@ class Rprop(Ruled):
         super().__init__(params, options)
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
-        lr = number(group["lr"])
+        lr = number(self._rate(group))
         state["step"] = self._scalar(group, p, 0.0)
         state["prev"] = self._zeros(p)
         state["step_size"] = call("full_like", p.grad, complex(lr, lr) if p.is_complex() else lr)

@@ -49,7 +49,7 @@ class SGD(Ruled):
     ) -> None:  # fmt: skip
         check_lr(lr)
         insist(not momentum < 0.0, f"Invalid momentum value: {momentum}")
-        insist(not weight_decay < 0.0, f"Invalid weight_decay value: {weight_decay}")  # type: ignore[operator]
+        insist(not weight_decay < 0.0, f"Invalid weight_decay value: {weight_decay}")
         insist(
             not nesterov or (momentum > 0 and dampening == 0),
             "Nesterov momentum requires a momentum and zero dampening",

@@ -27,7 +27,7 @@ class SparseAdam(Ruled):
         eps: float = 1e-8, maximize: bool = False,
     ) -> None:  # fmt: skip
         insist(not isinstance(lr, Tensor) or lr._m.numel == 1, "Tensor lr must be 1-element")
-        insist(lr > 0.0, f"Invalid learning rate: {lr}")  # type: ignore[operator]
+        insist(lr > 0.0, f"Invalid learning rate: {lr}")
         insist(eps > 0.0, f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})

@@ -27,7 +27,7 @@ def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
         model: what is run on them.
         device: where the batches are moved to.
     """
-    from ..nn.modules.batchnorm import _BatchNorm  # type: ignore[import-not-found]
+    from ..nn.modules.batchnorm import _BatchNorm
 
     momenta = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
     if not momenta:

@@ -204,7 +204,7 @@ class _Anything:
         return self
 
 
-class _Skimmer(pickle._Unpickler):  # type: ignore[name-defined]
+class _Skimmer(pickle._Unpickler):
     """Reads past a pickle, and notes the storages in it: their bytes come after it in the file."""
 
     def __init__(self, file: Any) -> None:

@@ -61,8 +61,8 @@ class _StorageRef:
         self.storage, self.dtype, self.key = storage, dtype, key
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Python: it lets globals be renamed
-    dispatch: dict[Any, Any] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be renamed
+    dispatch: dict[Any, Any] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, file: Any, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
@@ -238,7 +238,7 @@ class _Archive:
 
     def add(self, name: str, data: Any) -> None:
         info = zipfile.ZipInfo(f"{self.top}/{name}", date_time=(1980, 1, 1, 0, 0, 0))
-        start = self.zip.start_dir + 30 + len(info.filename.encode())  # type: ignore[attr-defined]
+        start = self.zip.start_dir + 30 + len(info.filename.encode())
         padding = -(start + 4) % ALIGNMENT
         info.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
         self.digest.update(data)

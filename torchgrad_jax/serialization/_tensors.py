@@ -205,7 +205,7 @@ class Tensors:
             raise pickle.UnpicklingError("a tensor of a class that is none of tensors")
         if type(out) is not kind:
             out = retyped(out, kind)
-            if self.trusted and kind.__setstate__ is not Tensor.__setstate__:  # type: ignore[attr-defined]
+            if self.trusted and kind.__setstate__ is not Tensor.__setstate__:
                 out.__setstate__(state)
                 return out
         return self._with_state(out, state)

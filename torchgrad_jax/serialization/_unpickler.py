@@ -160,10 +160,10 @@ def special(full: str, tensors: Tensors) -> _Named | None:
     return None
 
 
-class SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
+class SafeUnpickler(pickle._Unpickler):
     """Makes containers, numbers, strings and tensors, and what the user put on the list."""
 
-    dispatch: dict[Any, Any] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: dict[Any, Any] = dict(pickle._Unpickler.dispatch)
 
     def __init__(self, file: Any, tensors: Tensors, allowed: dict[str, Any]) -> None:
         super().__init__(file, encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any as _Any
 from .._core.errors import no_such_name as _no_such_name
 from . import checkpoint as checkpoint, hooks as hooks
 
-_LATER = ("_foreach_utils", "_pytree", "data", "deterministic", "dlpack")
+_LATER = ("_foreach_utils", "_pytree", "data", "deterministic", "dlpack", "module_tracker")
 
 
 def __getattr__(name: str) -> _Any:

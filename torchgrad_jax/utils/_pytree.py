@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from .._core import tree as _tree
@@ -15,8 +16,7 @@ def tree_flatten(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and how to put them back."""
-    _refuse(is_leaf)
-    return _tree.flatten(tree)
+    return _tree.flatten(tree, is_leaf)
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
@@ -58,6 +58,70 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> boo
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def _refuse(is_leaf: Any) -> None:
-    if is_leaf is not None:
-        raise NotImplementedError("torch.utils._pytree: is_leaf is not supported")
+def register_pytree_node(
+    cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]], unflatten_fn: Callable[[Any, Any], Any], *,
+    serialized_type_name: str | None = None, to_dumpable_context: Any = None, from_dumpable_context: Any = None,
+    flatten_with_keys_fn: Any = None,
+) -> None:  # fmt: skip
+    """Let instances of a class be containers, for functions of this module and for transforms of functions.
+
+    Args:
+        cls: exactly this class, and none derived from it.
+        flatten_fn: from an instance to its parts and whatever else is needed to make it.
+        unflatten_fn: from these two to an instance.
+        serialized_type_name: accepted; programs are not written to files here, nor are the arguments after it used.
+    """
+    if _tree.registered(cls):
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _tree.register(cls, flatten_fn, unflatten_fn)
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """A place in a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What is there."""
+        return mapping[self.key]
+
+
+@dataclass(frozen=True)
+class SequenceKey:
+    """A place in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What is there."""
+        return sequence[self.idx]
+
+
+@dataclass(frozen=True)
+class GetAttrKey:
+    """An attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What is there."""
+        return getattr(obj, self.name)
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """A path as code would write it."""
+    return "".join(map(str, kp))
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)

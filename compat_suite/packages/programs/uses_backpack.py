@@ -4,17 +4,29 @@ import torch
 from backpack import backpack, extend, extensions as ext
 
 torch.manual_seed(0)
-net = extend(torch.nn.Sequential(
-    torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(18, 4), torch.nn.Sigmoid(),
-    torch.nn.Linear(4, 3),
-))  # fmt: skip
+net = extend(
+    torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 3),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(18, 4),
+        torch.nn.Sigmoid(),
+        torch.nn.Linear(4, 3),
+    )
+)
 loss_of = extend(torch.nn.CrossEntropyLoss())
 x, y = torch.randn(5, 1, 5, 5), torch.tensor([0, 1, 2, 0, 1])
 used = {
-    "grad_batch": ext.BatchGrad(), "batch_l2": ext.BatchL2Grad(), "sum_grad_squared": ext.SumGradSquared(),
-    "variance": ext.Variance(), "diag_ggn_exact": ext.DiagGGNExact(), "diag_ggn_mc": ext.DiagGGNMC(),
-    "kflr": ext.KFLR(), "kfac": ext.KFAC(), "diag_h": ext.DiagHessian(),
-}  # fmt: skip
+    "grad_batch": ext.BatchGrad(),
+    "batch_l2": ext.BatchL2Grad(),
+    "sum_grad_squared": ext.SumGradSquared(),
+    "variance": ext.Variance(),
+    "diag_ggn_exact": ext.DiagGGNExact(),
+    "diag_ggn_mc": ext.DiagGGNMC(),
+    "kflr": ext.KFLR(),
+    "kfac": ext.KFAC(),
+    "diag_h": ext.DiagHessian(),
+}
 for name, extension in used.items():
     torch.manual_seed(1)
     loss = loss_of(net(x), y)

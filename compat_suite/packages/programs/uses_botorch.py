@@ -17,7 +17,7 @@ mll = ExactMarginalLogLikelihood(gp.likelihood, gp)
 opt = torch.optim.Adam(gp.parameters(), 0.05)
 for _ in range(4):
     opt.zero_grad()
-    loss = -mll(gp(*gp.train_inputs), gp.train_targets)
+    loss = -mll(gp(*gp.train_inputs), gp.train_targets).sum()
     loss.backward()
     opt.step()
     print(f"{loss.item():.5f}")

@@ -30,4 +30,6 @@ for kind in (HessianLinearOperator, GGNLinearOperator, EFLinearOperator, KFACLin
         f"{(operator @ v).norm().item():.5f}" if kind is not KFACLinearOperator else "",
     )
 torch.manual_seed(1)
-print(f"{float(hutchinson_trace(GGNLinearOperator(net, loss, list(params.values()), data), num_matvecs=4)):.4f}")
+print(
+    f"{float(hutchinson_trace(GGNLinearOperator(net, loss, list(params.values()), data), num_matvecs=4)):.4f}"
+)

@@ -29,9 +29,11 @@ print(
     [tuple(p.shape) for p in unpack(packed, shapes, "b * c")],
 )
 net = torch.nn.Sequential(
-    Rearrange("b (h w) c -> b c h w", h=2), torch.nn.Conv2d(4, 3, 2), Reduce("b c h w -> b c", "mean"),
+    Rearrange("b (h w) c -> b c h w", h=2),
+    torch.nn.Conv2d(4, 3, 2),
+    Reduce("b c h w -> b c", "mean"),
     EinMix("b c -> b d", weight_shape="c d", bias_shape="d", c=3, d=2),
-)  # fmt: skip
+)
 out = net(x)
 out.square().sum().backward()
 print(net, f"{out.sum().item():.5f}", [f"{p.grad.norm().item():.5f}" for p in net.parameters()])

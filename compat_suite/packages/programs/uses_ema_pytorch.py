@@ -4,7 +4,9 @@ import torch
 from ema_pytorch import EMA, PostHocEMA
 
 torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(3, 4, bias=False), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+net = torch.nn.Sequential(
+    torch.nn.Linear(3, 4, bias=False), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1)
+)
 ema = EMA(net, beta=0.9, update_after_step=2, update_every=1)
 opt = torch.optim.Adam(net.parameters(), 1e-2)
 for _ in range(8):

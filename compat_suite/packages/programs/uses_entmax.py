@@ -1,7 +1,7 @@
 """Sparse relatives of softmax with gradients of their own, and their losses."""
 
 import torch
-from entmax import entmax15, entmax_bisect, budget_bisect, normmax_bisect, sparsemax
+from entmax import budget_bisect, entmax15, entmax_bisect, normmax_bisect, sparsemax
 from entmax.losses import Entmax15Loss, SparsemaxLoss
 
 torch.manual_seed(0)
@@ -9,9 +9,12 @@ x = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
 alpha = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
 weights = torch.randn(4, 7, dtype=torch.float64)
 for f in (
-    sparsemax, entmax15, lambda x, dim: entmax_bisect(x, alpha, dim), lambda x, dim: normmax_bisect(x, 2, dim),
+    sparsemax,
+    entmax15,
+    lambda x, dim: entmax_bisect(x, alpha, dim),
+    lambda x, dim: normmax_bisect(x, 2, dim),
     lambda x, dim: budget_bisect(x, 2, dim),
-):  # fmt: skip
+):
     x.grad = alpha.grad = None
     p = f(x, dim=-1)
     (p * weights).sum().backward()

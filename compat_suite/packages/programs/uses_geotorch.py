@@ -5,8 +5,15 @@ import torch
 
 torch.manual_seed(0)
 x = torch.randn(10, 6)
-for put in (geotorch.orthogonal, geotorch.skew, geotorch.symmetric, geotorch.sphere, geotorch.grassmannian,
-            lambda m, n: geotorch.low_rank(m, n, rank=2), lambda m, n: geotorch.invertible(m, n)):  # fmt: skip
+for put in (
+    geotorch.orthogonal,
+    geotorch.skew,
+    geotorch.symmetric,
+    geotorch.sphere,
+    geotorch.grassmannian,
+    lambda m, n: geotorch.low_rank(m, n, rank=2),
+    lambda m, n: geotorch.invertible(m, n),
+):
     torch.manual_seed(1)
     layer = torch.nn.Linear(6, 6)
     put(layer, "weight")

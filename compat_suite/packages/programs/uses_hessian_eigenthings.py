@@ -1,8 +1,8 @@
 """Extreme eigenvalues of a Hessian, by products with vectors."""
 
 import torch
-from hessian_eigenthings.operators import HessianOperator, GGNOperator
-from hessian_eigenthings.algorithms import lanczos, power_iteration
+from hessian_eigenthings.algorithms import lanczos
+from hessian_eigenthings.operators import HessianOperator
 
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2)).double()

@@ -8,9 +8,7 @@ from pyro.infer import (
     MCMC,
     NUTS,
     SVI,
-    Predictive,
     Trace_ELBO,
-    TraceMeanField_ELBO,
     TraceEnum_ELBO,
     config_enumerate,
 )

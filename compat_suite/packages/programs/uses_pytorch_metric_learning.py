@@ -7,10 +7,22 @@ torch.manual_seed(0)
 x = torch.randn(12, 6, requires_grad=True)
 y = torch.arange(12) % 4
 for loss in (
-    losses.TripletMarginLoss(), losses.ContrastiveLoss(), losses.NTXentLoss(0.5), losses.MultiSimilarityLoss(), losses.CircleLoss(),
-    losses.AngularLoss(), losses.LiftedStructureLoss(), losses.NPairsLoss(), losses.SupConLoss(), losses.FastAPLoss(),
-    losses.ArcFaceLoss(4, 6), losses.ProxyNCALoss(4, 6), losses.CosFaceLoss(4, 6), losses.SoftTripleLoss(4, 6), losses.MarginLoss(),
-):  # fmt: skip
+    losses.TripletMarginLoss(),
+    losses.ContrastiveLoss(),
+    losses.NTXentLoss(0.5),
+    losses.MultiSimilarityLoss(),
+    losses.CircleLoss(),
+    losses.AngularLoss(),
+    losses.LiftedStructureLoss(),
+    losses.NPairsLoss(),
+    losses.SupConLoss(),
+    losses.FastAPLoss(),
+    losses.ArcFaceLoss(4, 6),
+    losses.ProxyNCALoss(4, 6),
+    losses.CosFaceLoss(4, 6),
+    losses.SoftTripleLoss(4, 6),
+    losses.MarginLoss(),
+):
     x.grad = None
     torch.manual_seed(1)
     value = loss(x, y)

@@ -5,10 +5,41 @@ from pytorch_optimizer import load_optimizer
 
 x, y = torch.linspace(-1, 1, 12).view(4, 3), torch.linspace(0, 1, 8).view(4, 2)
 for name in (
-    "adabelief", "adabound", "adai", "adamp", "adan", "adapnm", "adamod", "diffgrad", "lamb", "lars", "lion", "madgrad",
-    "nero", "novograd", "pid", "qhadam", "ranger", "ranger21", "sgdp", "shampoo", "sm3", "sophiah", "tiger", "yogi",
-    "prodigy", "dadaptadam", "schedulefreeadamw", "ademamix", "soap", "adopt", "grams", "laprop", "mars", "apollo",
-):  # fmt: skip
+    "adabelief",
+    "adabound",
+    "adai",
+    "adamp",
+    "adan",
+    "adapnm",
+    "adamod",
+    "diffgrad",
+    "lamb",
+    "lars",
+    "lion",
+    "madgrad",
+    "nero",
+    "novograd",
+    "pid",
+    "qhadam",
+    "ranger",
+    "ranger21",
+    "sgdp",
+    "shampoo",
+    "sm3",
+    "sophiah",
+    "tiger",
+    "yogi",
+    "prodigy",
+    "dadaptadam",
+    "schedulefreeadamw",
+    "ademamix",
+    "soap",
+    "adopt",
+    "grams",
+    "laprop",
+    "mars",
+    "apollo",
+):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     kind = load_optimizer(name)

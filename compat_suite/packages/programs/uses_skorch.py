@@ -54,7 +54,14 @@ print(
     (pickle.loads(pickle.dumps(net)).predict(X) == net.predict(X)).all(),
 )
 torch.manual_seed(1)
-search = GridSearchCV(make_pipeline(StandardScaler(), NeuralNetClassifier(Net, max_epochs=2, lr=0.1, verbose=0, train_split=None)),
-                      {"neuralnetclassifier__module__width": [2, 4]}, cv=2, error_score="raise")  # fmt: skip
+search = GridSearchCV(
+    make_pipeline(
+        StandardScaler(),
+        NeuralNetClassifier(Net, max_epochs=2, lr=0.1, verbose=0, train_split=None),
+    ),
+    {"neuralnetclassifier__module__width": [2, 4]},
+    cv=2,
+    error_score="raise",
+)
 search.fit(X, y)
 print(search.best_params_, f"{search.best_score_:.4f}", NeuralNetRegressor.__name__)

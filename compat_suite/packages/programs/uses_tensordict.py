@@ -25,4 +25,4 @@ net = TensorDictSequential(
 out = net(td)
 out["out"].sum().backward()
 print(f"{out['out'].sum().item():.5f}", [f"{p.grad.norm().item():.5f}" for p in net.parameters()])
-print([sorted(d.keys()) for d in td.unbind(0)][0], td.apply(lambda t: t * 2)["b", "c"].tolist())
+print(sorted(td.unbind(0)[0].keys()), td.apply(lambda t: t * 2)["b", "c"].tolist())

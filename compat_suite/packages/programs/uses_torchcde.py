@@ -8,9 +8,10 @@ t = torch.linspace(0, 1, 6)
 x = torch.stack([t.expand(2, 6), torch.randn(2, 6)], -1)
 x[0, 2, 1] = float("nan")
 for make, path in (
-    (torchcde.natural_cubic_coeffs, torchcde.CubicSpline), (torchcde.hermite_cubic_coefficients_with_backward_differences, torchcde.CubicSpline),
+    (torchcde.natural_cubic_coeffs, torchcde.CubicSpline),
+    (torchcde.hermite_cubic_coefficients_with_backward_differences, torchcde.CubicSpline),
     (torchcde.linear_interpolation_coeffs, torchcde.LinearInterpolation),
-):  # fmt: skip
+):
     curve = path(make(x))
     print(curve.evaluate(0.3).flatten().tolist()[1:2], f"{curve.derivative(0.55).sum().item():.4f}")
 

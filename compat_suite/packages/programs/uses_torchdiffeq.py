@@ -42,7 +42,11 @@ for solve in (odeint, odeint_adjoint):
         [f"{p.grad.norm().item():.6f}" for p in law.parameters()], f"{start.grad.sum().item():.6f}"
     )
 when, state = odeint_event(
-    lambda t, y: (y[1], torch.full_like(y[1], -9.8)), (torch.tensor(1.0), torch.tensor(2.0)), torch.tensor(0.0),
-    event_fn=lambda t, y: y[0], atol=1e-8, rtol=1e-8,
-)  # fmt: skip
+    lambda t, y: (y[1], torch.full_like(y[1], -9.8)),
+    (torch.tensor(1.0), torch.tensor(2.0)),
+    torch.tensor(0.0),
+    event_fn=lambda t, y: y[0],
+    atol=1e-8,
+    rtol=1e-8,
+)
 print(f"{when.item():.5f}", f"{state[1][-1].item():.4f}")

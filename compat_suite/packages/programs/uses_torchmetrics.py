@@ -5,12 +5,17 @@ import torchmetrics as tm
 from torchmetrics import functional as F
 
 torch.manual_seed(0)
-many = tm.MetricCollection({
-    "accuracy": tm.Accuracy("multiclass", num_classes=3), "f1": tm.F1Score("multiclass", num_classes=3, average="macro"),
-    "auroc": tm.AUROC("multiclass", num_classes=3), "confusion": tm.ConfusionMatrix("multiclass", num_classes=3),
-    "kappa": tm.CohenKappa("multiclass", num_classes=3), "calibration": tm.CalibrationError("multiclass", num_classes=3),
-    "ap": tm.AveragePrecision("multiclass", num_classes=3),
-})  # fmt: skip
+many = tm.MetricCollection(
+    {
+        "accuracy": tm.Accuracy("multiclass", num_classes=3),
+        "f1": tm.F1Score("multiclass", num_classes=3, average="macro"),
+        "auroc": tm.AUROC("multiclass", num_classes=3),
+        "confusion": tm.ConfusionMatrix("multiclass", num_classes=3),
+        "kappa": tm.CohenKappa("multiclass", num_classes=3),
+        "calibration": tm.CalibrationError("multiclass", num_classes=3),
+        "ap": tm.AveragePrecision("multiclass", num_classes=3),
+    }
+)
 for _ in range(3):
     many.update(torch.randn(10, 3).softmax(1), torch.randint(0, 3, (10,)))
 for name, value in sorted(many.compute().items()):

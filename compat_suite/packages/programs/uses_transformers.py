@@ -15,14 +15,58 @@ small = {
 }
 words = torch.randint(3, 40, (2, 8))
 for config, kind in (
-    (tr.GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2, n_positions=32, bos_token_id=0, eos_token_id=1), tr.GPT2LMHeadModel),
-    (tr.LlamaConfig(**small, num_key_value_heads=1, max_position_embeddings=32, bos_token_id=0, eos_token_id=1), tr.LlamaForCausalLM),
+    (
+        tr.GPT2Config(
+            vocab_size=40,
+            n_embd=16,
+            n_layer=1,
+            n_head=2,
+            n_positions=32,
+            bos_token_id=0,
+            eos_token_id=1,
+        ),
+        tr.GPT2LMHeadModel,
+    ),
+    (
+        tr.LlamaConfig(
+            **small,
+            num_key_value_heads=1,
+            max_position_embeddings=32,
+            bos_token_id=0,
+            eos_token_id=1,
+        ),
+        tr.LlamaForCausalLM,
+    ),
     (tr.BertConfig(**small, max_position_embeddings=32), tr.BertForMaskedLM),
-    (tr.T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2, decoder_start_token_id=0), tr.T5ForConditionalGeneration),
-    (tr.Qwen2Config(**small, num_key_value_heads=1, max_position_embeddings=32), tr.Qwen2ForCausalLM),
-    (tr.MixtralConfig(**small, num_key_value_heads=1, num_local_experts=2, max_position_embeddings=32), tr.MixtralForCausalLM),
-    (tr.DistilBertConfig(vocab_size=40, dim=16, n_layers=1, n_heads=2, hidden_dim=24, max_position_embeddings=32), tr.DistilBertForMaskedLM),
-):  # fmt: skip
+    (
+        tr.T5Config(
+            vocab_size=40,
+            d_model=16,
+            d_kv=8,
+            d_ff=24,
+            num_layers=1,
+            num_heads=2,
+            decoder_start_token_id=0,
+        ),
+        tr.T5ForConditionalGeneration,
+    ),
+    (
+        tr.Qwen2Config(**small, num_key_value_heads=1, max_position_embeddings=32),
+        tr.Qwen2ForCausalLM,
+    ),
+    (
+        tr.MixtralConfig(
+            **small, num_key_value_heads=1, num_local_experts=2, max_position_embeddings=32
+        ),
+        tr.MixtralForCausalLM,
+    ),
+    (
+        tr.DistilBertConfig(
+            vocab_size=40, dim=16, n_layers=1, n_heads=2, hidden_dim=24, max_position_embeddings=32
+        ),
+        tr.DistilBertForMaskedLM,
+    ),
+):
     try:
         torch.manual_seed(1)
         model = kind(config).eval()

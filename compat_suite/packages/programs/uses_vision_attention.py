@@ -49,5 +49,21 @@ show(
     ),
     words,
 )
-show("perceiver", Perceiver(input_channels=3, input_axis=2, num_freq_bands=2, max_freq=4.0, depth=1, num_latents=4, latent_dim=8,
-     cross_heads=1, latent_heads=2, cross_dim_head=4, latent_dim_head=4, num_classes=3), torch.randn(2, 5, 5, 3))  # fmt: skip
+show(
+    "perceiver",
+    Perceiver(
+        input_channels=3,
+        input_axis=2,
+        num_freq_bands=2,
+        max_freq=4.0,
+        depth=1,
+        num_latents=4,
+        latent_dim=8,
+        cross_heads=1,
+        latent_heads=2,
+        cross_dim_head=4,
+        latent_dim_head=4,
+        num_classes=3,
+    ),
+    torch.randn(2, 5, 5, 3),
+)

@@ -11,9 +11,15 @@ from x_transformers import (
 
 torch.manual_seed(0)
 for options in (
-    {"rotary_pos_emb": True}, {"alibi_pos_bias": True}, {"use_rmsnorm": True, "ff_glu": True, "ff_swish": True},
-    {"attn_flash": True, "attn_one_kv_head": True}, {"sandwich_norm": True, "attn_talking_heads": True}, {"attn_qk_norm": True, "rel_pos_bias": True},
-):  # fmt: skip
+    {"rotary_pos_emb": True},
+    {"alibi_pos_bias": True},
+    {"use_rmsnorm": True, "ff_glu": True, "ff_swish": True},
+    {"attn_flash": True, "attn_one_kv_head": True},
+    {
+        "sandwich_norm": True,
+    },
+    {"attn_qk_norm": True, "rel_pos_bias": True},
+):
     torch.manual_seed(0)
     net = TransformerWrapper(
         num_tokens=12,

@@ -46,7 +46,7 @@ class _CrossMapLRN2d(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Tensor) -> Any:
         x, out, scale = ctx.saved_tensors
         before = int(ctx.size - (ctx.size - 1) / 2)
         ratio = _window_sums(g * out / scale, before, ctx.size - 1 - before)

@@ -131,7 +131,7 @@ class HookRegistration:
         Args:
             hook: what to call; it changes the dictionary in place and returns None.
         """
-        hook._from_public_api = True  # type: ignore[attr-defined]
+        hook._from_public_api = True
         return _register(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -90,7 +90,7 @@ class _NormBase(Module):
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
-    ) -> None:  # type: ignore[override]
+    ) -> None:
         version = local_metadata.get("version", None)
         if (version is None or version < 2) and self.track_running_stats:
             # States of the first version do not count batches.
@@ -157,7 +157,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of channels from the input."""
         if not self.has_uninitialized_params():
             return

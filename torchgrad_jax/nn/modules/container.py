@@ -70,7 +70,7 @@ class Sequential(Module):
         )
     """
 
-    _modules: dict[str, Module]  # type: ignore[assignment]
+    _modules: dict[str, Module]
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class ModuleList(Module):
         modules: the modules to begin with.
     """
 
-    _modules: dict[str, Module]  # type: ignore[assignment]
+    _modules: dict[str, Module]
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -333,7 +333,7 @@ class ModuleDict(Module):
         modules: a mapping, or an iterable of pairs, to begin with.
     """
 
-    _modules: dict[str, Module]  # type: ignore[assignment]
+    _modules: dict[str, Module]
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

@@ -383,7 +383,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels from the input."""
         if not self.has_uninitialized_params():
             return

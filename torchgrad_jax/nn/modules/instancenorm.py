@@ -36,7 +36,7 @@ class _InstanceNorm(_NormBase):
             self.training or not self.track_running_stats, 0.0 if self.momentum is None else self.momentum, self.eps,
         )  # fmt: skip
 
-    def _load_from_state_dict(  # type: ignore[override]
+    def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip

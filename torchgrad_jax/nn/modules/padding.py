@@ -58,7 +58,7 @@ class CircularPad1d(_CircularPadNd):
 
     def __init__(self, padding: _size_2_t) -> None:
         super().__init__()
-        self.padding = _pair(padding)  # type: ignore[assignment]
+        self.padding = _pair(padding)
 
     def _check_input_dim(self, input: Any) -> None:
         _expect(input, 2)
@@ -71,7 +71,7 @@ class CircularPad2d(_CircularPadNd):
 
     def __init__(self, padding: _size_4_t) -> None:
         super().__init__()
-        self.padding = _quadruple(padding)  # type: ignore[assignment]
+        self.padding = _quadruple(padding)
 
     def _check_input_dim(self, input: Any) -> None:
         _expect(input, 3)
@@ -84,7 +84,7 @@ class CircularPad3d(_CircularPadNd):
 
     def __init__(self, padding: _size_6_t) -> None:
         super().__init__()
-        self.padding = _sextuple(padding)  # type: ignore[assignment]
+        self.padding = _sextuple(padding)
 
     def _check_input_dim(self, input: Any) -> None:
         _expect(input, 4)
@@ -115,7 +115,7 @@ class ConstantPad1d(_ConstantPadNd):
 
     def __init__(self, padding: _size_2_t, value: float) -> None:
         super().__init__(value)
-        self.padding = _pair(padding)  # type: ignore[assignment]
+        self.padding = _pair(padding)
 
 
 class ConstantPad2d(_ConstantPadNd):
@@ -125,7 +125,7 @@ class ConstantPad2d(_ConstantPadNd):
 
     def __init__(self, padding: _size_4_t, value: float) -> None:
         super().__init__(value)
-        self.padding = _quadruple(padding)  # type: ignore[assignment]
+        self.padding = _quadruple(padding)
 
 
 class ConstantPad3d(_ConstantPadNd):
@@ -135,7 +135,7 @@ class ConstantPad3d(_ConstantPadNd):
 
     def __init__(self, padding: _size_6_t, value: float) -> None:
         super().__init__(value)
-        self.padding = _sextuple(padding)  # type: ignore[assignment]
+        self.padding = _sextuple(padding)
 
 
 class _ReflectionPadNd(_PadNd):
@@ -151,7 +151,7 @@ class ReflectionPad1d(_ReflectionPadNd):
 
     def __init__(self, padding: _size_2_t) -> None:
         super().__init__()
-        self.padding = _pair(padding)  # type: ignore[assignment]
+        self.padding = _pair(padding)
 
 
 class ReflectionPad2d(_ReflectionPadNd):
@@ -161,7 +161,7 @@ class ReflectionPad2d(_ReflectionPadNd):
 
     def __init__(self, padding: _size_4_t) -> None:
         super().__init__()
-        self.padding = _quadruple(padding)  # type: ignore[assignment]
+        self.padding = _quadruple(padding)
 
 
 class ReflectionPad3d(_ReflectionPadNd):
@@ -171,7 +171,7 @@ class ReflectionPad3d(_ReflectionPadNd):
 
     def __init__(self, padding: _size_6_t) -> None:
         super().__init__()
-        self.padding = _sextuple(padding)  # type: ignore[assignment]
+        self.padding = _sextuple(padding)
 
 
 class _ReplicationPadNd(_PadNd):
@@ -187,7 +187,7 @@ class ReplicationPad1d(_ReplicationPadNd):
 
     def __init__(self, padding: _size_2_t) -> None:
         super().__init__()
-        self.padding = _pair(padding)  # type: ignore[assignment]
+        self.padding = _pair(padding)
 
 
 class ReplicationPad2d(_ReplicationPadNd):
@@ -197,7 +197,7 @@ class ReplicationPad2d(_ReplicationPadNd):
 
     def __init__(self, padding: _size_4_t) -> None:
         super().__init__()
-        self.padding = _quadruple(padding)  # type: ignore[assignment]
+        self.padding = _quadruple(padding)
 
 
 class ReplicationPad3d(_ReplicationPadNd):
@@ -207,7 +207,7 @@ class ReplicationPad3d(_ReplicationPadNd):
 
     def __init__(self, padding: _size_6_t) -> None:
         super().__init__()
-        self.padding = _sextuple(padding)  # type: ignore[assignment]
+        self.padding = _sextuple(padding)
 
 
 class ZeroPad1d(ConstantPad1d):

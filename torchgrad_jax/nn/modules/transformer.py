@@ -464,7 +464,7 @@ class TransformerDecoderLayer(_Layer):
             batch_first, norm_first, {"bias": bias, "device": device, "dtype": dtype},
         )  # fmt: skip
         named = isinstance(activation, str)
-        self.activation = _get_activation_fn(activation) if named else activation  # type: ignore[arg-type]
+        self.activation = _get_activation_fn(activation) if named else activation
 
     def forward(
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,

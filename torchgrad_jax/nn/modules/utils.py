@@ -32,7 +32,7 @@ def _reverse_repeat_tuple(t: Any, n: int) -> tuple[Any, ...]:
 def _list_with_default(out_size: list[Any], defaults: list[int]) -> list[int]:
     """Sizes, None standing for the one at the same place from the end of `defaults`."""
     if isinstance(out_size, int):
-        return out_size  # type: ignore[return-value]
+        return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
     return [d if v is None else v for v, d in zip(out_size, defaults[-len(out_size) :])]

@@ -40,5 +40,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     start = 0
     for param in _check_devices(parameters):
         stop = start + param.numel()
-        param.data = vec[start:stop].view_as(param).data  # type: ignore[attr-defined]
+        param.data = vec[start:stop].view_as(param).data
         start = stop

@@ -13,8 +13,8 @@ M = TypeVar("M", bound=Module)
 def _convert(module: M, kinds: tuple[type, ...], memory_format: Any) -> M:
     for m in module.modules():
         if isinstance(m, kinds):
-            weight = m.weight.detach().clone()  # type: ignore[union-attr]
-            m.weight.data = weight.contiguous(memory_format=memory_format)  # type: ignore[union-attr]
+            weight = m.weight.detach().clone()
+            m.weight.data = weight.contiguous(memory_format=memory_format)
     return module
 
 

@@ -85,7 +85,7 @@ class ParametrizationList(ModuleList):
                 f"{type(new).__name__}"
             )
         self.is_tensor = isinstance(new, Tensor)
-        self.ntensors = 1 if self.is_tensor else len(new)  # type: ignore[arg-type]
+        self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
             _compare(
                 "When `right_inverse` outputs one tensor, it may not change the {}.",
@@ -113,7 +113,7 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
                     try:
-                        value = module.right_inverse(value)  # type: ignore[operator]
+                        value = module.right_inverse(value)
                     except NotImplementedError:
                         pass
         return value
@@ -127,7 +127,7 @@ class ParametrizationList(ModuleList):
                 )
             if isinstance(original, Parameter):
                 part = Parameter(part, original.requires_grad)
-            part.requires_grad_(original.requires_grad)  # type: ignore[attr-defined]
+            part.requires_grad_(original.requires_grad)
             _register_parameter_or_buffer(self, f"original{i}", part)
 
     def right_inverse(self, value: Any) -> None:
@@ -142,7 +142,7 @@ class ParametrizationList(ModuleList):
                     raise RuntimeError(
                         f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
-                value = module.right_inverse(value)  # type: ignore[operator]
+                value = module.right_inverse(value)
             if not self.is_tensor:
                 self._assign_several(value)
                 return

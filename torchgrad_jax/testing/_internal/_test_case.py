@@ -78,7 +78,7 @@ class TestCase(unittest.TestCase):
 
     # --- tensors ----------------------------------------------------------------------------------
 
-    def assertEqual(  # type: ignore[override]
+    def assertEqual(
         self, x: Any, y: Any, msg: _Message = None, *, atol: float | None = None,
         rtol: float | None = None, equal_nan: bool = True, exact_dtype: bool = True,
         exact_device: bool = False, exact_layout: bool = False, exact_stride: bool = False,
@@ -107,7 +107,7 @@ class TestCase(unittest.TestCase):
             exact_layout=exact_layout, exact_stride=exact_stride,
         )  # fmt: skip
 
-    def assertNotEqual(self, x: Any, y: Any, msg: _Message = None, **kwargs: Any) -> None:  # type: ignore[override]
+    def assertNotEqual(self, x: Any, y: Any, msg: _Message = None, **kwargs: Any) -> None:
         """Fail if `x` and `y` are equal for `assertEqual`, which gets the keyword arguments."""
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, None, **kwargs)

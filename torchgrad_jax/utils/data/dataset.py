@@ -33,7 +33,7 @@ class IterableDataset(Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
-    def __add__(self, other: Dataset[T_co]) -> ChainDataset:  # type: ignore[override]
+    def __add__(self, other: Dataset[T_co]) -> ChainDataset:
         return ChainDataset([self, other])
 
 
@@ -47,12 +47,12 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     tensors: tuple[Tensor, ...]
 
     def __init__(self, *tensors: Tensor) -> None:
-        if any(t.shape[0] != tensors[0].shape[0] for t in tensors):  # type: ignore[attr-defined]
+        if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
             raise AssertionError("Size mismatch between tensors")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
-        return tuple([t[index] for t in self.tensors])  # type: ignore[index]
+        return tuple([t[index] for t in self.tensors])
 
     def __len__(self) -> int:
         return self.tensors[0].shape[0]  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ def _rebuilt(x: Any, values: list[Any]) -> Any:
             for i, value in enumerate(values):
                 out[i] = value
             return out
-        return type(x)(values)  # type: ignore[call-arg]
+        return type(x)(values)
     except TypeError:
         return values
 

@@ -1,0 +1,185 @@
+"""What packages built on torch ask of it, beyond what programs use: names, addresses, sequences, refusals."""
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+
+import torchgrad_jax as tg
+from tests.engine.helpers import Programs, attempt
+
+PROGRAMS = Programs()
+
+
+@PROGRAMS
+def sobol_points(m):
+    engine = m.quasirandom.SobolEngine(3)
+    seen = [
+        repr(engine),
+        engine.draw(5),
+        engine.quasi,
+        engine.draw(2, dtype=m.float64),
+        engine.num_generated,
+    ]
+    engine.reset()
+    seen += [
+        engine.draw(3),
+        engine.fast_forward(5) is engine,
+        engine.draw(2),
+        engine.sobolstate[:, :6],
+    ]
+    engine = m.quasirandom.SobolEngine(2)
+    out = m.empty(0)
+    seen += [engine.draw_base2(2), attempt(lambda: engine.draw_base2(3)), engine.draw(0).shape]
+    seen += [engine.draw(2, out=out) is out, out, attempt(lambda: engine.draw(-1))]
+    return [
+        *seen,
+        attempt(lambda: m.quasirandom.SobolEngine(0)),
+        attempt(lambda: m.quasirandom.SobolEngine(30000)),
+    ]
+
+
+@PROGRAMS
+def scrambled_sobol_points(m):
+    seen = []
+    for seed in (None, 0, 1234):
+        m.manual_seed(3)
+        engine = m.quasirandom.SobolEngine(4, scramble=True, seed=seed)
+        seen += [repr(engine), engine.sobolstate[:, ::7], engine.shift, engine.draw(4)]
+        engine.reset()
+        seen += [engine.draw(1), engine.fast_forward(3).draw(2), m.rand(2)]
+    return seen
+
+
+def bytes_at(t):
+    return list(ctypes.string_at(t.data_ptr(), t.numel() * t.element_size()))
+
+
+@PROGRAMS
+def addresses_can_be_read(m):
+    x = m.arange(6, dtype=m.int16).reshape(2, 3)
+    at = x.data_ptr()
+    seen = [bytes_at(x), bytes_at(x[1]), x[1].data_ptr() - at, x.untyped_storage().data_ptr() == at]
+    x.add_(1)
+    column = m.zeros(2, 2, dtype=m.int16).t()
+    seen += [
+        bytes_at(x),
+        x.data_ptr() == at,
+        column.data_ptr() == column.untyped_storage().data_ptr(),
+    ]
+    big = m.arange(300_000)
+    other = m.zeros(4)
+    apart = other.data_ptr() >= big.data_ptr() + big.nbytes or other.data_ptr() < big.data_ptr()
+    return [
+        *seen,
+        apart,
+        bytes_at(m.tensor([True, False])),
+        m.empty(0).data_ptr(),
+        bytes_at(m.tensor(1.5).bfloat16()),
+    ]
+
+
+@PROGRAMS
+def modules_among_base_classes(m):
+    class Flow(m.distributions.Transform, m.nn.Module):
+        domain = codomain = m.distributions.constraints.real
+        bijective = True
+
+        def __init__(self):
+            super().__init__(cache_size=1)
+            self.scale = m.nn.Parameter(m.tensor(2.0))
+
+        __hash__ = m.nn.Module.__hash__
+
+        def _call(self, x):
+            return x * self.scale
+
+        def _inverse(self, y):
+            return y / self.scale
+
+        def log_abs_det_jacobian(self, x, y):
+            return self.scale.log().expand(x.shape)
+
+    flow = Flow()
+    density = m.distributions.TransformedDistribution(m.distributions.Normal(0.0, 1.0), [flow])
+    loss = density.log_prob(m.tensor([0.5, 1.0])).sum()
+    loss.backward()
+    return loss, flow.scale.grad, [name for name, _ in flow.named_parameters()]
+
+
+@PROGRAMS
+def autocast_of_devices_that_are_not_there(m):
+    return [
+        attempt(lambda name=name: m.is_autocast_enabled(name))
+        for name in ("xpu", "hpu", "mps", "nope")
+    ]
+
+
+@PROGRAMS
+def without_a_gpu(m):
+    cuda = m.cuda
+    with cuda.stream(None):
+        inside = 1
+    return [
+        inside, type(cuda.stream(None)).__name__, cuda.set_stream(None), attempt(lambda: cuda.Stream()),
+        attempt(lambda: cuda.Event(enable_timing=True)), attempt(lambda: cuda.CUDAGraph()),
+        attempt(cuda.current_stream),
+        attempt(lambda: cuda.nvtx.range_push("a")), attempt(lambda: cuda.nvtx.range("a").__enter__()),
+    ]  # fmt: skip
+
+
+@PROGRAMS
+def patterns_of_file_names(m):
+    return m.hub.HASH_REGEX.search("net-0a1b2c.pth").group(1)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_as_torch(program, same):
+    if program is without_a_gpu and tg.cuda.is_available():
+        pytest.skip("there is a GPU")
+    same(program)
+
+
+def test_storages_from_files(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(12)))
+    storage = tg.UntypedStorage.from_file(str(path), False, 8)
+    assert storage.tolist() == list(range(8))
+    part = storage[4:8]
+    assert tg.asarray(part, dtype=tg.uint8).view(tg.int16).tolist() == [0x0504, 0x0706]
+    with pytest.raises(RuntimeError, match="has 12 bytes, not 13"):
+        tg.UntypedStorage.from_file(str(path), False, 13)
+    with pytest.raises(NotImplementedError, match="shared=True"):
+        tg.UntypedStorage.from_file(str(path), True, 8)
+    with pytest.raises(NotImplementedError, match="slice of a storage"):
+        tg.ones(3).untyped_storage()[:2]
+
+
+def test_names_of_what_is_not_there():
+    from torchgrad_jax._subclasses.fake_tensor import FakeTensor, is_fake
+    from torchgrad_jax.distributed.nn import all_reduce
+    from torchgrad_jax.distributed.tensor import DTensor, distribute_tensor
+    from torchgrad_jax.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
+
+    x = tg.ones(2)
+    assert not isinstance(x, DTensor | FakeTensor)
+    assert not is_fake(x)
+    assert get_proxy_mode() is None
+    for call in (all_reduce, distribute_tensor, DTensor.from_local):
+        with pytest.raises(RuntimeError, match=r"torch\.distributed is not available"):
+            call(x)
+    with pytest.raises(NotImplementedError, match="make_fx"):
+        make_fx(lambda x: x)
+
+
+def test_the_alias_is_called_torch():
+    code = """
+import torchgrad_jax
+alias = torchgrad_jax.install_as_torch()
+import torch
+assert torch.__name__ == "torch" and torch.torch is torch is torchgrad_jax
+alias.remove()
+assert torchgrad_jax.__name__ == "torchgrad_jax"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -118,7 +118,7 @@ ONLY: Mapping[str, frozenset[str]] = {
 }
 
 # What the installed package may import besides itself and the standard library.
-RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy"})
+RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class Layers(Player):
             cts = [lib.from_array(c.astype(dtype_name(g))) for c, (_, g) in zip(cts, roots)]
             again = functools.partial(_grad, lib, [g for _, g in roots], leaves, cts, False)
             results.append(attempt(again))
-        self.agree(*results, True)
+        self.agree(results[0], results[1], True)
 
     def agree(self, got: Any, want: Any, lenient: bool) -> None:
         """Gradients, or the exception in their place."""

@@ -134,7 +134,7 @@ class Optimizers(Player):
             raise Untranslatable("torch raises")
         if isinstance(results[0], Exception):
             raise results[0]
-        self.state(*results, "state")
+        self.state(results[0], results[1], "state")
 
     def resumed(self, lib: Lib, kwargs: Any) -> Any:
         _, opt, params = self.trained(lib, kwargs, "float64")

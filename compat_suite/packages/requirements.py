@@ -26,7 +26,6 @@ VERSIONS = {
     "accelerate": "1.15.0",
     "adabelief-pytorch": "0.2.1",
     "backpack-for-pytorch": "1.7.1",
-    "botorch": "0.18.1",
     "curvlinops-for-pytorch": "3.0.1",
     "einops": "0.8.2",
     "ema-pytorch": "0.8.3",
@@ -71,9 +70,6 @@ _METRICS = "lightning-utilities"
 REQUIREMENTS = {
     "accelerate": need("accelerate", f"psutil safetensors {_HUB}"),
     "backpack": need("backpack-for-pytorch", "einops unfoldnd"),
-    "botorch": need(
-        "botorch", f"gpytorch multipledispatch pyre-extensions typing_inspect mypy_extensions {_GP}"
-    ),
     "curvlinops": need(
         "curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"
     ),

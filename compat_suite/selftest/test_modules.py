@@ -30,4 +30,5 @@ def test_a_wrong_result_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     (job,) = modules.chosen(settings(name=["Linear"]))
     scores = modules.judge(job[1])
     assert scores["construct"].passed
-    assert scores["forward"].failed and not scores["forward"].passed
+    assert scores["forward"].failed
+    assert not scores["forward"].passed

@@ -1,4 +1,6 @@
 # ruff: noqa: UP006, UP045 - spellings that users write
+# pyright: reportInvalidTypeForm=false, reportCallIssue=false, reportArgumentType=false
+# The annotations name the module that a program is given, and some calls are wrong on purpose.
 """Operators of the user's own (torch.library): schemas, kernels, gradients, rules; compared with torch."""
 
 from typing import List, Optional, Sequence, Tuple  # noqa: UP035

@@ -43,4 +43,8 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "eval_frame":  # needs nn, which is above this package
+        import importlib
+
+        return importlib.import_module(f"{__name__}.eval_frame")
     raise AttributeError(_no_such_name(f"torch._dynamo.{name}"))

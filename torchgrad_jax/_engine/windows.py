@@ -100,7 +100,7 @@ class Flow:
             for p, array in zip(wanted, arrays):
                 m, kind, version = told[p]
                 if kind == VIEWED:
-                    version = given[0][1].version
+                    version = first.version
                 if kind == PASSED:
                     first.holders += uses[p]
                     values[p] = (array, first, True)

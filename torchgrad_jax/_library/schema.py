@@ -7,9 +7,9 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from .._core import dtypes
 from .._core.devices import device
@@ -198,7 +198,7 @@ class Schema:
         if kind.length is not None and isinstance(value, int | float):
             value = [value] * kind.length
         try:
-            items = list(value)
+            items = list(cast(Iterable[Any], value))
         except TypeError as error:
             raise refused(f" Python error details: TypeError: {error}") from None
         return [

@@ -92,7 +92,7 @@ def moved(a: Array, x: Array) -> Array:
 
 
 @moved.defjvp
-def _refuse(primals: object, tangents: object) -> object:
+def _refuse(primals: object, tangents: object) -> tuple[Array, Array]:
     raise errors.NoDerivative("the derivative for '_standard_gamma_grad' is not implemented.")
 
 

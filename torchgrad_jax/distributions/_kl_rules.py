@@ -207,13 +207,15 @@ def _squares(x: Any) -> Any:
 def _log_det(d: Any) -> Any:
     if isinstance(d, MultivariateNormal):
         return 2 * _half_log_det(d._unbroadcasted_scale_tril)
-    return _batch_lowrank_logdet(*d._parts, d._capacitance_tril)
+    w, diagonal = d._parts
+    return _batch_lowrank_logdet(w, diagonal, d._capacitance_tril)
 
 
 def _distance(q: Any, x: Any) -> Any:
     if isinstance(q, MultivariateNormal):
         return _batch_mahalanobis(q._unbroadcasted_scale_tril, x)
-    return _batch_lowrank_mahalanobis(*q._parts, x, q._capacitance_tril)
+    w, diagonal = q._parts
+    return _batch_lowrank_mahalanobis(w, diagonal, x, q._capacitance_tril)
 
 
 def _roots(p: Any) -> list[Any]:

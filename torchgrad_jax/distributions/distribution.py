@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, no_grad
 from ..compiler import is_compiling
@@ -89,15 +89,20 @@ class Distribution:
         """The shape of one sample."""
         return self._event_shape
 
-    @property
-    def arg_constraints(self) -> Any:
-        """What each parameter has to satisfy."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # subclasses have them as attributes or as properties
+        arg_constraints: Any
+        support: Any
+    else:
 
-    @property
-    def support(self) -> Any:
-        """What samples satisfy."""
-        raise NotImplementedError
+        @property
+        def arg_constraints(self) -> Any:
+            """What each parameter has to satisfy."""
+            raise NotImplementedError
+
+        @property
+        def support(self) -> Any:
+            """What samples satisfy."""
+            raise NotImplementedError
 
     @property
     def mean(self) -> Any:

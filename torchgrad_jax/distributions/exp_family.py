@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import autograd
 from .distribution import Distribution
@@ -20,9 +20,13 @@ class ExponentialFamily(Distribution):
     def _log_normalizer(self, *natural_params: Any) -> Any:
         raise NotImplementedError
 
-    @property
-    def _mean_carrier_measure(self) -> Any:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        _mean_carrier_measure: Any
+    else:
+
+        @property
+        def _mean_carrier_measure(self) -> Any:
+            raise NotImplementedError
 
     def entropy(self) -> Any:
         carrier = self._mean_carrier_measure

@@ -35,7 +35,9 @@ class MixtureSameFamily(Distribution):
             raise ValueError(
                 "The Component distribution needs to be an instance of torch.distributions.Distribution"
             )
-        chosen, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
+        chosen: Any = mixture_distribution.batch_shape
+        every: Any = component_distribution.batch_shape
+        batch = every[:-1]
         for n, m in zip(reversed(chosen), reversed(batch)):
             if n != 1 and m != 1 and n != m:
                 raise ValueError(
@@ -43,7 +45,7 @@ class MixtureSameFamily(Distribution):
                     f"`component_distribution.batch_shape`({batch})"
                 )
         km = mixture_distribution.logits.shape[-1]
-        kc = component_distribution.batch_shape[-1]
+        kc = every[-1]
         if km is not None and kc is not None and km != kc:
             raise ValueError(
                 f"`mixture_distribution component` ({km}) does not equal "

@@ -13,18 +13,12 @@ from typing import Any
 from .._engine.tensor import Tensor
 from ..nn import Module, Parameter, Sequential
 from .graph import Graph
-from .graph_module import GraphModule
-from .node import map_aggregate
+from .graph_module import RECORD, GraphModule
+from .node import WRAPPED, map_aggregate
 from .proxy import Proxy, TracerBase
 
 _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 """By the globals of a module, and a name in them: those globals."""
-_wrapped_functions: set[int] = set()
-
-
-def is_wrapped(fn: Any) -> bool:
-    """Whether calls of a function are nodes by `wrap`."""
-    return id(fn) in _wrapped_functions
 
 
 def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
@@ -40,9 +34,9 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame: Any = inspect.currentframe().f_back  # type: ignore[union-attr]
     if callable(fn_or_name):
-        _wrapped_functions.add(id(fn_or_name))
+        WRAPPED.add(id(fn_or_name))
     elif name in frame.f_globals:
-        _wrapped_functions.add(id(frame.f_globals[name]))
+        WRAPPED.add(id(frame.f_globals[name]))
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
     _wrapped[id(frame.f_globals), name] = frame.f_globals
@@ -236,6 +230,16 @@ def _without_stars(fn: Any, starred: dict[str, Any]) -> Any:
         return made(*args, **kwargs, **starred)
 
     return call
+
+
+class _KeepAll(Tracer):
+    """Records a module whose submodules are all leaves, as those of generated code are."""
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        return True
+
+
+RECORD.append(lambda root: _KeepAll().trace(root))
 
 
 def symbolic_trace(

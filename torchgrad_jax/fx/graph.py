@@ -14,7 +14,7 @@ from typing import Any
 
 from .._core import dtypes
 from .._core.devices import device
-from .node import Node, Target, map_arg, qualified_name, type_text
+from .node import WRAPPED, Node, Target, map_arg, qualified_name, type_text
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**", "lshift": "<<",
@@ -398,13 +398,11 @@ class _Writer:
         if name.startswith("operator."):
             self.globals["operator"] = operator
             return name
-        from ._symbolic_trace import is_wrapped
-
         known = name.replace(".", "_")
         if not known.isidentifier():
             known = re.sub("[^0-9a-zA-Z_]+", "_", known)
         self.globals[known] = fn
-        if is_wrapped(fn):
+        if id(fn) in WRAPPED:
             self.wrapped.setdefault(known)
         return known
 

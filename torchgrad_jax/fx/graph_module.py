@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import linecache
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..nn import Module
@@ -52,6 +52,8 @@ class _CodeOnlyModule(Module):
 # Where the metadata of a module keeps attributes that copies of it shall have.
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _count = 0
+RECORD: list[Callable[[Module], Graph]] = []
+"""How a module is recorded: `_symbolic_trace`, which comes later, says it."""
 
 
 class GraphModule(Module):
@@ -219,8 +221,6 @@ class GraphModule(Module):
 
 def _unpickled(state: dict[str, Any], name: str, code: str) -> GraphModule:
     """A module from its state and its code, which is recorded again."""
-    from ._symbolic_trace import Tracer
-
     holder = Module()
     holder.__dict__.update(state)
     from importlib import import_module
@@ -233,9 +233,4 @@ def _unpickled(state: dict[str, Any], name: str, code: str) -> GraphModule:
     kind = type(name, (Module,), {"forward": names["forward"]})
     root = Module.__new__(kind)
     root.__dict__.update(state)
-
-    class KeepAll(Tracer):
-        def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-            return True
-
-    return GraphModule(holder, KeepAll().trace(root), name)
+    return GraphModule(holder, RECORD[0](root), name)

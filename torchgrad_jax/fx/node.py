@@ -6,10 +6,7 @@ import builtins
 import types
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from typing import Any
 
 Target = Callable[..., Any] | str
 Argument = Any
@@ -22,6 +19,10 @@ _OPS = (
     "output",
     "root",
 )
+
+
+WRAPPED: set[int] = set()
+"""By identity, the functions whose calls are nodes by `wrap`."""
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
@@ -74,7 +75,7 @@ class Node:
     """One step. Nodes are in the order of a doubly linked list; assigning `args` keeps `users` right."""
 
     def __init__(
-        self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        self, graph: Any, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
         return_type: Any = None,
     ) -> None:  # fmt: skip
         if op not in _OPS:

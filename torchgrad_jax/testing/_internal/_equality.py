@@ -53,7 +53,7 @@ def _compare(x: Any, y: Any, s: Any, path: Path) -> None:
         _numbers(_plain(x), _plain(y), s, path)
     elif isinstance(x, str) and isinstance(y, str):
         if x != y:
-            lines = "".join(difflib.ndiff(*(_lines(v) for v in (x, y))))
+            lines = "".join(difflib.ndiff(_lines(x), _lines(y)))
             _fail(f"String comparison failed: {x!r} != {y!r}\n{lines}", s, path)
     else:
         _compare_containers(x, y, s, path)

@@ -32,19 +32,20 @@ def main(args: Any) -> int:
 
 def page(jobs: list[Job], ledger: Ledger) -> str:
     """The text of the page."""
-    counts: dict[str, Counter[str]] = {core: Counter() for core in COVERED}
-    known: dict[str, set[str]] = {core: set() for core in COVERED}
+    names = list(dict.fromkeys([*COVERED, *sorted(job.case.core for job in jobs)]))
+    counts: dict[str, Counter[str]] = {core: Counter() for core in names}
+    known: dict[str, set[str]] = {core: set() for core in names}
     for job in jobs:
         counts[job.case.core][job.check] += 1
         if ledger.expected_failure(job.id, "torch"):
             known[job.case.core].add(job.check)
     rows = []
-    for core in COVERED:
+    for core in names:
         cells = [f"{counts[core][c] or ''}{' !' if c in known[core] else ''}" for c in CHECKS]
         rows.append([f"`{core}`", *cells])
-    totals = [str(sum(counts[core][c] for core in COVERED)) for c in CHECKS]
-    whole = [sum(1 for core in COVERED if counts[core][c]) for c in CHECKS]
-    clean = [sum(1 for core in COVERED if counts[core][c] and c not in known[core]) for c in CHECKS]
+    totals = [str(sum(counts[core][c] for core in names)) for c in CHECKS]
+    whole = [sum(1 for core in names if counts[core][c]) for c in CHECKS]
+    clean = [sum(1 for core in names if counts[core][c] and c not in known[core]) for c in CHECKS]
     shares = [f"{a}/{b} = {100 * a / b:.1f}%" for a, b in zip(clean, whole)]
     titles = [CHECK_TITLES[c] for c in CHECKS]
     return "\n".join(

@@ -36,7 +36,7 @@ def test_out(jobs: list[Job], torch_oracle: Oracle) -> None:
 
 
 def test_every_core_operator_has_a_case() -> None:
-    assert {case.core for case in CASES} == set(COVERED)
+    assert {case.core for case in CASES} >= set(COVERED)
 
 
 @pytest.mark.parametrize("module", api.recorded())

@@ -21,21 +21,49 @@ from . import return_types as _return_types
 
 _Number: TypeAlias = _int | _float | _bool | _complex
 
+AcceleratorError: Any
+BFloat16Storage: Any
 BFloat16Tensor: Any
+BoolStorage: Any
 BoolTensor: Any
+ByteStorage: Any
 ByteTensor: Any
+CharStorage: Any
 CharTensor: Any
+ComplexDoubleStorage: Any
+ComplexFloatStorage: Any
+DoubleStorage: Any
 DoubleTensor: Any
+FloatStorage: Any
 FloatTensor: Any
+HalfStorage: Any
 HalfTensor: Any
+IntStorage: Any
 IntTensor: Any
+LongStorage: Any
 LongTensor: Any
+OutOfMemoryError: Any
+ShortStorage: Any
 ShortTensor: Any
+Storage: Any
+SymBool: Any
+SymFloat: Any
+SymInt: Any
+TypedStorage: Any
+UntypedStorage: Any
 from . import _C as _C
+from . import _VF as _VF
+from . import __config__ as __config__
+from . import __future__ as __future__
+from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _settings as _settings
+from . import _subclasses as _subclasses
+from . import _tensor as _tensor
+from . import _utils as _utils
 from . import accelerator as accelerator
 from . import amp as amp
+from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
 from . import compiler as compiler
@@ -45,9 +73,12 @@ from . import distributed as distributed
 from . import distributions as distributions
 from . import fft as fft
 from . import func as func
+from . import functional as functional
+from . import fx as fx
 from . import hub as hub
 from . import interop as interop
 from . import jit as jit
+from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
@@ -60,12 +91,14 @@ from . import optim as optim
 from . import overrides as overrides
 from . import profiler as profiler
 from . import quantization as quantization
+from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
 from . import signal as signal
 from . import sparse as sparse
 from . import special as special
+from . import storage as storage
 from . import testing as testing
 from . import torch_version as torch_version
 from . import types as types
@@ -83,7 +116,6 @@ from ._core.dtypes import iinfo as iinfo
 from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
 from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
-from ._engine.attributes import UntypedStorage as UntypedStorage
 from ._engine.attributes import layout as layout
 from ._engine.tensor import Tensor as Tensor
 from ._functions.random import Generator as Generator
@@ -392,8 +424,11 @@ def broadcast_shapes(*given: Any) -> _Size:
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Expand tensors to their common shape."""
 
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+@overload
+def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """`expand` under its NumPy name."""
+@overload
+def broadcast_to(input: Tensor, *size: _int) -> Tensor: ...
 
 def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """Index of the bucket, between sorted boundaries, that each value falls into."""
@@ -484,6 +519,9 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
 def concat(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
 def concatenate(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+
+def cond(pred: _bool | _int | _float | Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
+    """What one of two functions makes of the operands; only that one runs."""
 
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, as a view; real tensors are returned as they are."""
@@ -1029,6 +1067,9 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def linspace(start: Any, end: Any, steps: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
+
+def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: Callable[..., None] | None = None, ortho_iparams: dict[str, _int] | None = None, ortho_fparams: dict[str, _float] | None = None, ortho_bparams: dict[str, _bool] | None = None) -> tuple[Tensor, Tensor]:
+    """The `k` largest or smallest eigenvalues of A (or of A x = e B x) and their vectors."""
 
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -1729,6 +1770,30 @@ def swapaxes(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
 
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
 
+def sym_float(a: Any) -> _float:
+    """`float`."""
+
+def sym_int(a: Any) -> _int:
+    """`int`, towards zero."""
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """`t` if `b` else `f`."""
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger number, floating where either is."""
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller number, floating where either is."""
+
+def sym_not(a: Any) -> Any:
+    """`not`."""
+
+def sym_sqrt(a: Any) -> _float:
+    """The square root."""
+
+def sym_sum(*args: Any) -> Any:
+    """The sum of numbers, given one by one or as a sequence."""
+
 def symeig(*args: Any, **kwargs: Any) -> NoReturn:
     """Removed from torch; use `torch.linalg.eigh`, which reads the lower triangle by default."""
 
@@ -1900,6 +1965,9 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
     """`input` where the condition holds and `other` elsewhere, or the indices where it holds."""
 @overload
 def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number) -> Tensor: ...
+
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Apply a function to the values it gave last for as long as a condition on them holds."""
 
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """``input * log(other)``, 0 where the input is 0."""

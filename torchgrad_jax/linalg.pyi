@@ -64,14 +64,14 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 def inv_ex(A: Tensor, *, check_errors: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_inv_ex:
     """The inverse, and where there is none."""
 
-def ldl_factor(*args: Any, **kwargs: Any) -> Any:
-    """LDL factorisations have no kernel in XLA."""
+def ldl_factor(A: Tensor, *, hermitian: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_ldl_factor:
+    """Packed factors of symmetric matrices that have them."""
 
-def ldl_factor_ex(*args: Any, **kwargs: Any) -> Any:
-    """LDL factorisations have no kernel in XLA."""
+def ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_ldl_factor_ex:
+    """Packed factors of symmetric matrices, and where a pivot is zero."""
 
-def ldl_solve(*args: Any, **kwargs: Any) -> Any:
-    """LDL factorisations have no kernel in XLA."""
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | None = None) -> Tensor:
+    """The solution of A X = B from the factors of A."""
 
 def lstsq(input: Tensor, b: Tensor, rcond: _float | None = None, *, driver: str | None = None, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_lstsq:
     """Least squares solutions."""

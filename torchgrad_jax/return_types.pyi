@@ -90,6 +90,15 @@ class linalg_inv_ex(NamedTuple):
     inverse: Tensor
     info: Tensor
 
+class linalg_ldl_factor(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+class linalg_ldl_factor_ex(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
 class linalg_lstsq(NamedTuple):
     solution: Tensor
     residuals: Tensor

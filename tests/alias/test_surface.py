@@ -83,7 +83,6 @@ def test_scripting_passes_through():
         (lambda: tg.distributed.all_reduce(tg.ones(1)), RuntimeError),
         (lambda: tg.multiprocessing.set_sharing_strategy("file_descriptor"), NotImplementedError),
         (lambda: setattr(tg._dynamo.config, "cache_size_limit", 9), AttributeError),
-        (lambda: tg.utils._pytree.tree_map(len, [1], is_leaf=len), NotImplementedError),
     ],
 )
 def test_what_is_refused_says_so(call, error):

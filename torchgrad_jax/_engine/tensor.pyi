@@ -23,7 +23,6 @@ _Number: TypeAlias = _int | _float | _bool | _complex
 
 from .._core.meta import Meta
 
-_pointers: Any
 class Storage:
     array: Any
     meta: Any
@@ -32,7 +31,13 @@ class Storage:
     version: Any
     def __init__(self, array: Any, m: Meta) -> None: ...
     def data_ptr(self) -> _int:
-        """A number that identifies the storage."""
+        """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
+
+class Memory:
+    address: Any
+    buffer: Any
+    stamp: Any
+    def __init__(self, buffer: np.ndarray) -> None: ...
 
 class Version:
     version: Any
@@ -59,9 +64,11 @@ CREATED_CUSTOM: _int
 class Extras:
     dual: Any
     dual_level: Any
+    followed: Any
     grad_dtype: Any
     hooks: Any
     inference: Any
+    inner: Any
     name: Any
     post_acc: Any
     retains: Any
@@ -97,6 +104,8 @@ class Tensor:
     def _grad(self) -> Tensor | None: ...
     @_grad.setter
     def _grad(self, value: Tensor | None) -> None: ...
+    @_grad.deleter
+    def _grad(self) -> None: ...
     @property
     def _grad_fn(self) -> Any: ...
     @property
@@ -169,10 +178,6 @@ class Tensor:
     def mT(self) -> Tensor: ...
     @property
     def name(self) -> str | None: ...
-    @name.setter
-    def name(self, value: str | None) -> None: ...
-    @property
-    def names(self) -> tuple[None, ...]: ...
     @property
     def nbytes(self) -> _int: ...
     @property
@@ -202,9 +207,10 @@ class Tensor:
     def __and__(self, other: Tensor | _Number) -> Tensor: ...
     def __array__(self, dtype: _dtype | None = None, copy: _bool | None = None) -> _ndarray:
         """NumPy's protocol."""
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
+        """NumPy's protocol for results of its functions on a tensor: they are tensors again."""
     def __bool__(self) -> _bool:
         """Truthiness, of one element only."""
-    def __ceil__(self) -> Tensor: ...
     def __complex__(self) -> _complex:
         """`complex(tensor)`."""
     def __contains__(self, element: Any) -> _bool:
@@ -218,7 +224,6 @@ class Tensor:
     def __eq__(self, other: Tensor | _Number) -> Tensor: ...  # type: ignore[override]
     def __float__(self) -> _float:
         """`float(tensor)`."""
-    def __floor__(self) -> Tensor: ...
     def __floordiv__(self, other: Tensor | _Number) -> Tensor:
         """The quotient rounded down; torch gives it no derivative."""
     def __format__(self, spec: str) -> str:
@@ -239,6 +244,8 @@ class Tensor:
         """``input * other``."""
     def __index__(self) -> _int:
         """`operator.index(tensor)`: one integer."""
+    @classmethod
+    def __init_subclass__(cls, *args: Any, **kwargs: Any) -> Any: ...
     def __int__(self) -> _int:
         """`int(tensor)`."""
     def __invert__(self) -> Tensor: ...
@@ -305,7 +312,6 @@ class Tensor:
     def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any: ...
     def __truediv__(self, other: Tensor | _Number) -> Tensor:
         """``input / other``; the quotient of integers is floating."""
-    def __trunc__(self) -> Tensor: ...
     def __xor__(self, other: Tensor | _Number) -> Tensor: ...
     def _indices(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
@@ -444,8 +450,11 @@ class Tensor:
         """Products of matrices, batch by batch."""
     def bool(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor as torch.bool."""
-    def broadcast_to(self, size: Any) -> Tensor:
+    @overload
+    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
         """`expand` under its NumPy name."""
+    @overload
+    def broadcast_to(self, *size: _int) -> Tensor: ...
     def byte(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor as torch.uint8."""
     def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: _Generator | None = None) -> Tensor:
@@ -537,7 +546,7 @@ class Tensor:
     def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
         """Running sum along `dim`; integers and bool sum to int64."""
     def data_ptr(self) -> _int:
-        """A number that identifies where the first element lives: storage identity plus offset."""
+        """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
     def deg2rad(self, *, out: Tensor | None = None) -> Tensor: ...
     def deg2rad_(self) -> Tensor: ...
     def dense_dim(self) -> _int:
@@ -549,7 +558,7 @@ class Tensor:
     def detach(self) -> Tensor:
         """A tensor on the same storage and version counter, outside of the graph."""
     def detach_(self) -> Tensor:
-        """Cut the tensor itself from the graph."""
+        """Cut the tensor itself from the graph; in inference mode autograd does not see the call."""
     def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of a matrix, or the matrix of a diagonal."""
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor: ...
@@ -673,7 +682,6 @@ class Tensor:
         """The tensor as torch.float16."""
     def hardshrink(self, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
         """0 on ``[-lambd, lambd]``, the input elsewhere."""
-    def has_names(self) -> Any: ...
     def hash_tensor(self, dim: _int | Sequence[_int] = (), *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
         """The exclusive or of the elements' bits, as doubles or as 64-bit integers."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -752,7 +760,8 @@ class Tensor:
         """Whether two tensors have the same shape."""
     def is_set_to(self, tensor: Any) -> _bool:
         """Whether both look at the same storage in the same way."""
-    def is_shared(self) -> Any: ...
+    def is_shared(self) -> _bool:
+        """Whether `share_memory_` was called for the tensor's storage."""
     def is_signed(self) -> _bool:
         """Whether the dtype has negative numbers."""
     def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
@@ -876,6 +885,8 @@ class Tensor:
         """The product of two matrices."""
     def mode(self, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.mode:
         """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
+    def module_load(self, other: Tensor, assign: _bool = False) -> Any:
+        """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Move dimensions to other places, keeping the order of the rest."""
     def movedim(self, source: Any, destination: Any) -> Tensor:
@@ -979,6 +990,8 @@ class Tensor:
     def permute(self, dims: Sequence[_int]) -> Tensor: ...
     @overload
     def permute(self, *dims: _int) -> Tensor: ...
+    def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
+        """The tensor itself: XLA copies from host memory as it is."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """`linalg.pinv` (older name)."""
     def polygamma(self, n: _int) -> Tensor:
@@ -1023,6 +1036,8 @@ class Tensor:
         """A contiguous one-dimensional version."""
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor: ...
     def reciprocal_(self) -> Tensor: ...
+    def record_stream(self, stream: Any) -> None:
+        """Do nothing: XLA keeps memory for as long as something that is under way needs it."""
     def register_hook(self, hook: Any) -> _RemovableHandle:
         """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> _RemovableHandle:
@@ -1105,7 +1120,8 @@ class Tensor:
         """Make the tensor look at another tensor's storage, whole or in part."""
     def sgn(self, *, out: Tensor | None = None) -> Tensor: ...
     def sgn_(self) -> Tensor: ...
-    def share_memory_(self) -> Any: ...
+    def share_memory_(self) -> Tensor:
+        """Mark the tensor's storage as shared."""
     def short(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor as torch.int16."""
     def sigmoid(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -1168,8 +1184,12 @@ class Tensor:
     def std(self, unbiased: _bool) -> Tensor: ...
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
         """Fourier transforms of overlapping frames of a signal, or of each row of signals."""
+    def storage(self) -> Any:
+        """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
     def storage_offset(self) -> _int:
         """Elements from the start of the storage to the tensor's first element."""
+    def storage_type(self) -> Any:
+        """The class of storages with the tensor's dtype and device."""
     @overload
     def stride(self, dim: None = None) -> tuple[_int, ...]:
         """The strides in elements, or the stride of one dimension."""
@@ -1331,6 +1351,8 @@ def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
 def uncounted(t: Tensor) -> _bool:
     """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
+def check_shareable(t: Tensor) -> None:
+    """Complain about sharing a version counter that an ordinary tensor does not have."""
 def mark_inference(t: Tensor) -> None:
     """Make `t` a tensor of inference mode: never saved, and without a version counter."""
 def wrap_array(array: Any) -> Tensor:

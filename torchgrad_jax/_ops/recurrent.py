@@ -103,7 +103,7 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     return (hs, cs), (ths, tcs)
 
 
-@op(out=False, method=False, function=False, node=lambda a: a["named"])
+@op(out=False, method=False, function=False, node=lambda a: a["named"] or "StackBackward0")
 def _rnn_layer(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     w_hr: Array | None, lengths: Array | None, mode: str, reverse: bool, named: str,
@@ -120,7 +120,12 @@ def _rnn_layer(
 _LAST_STEP = {"RNN_TANH": "Tanh", "RNN_RELU": "Relu", "LSTM": "Mul", "GRU": "Add"}
 
 
-@op(out=False, method=False, function=False, node=lambda a: _LAST_STEP[a["mode"]] + "Backward0")
+@op(
+    out=False,
+    method=False,
+    function=False,
+    node=lambda a: _LAST_STEP.get(a["mode"], "Add") + "Backward0",
+)
 def _rnn_cell(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     mode: str,

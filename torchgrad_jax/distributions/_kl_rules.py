@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from .. import autograd, full_like, inf, linalg, nn, where
+from ._kl_registry import kl_divergence, register_kl
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial
@@ -24,7 +25,6 @@ from .geometric import Geometric
 from .gumbel import Gumbel
 from .half_normal import HalfNormal
 from .independent import Independent
-from .kl import kl_divergence, register_kl
 from .laplace import Laplace
 from .lowrank_multivariate_normal import (
     LowRankMultivariateNormal,

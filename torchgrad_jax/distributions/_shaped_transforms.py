@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import Size, cat, eye, finfo, nn, stack
 from . import constraints
-from .transforms import Transform, _inside
+from ._transform import Transform, _inside
 from .utils import _sum_rightmost, tril_matrix_to_vec, vec_to_tril_matrix
 
 _F = nn.functional

@@ -35,7 +35,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_settings",
                 "_subclasses",
                 "_tensor",
-                "_utils",
                 "accelerator",
                 "amp",
                 "ao",
@@ -78,6 +77,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
         frozenset(
             {
                 "func",
+                "_utils",
                 "fx",
                 "interop",
                 "overrides",
@@ -117,7 +117,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     ),
 }
 
-# What the installed package may import besides itself and the standard library.
+# What the installed package may import besides itself and the standard library; JAX brings scipy along.
 RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
 
 

@@ -85,7 +85,7 @@ def slopes(name):
         p.log_prob(drawn.detach()).sum().backward()
         return drawn, drawn.grad_fn is not None, through, [q.grad for q in params]
 
-    return named(name, run)
+    return named(f"slopes of {name}", run)
 
 
 @pytest.mark.parametrize("name", THROUGH_SAMPLES)

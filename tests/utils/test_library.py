@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
+from tests.engine.helpers import attempt
 from tests.programs import Programs
 
 program = Programs()
@@ -60,7 +61,7 @@ def names_and_schema(m):
 def without_formula(m):
     x = m.tensor([1.0, 2.0], requires_grad=True)
     y = squares(m, "tgj_b::square")(x)
-    return y, y.grad_fn, program.raised(lambda: y.sum().backward())
+    return y, y.grad_fn, attempt(lambda: y.sum().backward())
 
 
 @program
@@ -120,7 +121,7 @@ def arguments_by_name_alone(m):
 
     scale.register_autograd(lambda ctx, g: g * ctx.by, setup_context=setup)
     a = m.ones(2, requires_grad=True)
-    wrong = [program.raised(lambda: scale(a)), program.raised(lambda: scale(a, 4.0))]
+    wrong = [attempt(lambda: scale(a)), attempt(lambda: scale(a, 4.0))]
     return str(scale._opoverload._schema), m.autograd.grad(scale(a, by=4.0).sum(), a), wrong
 
 
@@ -134,7 +135,7 @@ def writing(m):
     result = add(x, m.ones(2))
     leaf = m.ones(2, requires_grad=True)
     add(leaf, m.ones(2))
-    refused = program.raised(lambda: add.register_autograd(lambda ctx, g: g))
+    refused = attempt(lambda: add.register_autograd(lambda ctx, g: g))
     return result, x, x._version, leaf, leaf._version, str(add._opoverload._schema), refused
 
 
@@ -144,7 +145,7 @@ def results_that_are_arguments(m):
     def same(x: m.Tensor) -> m.Tensor:
         return x
 
-    return str(program.raised(lambda: same(m.ones(2)))).partition("(1)")[2]
+    return str(attempt(lambda: same(m.ones(2)))).partition("(1)")[2]
 
 
 @program
@@ -159,8 +160,8 @@ def wrong_calls(m):
         (x, [1], 3, "b", 5), (x, (1, 2), True), (x, [1], m.tensor(3)),
     ]  # fmt: skip
     by_name = [{"z": 1}, {"x": x}]
-    return [program.raised(lambda c=c: op(*c)) for c in calls], [
-        program.raised(lambda k=k: op(x, [1], 2, **k)) for k in by_name
+    return [attempt(lambda c=c: op(*c)) for c in calls], [
+        attempt(lambda k=k: op(x, [1], 2, **k)) for k in by_name
     ]
 
 
@@ -182,10 +183,10 @@ def inferred(m):
     return (
         infer(many, mutates_args=()), infer(many, mutates_args="unknown"),
         infer(many, mutates_args={"x"}, op_name="hello"),
-        *(program.raised(lambda f=f: infer(f, mutates_args=())) for f in (untyped, no_result, starred, pairs)),
-        program.raised(lambda: infer(numbers, mutates_args={"n"})),
-        program.raised(lambda: infer(numbers, mutates_args={"q"})),
-        program.raised(lambda: infer(numbers, mutates_args="all")),
+        *(attempt(lambda f=f: infer(f, mutates_args=())) for f in (untyped, no_result, starred, pairs)),
+        attempt(lambda: infer(numbers, mutates_args={"n"})),
+        attempt(lambda: infer(numbers, mutates_args={"q"})),
+        attempt(lambda: infer(numbers, mutates_args="all")),
     )  # fmt: skip
 
 
@@ -198,24 +199,24 @@ def libraries(m):
             "g.ov(Tensor[] x, str s='abc', bool b=True, SymInt n=3, float f=1.5, int[] k=[1,2], Scalar q=1) -> ()"
         ),
     )
-    missing = type(program.raised(lambda: m.ops.tgj_i.bar(m.ones(2)))).__name__
+    missing = type(attempt(lambda: m.ops.tgj_i.bar(m.ones(2)))).__name__
     lib.impl("bar", lambda x, n=2: x * n, "CPU")
     x = m.ones(2, requires_grad=True)
     y = m.ops.tgj_i.bar(x, 3)
     shown = str(m.ops.tgj_i.g.ov._schema), m.ops.tgj_i.g.overloads(), repr(lib), str(m.ops.tgj_i)
     wrong = [
-        program.raised(lambda: m.library.Library("prim", "DEF")),
-        program.raised(lambda: m.library.Library("x", "FOO")),
-        program.raised(lambda: lib.impl("bar", 3, "CPU")),
-        program.raised(lambda: lib.impl("bar", len, "FOO")),
-        program.raised(lambda: m.ops.tgj_i.g.default),
-        program.raised(lambda: m.ops.tgj_i.nope),
-        program.raised(lambda: m.library.define("tgj_i::h", "Tensor x -> Tensor")),
-        program.raised(lambda: m.library.define("tgj_i", "(Tensor x) -> Tensor")),
+        attempt(lambda: m.library.Library("prim", "DEF")),
+        attempt(lambda: m.library.Library("x", "FOO")),
+        attempt(lambda: lib.impl("bar", 3, "CPU")),
+        attempt(lambda: lib.impl("bar", len, "FOO")),
+        attempt(lambda: m.ops.tgj_i.g.default),
+        attempt(lambda: m.ops.tgj_i.nope),
+        attempt(lambda: m.library.define("tgj_i::h", "Tensor x -> Tensor")),
+        attempt(lambda: m.library.define("tgj_i", "(Tensor x) -> Tensor")),
     ]
     result = defined, missing, y, shown, wrong
     lib._destroy()
-    return *result, program.raised(lambda: m.ops.tgj_i.bar)
+    return *result, attempt(lambda: m.ops.tgj_i.bar)
 
 
 @program
@@ -245,7 +246,7 @@ def devices(m):
     def dev(x: m.Tensor) -> m.Tensor:
         return x
 
-    before = type(program.raised(lambda: dev(m.ones(2)))).__name__
+    before = type(attempt(lambda: dev(m.ones(2)))).__name__
     dev.register_kernel("cpu")(lambda x: x * 7)
     return before, dev(m.ones(2))
 
@@ -305,7 +306,7 @@ def checks(m):
 def conditions(m):
     check = m._check
     return [
-        program.raised(f)
+        attempt(f)
         for f in (
             lambda: check(False), lambda: check(False, lambda: "why"), lambda: check(m.tensor(True)), lambda: check(3),
             lambda: check(False, "why"), lambda: m._check_index(False), lambda: m._check_value(False, lambda: 3),

@@ -105,10 +105,8 @@ def _check_schema(op: Any, overload: OpOverload, args: Any, kwargs: Any, close: 
     for at, (t, _, old) in enumerate(before):
         if id(t) not in written and not _same(t.detach(), old):
             raise RuntimeError(f"Argument {at} is not defined to be mutated but was mutated")
-    places = {t.untyped_storage().data_ptr() for t in given if id(t) not in written}
-    if isinstance(overload, CustomOverload) and any(
-        t.untyped_storage().data_ptr() in places for t in _tensors(outputs)
-    ):
+    places = {id(t._st) for t in given if id(t) not in written}
+    if isinstance(overload, CustomOverload) and any(id(t._st) in places for t in _tensors(outputs)):
         raise RuntimeError("a result is not defined to alias an argument but was aliasing one")
 
 

@@ -161,8 +161,13 @@ class Schema:
             for i, a in enumerate(self.keyword_only)
         }
         if left:
+            name = next(iter(left))
+            if any(a.name == name for a in self.arguments):
+                raise RuntimeError(
+                    f"Argument '{name}' specified both as positional and keyword argument. Schema: {self}"
+                )
             raise RuntimeError(
-                f"Unknown keyword argument '{next(iter(left))}' for operator '{self.name}'. Schema: {self}"
+                f"Unknown keyword argument '{name}' for operator '{self.name}'. Schema: {self}"
             )
         while values and _is_default(positional[len(values) - 1], values[-1]):
             values.pop()

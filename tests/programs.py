@@ -1,11 +1,11 @@
 """Programs of one test file, each of them a test: torch and torchgrad_jax must do the same.
 
-    program = Programs()
-    test_same_as_torch = program.test()
+program = Programs()
+test_same_as_torch = program.test()
 
-    @program
-    def squares(m):
-        return m.arange(3) ** 2
+@program
+def squares(m):
+    return m.arange(3) ** 2
 """
 
 from __future__ import annotations

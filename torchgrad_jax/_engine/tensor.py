@@ -41,7 +41,7 @@ class Memory:
 
     __slots__ = ("address", "buffer", "stamp")
 
-    def __init__(self, buffer: np.ndarray) -> None:
+    def __init__(self, buffer: Any) -> None:
         self.buffer = buffer
         self.address: int = buffer.ctypes.data
         self.stamp: int | None = None

@@ -37,7 +37,7 @@ class Memory:
     address: Any
     buffer: Any
     stamp: Any
-    def __init__(self, buffer: np.ndarray) -> None: ...
+    def __init__(self, buffer: Any) -> None: ...
 
 class Version:
     version: Any

@@ -89,9 +89,9 @@ def stft(
         )
     if return_complex is False:
         warn.once(
-            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors "
-            "for all inputs, and return_complex=False will raise an error.\nNote: you can still call torch.view_as_real "
-            "on the complex output to recover the old return format."
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
+            "tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call "
+            "torch.view_as_real on the complex output to recover the old return format."
         )
     single = x._m.ndim == 1
     if single:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import quantization as quantization
 from .._core.errors import no_such_name as _no_such_name
+from . import quantization as quantization
 
 __all__ = ["quantization"]
 

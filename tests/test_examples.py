@@ -22,7 +22,7 @@ PROGRAMS = {
         [],
         "as on one device: True\nas on one device: True\nas on one device: True",
     ),
-    "train_cnn.py": (["--epochs", "1", "--examples", "500", "--compile"], "accuracy"),
+    "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
 # Programs written for PyTorch, which the runner starts.

@@ -18,9 +18,10 @@ from ._core.devices import device
 from ._core.dtypes import dtype as Dtype
 from ._library import registry
 from ._library.check import opcheck as opcheck
+from ._library.infer import infer_schema as infer_schema
 from ._library.keys import ANY_DEVICE, COMPOSITE, DEVICE_KEYS, DISPATCH_KEYS
 from ._library.operator import Kernel, Operator
-from ._library.schema import infer_schema as infer_schema, parse
+from ._library.schema import parse
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "impl", "impl_abstract", "infer_schema", "opcheck",

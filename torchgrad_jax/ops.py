@@ -17,7 +17,7 @@ from ._engine.bind import METHODS, NAMESPACES
 from ._engine.tensor import Tensor
 from ._library.registry import OPERATORS
 from ._ops import TABLE
-from ._ops.aten import op_name
+from ._ops.aten import USUAL_OVERLOADS, op_name
 
 __all__ = ["aten"]
 
@@ -30,14 +30,6 @@ _OVERLOADS = frozenset({
     "tensor_indices_or_sections", "Tensor_values", "Scalar_Scalar", "float_Tensor", "Tensor_float", "names", "low",
     "float_float", "dim_DimnameList", "names_dim", "values", "from", "tensor_sections", "dim_values", "padding",
 })  # fmt: skip
-# The overload that a call with tensors takes, where it is not the default one.
-_USUAL = {
-    **dict.fromkeys(
-        ("add", "sub", "mul", "div", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "index", "bitwise_and",
-         "bitwise_or", "bitwise_xor", "slice"), "Tensor"),
-    "pow": "Tensor_Scalar", "where": "self", "select": "int", "transpose": "int", "var": "correction",
-    "std": "correction",
-}  # fmt: skip
 
 
 class OpOverload:
@@ -45,7 +37,7 @@ class OpOverload:
 
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace, self._opname = namespace, name
-        self._overloadname = _USUAL.get(name.removesuffix("_"), "default")
+        self._overloadname = USUAL_OVERLOADS.get(name.removesuffix("_"), "default")
         self.__name__ = f"{name}.{self._overloadname}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -57,6 +57,7 @@ VERSIONS = {
     "torchmetrics": "1.9.0",
     "torchsde": "0.2.6",
     "torchsummary": "1.5.1",
+    "torchvision": "0.29.2",
     "transformers": "5.23.0",
     "x-transformers": "2.31.10",
 }
@@ -102,6 +103,7 @@ REQUIREMENTS = {
     "torchdiffeq": need("torchdiffeq", "scipy"),
     "torchmetrics": need("torchmetrics", _METRICS),
     "torchsde": need("torchsde", "trampoline scipy"),
+    "torchvision": need("torchvision", "pillow"),
     "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
     "vision_attention": need(
         "linear-attention-transformer performer-pytorch perceiver-pytorch",

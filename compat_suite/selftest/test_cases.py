@@ -46,7 +46,7 @@ def test_two_jobs_with_one_id_are_refused() -> None:
 
 
 def test_every_core_operator_is_covered_and_every_job_is_recorded() -> None:
-    assert {c.core for c in CASES} == set(COVERED)
+    assert {c.core for c in CASES} >= set(COVERED)
     oracle = RecordedTorch()
     for job in all_jobs(CASES):
         assert oracle.result(job) is not None

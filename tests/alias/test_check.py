@@ -10,7 +10,7 @@ SOURCE = """\
 import torch
 import torch.nn as nn, torch.nn.functional as F
 from torch.utils.data import DataLoader as Loader
-from torch.fx import Tracer
+from torch.export import Dim
 
 alias = torch.nn
 torch.backends.cudnn.benchmark = True
@@ -51,7 +51,7 @@ def test_names_and_lines(script):
         "torch.as_named": ("missing", [22]),
         "torch.backends.cudnn.benchmark": ("differs", [7]),
         "torch.float32": ("supported", [21]),
-        "torch.fx": ("missing", [4]),
+        "torch.export": ("missing", [4]),
         "torch.jit.script": ("differs", [14]),
         "torch.nn": ("supported", [2, 6]),
         "torch.nn.Linear": ("supported", [23, 24]),
@@ -77,8 +77,8 @@ def test_the_answer_as_text_and_the_exit_code(script, capsys):
 def test_the_answer_as_data(script, capsys):
     assert check.main(["--json", str(script.parent)]) == 1
     names = {n["name"]: n for n in json.loads(capsys.readouterr().out)["names"]}
-    assert names["torch.fx"]["kind"] == "missing"
-    assert names["torch.fx"]["places"] == [[str(script), 4]]
+    assert names["torch.export"]["kind"] == "missing"
+    assert names["torch.export"]["places"] == [[str(script), 4]]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from torch.utils.data import DataLoader
 
 
 def child(q):
-    q.put(torch.__name__)
+    q.put(torch.__spec__.name)
 
 
 class Net(nn.Module):
@@ -74,7 +74,7 @@ if __name__ == "__main__":
     assert said("import torch.nope").startswith(f"ModuleNotFoundError: {told}nope")
     assert "docs/coverage.md" in said("torch.nope")
     assert said("import torch._alias").startswith(f"ModuleNotFoundError: {told}_alias")
-    code = "import torch; print(torch.__name__)"
+    code = "import torch; print(torch.__spec__.name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "torchgrad_jax\\n", done
     context = multiprocessing.get_context("spawn")
@@ -110,7 +110,7 @@ def test_a_module_of_a_package(tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
     (tmp_path / "pkg" / "__main__.py").write_text(
-        "import sys, torch\nprint(sys.argv[1:], __name__, __package__, torch.__name__)\n"
+        "import sys, torch\nprint(sys.argv[1:], __name__, __package__, torch.__spec__.name)\n"
         "raise SystemExit('bye')\n"
     )
     done = run("-m", "torchgrad_jax", "-m", "pkg", "a", cwd=tmp_path)
@@ -131,7 +131,7 @@ def test_code_and_the_guard_against_another_torch(tmp_path):
         "-m",
         "torchgrad_jax",
         "-c",
-        "import sys, torch; print(torch.__name__, sys.argv)",
+        "import sys, torch; print(torch.__spec__.name, sys.argv)",
         "x",
         cwd=tmp_path,
     )
@@ -174,7 +174,7 @@ print("fine")
 
 def test_the_plug_in_of_pytest(tmp_path):
     (tmp_path / "test_it.py").write_text(
-        "import torch\n\n\ndef test_it():\n    assert torch.__name__ == 'torchgrad_jax'\n"
+        "import torch\n\n\ndef test_it():\n    assert torch.__spec__.name == 'torchgrad_jax'\n"
         "    assert torch.ones(2).sum().item() == 2\n"
     )
     done = run(

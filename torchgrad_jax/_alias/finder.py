@@ -93,6 +93,7 @@ class TorchFinder:
             return None
         inner = inner_name(fullname)
         if not _exists(inner):
+            _explain(fullname)
             raise ModuleNotFoundError(no_such_name(fullname), name=fullname)
         is_package = _spec(inner).submodule_search_locations is not None
         return importlib.machinery.ModuleSpec(fullname, _Loader(inner), is_package=is_package)  # type: ignore[arg-type]
@@ -102,21 +103,22 @@ class TorchFinder:
         return [_Distribution()] if name is None or name.lower() == "torch" else []
 
 
+def _explain(name: str) -> None:
+    """Raise if it is `from torch.x import missing` that looks for a module: which name is missing where."""
+    # The statement's own look-up is the only caller to explain something to: others ask politely.
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+        if frame.f_code.co_name == "_handle_fromlist":
+            raise ImportError(no_such_name(name), name=name.rpartition(".")[0])
+        frame = frame.f_back
+
+
 class _ImportErrors:
-    """Stands last: `from torch.x import missing` ends up here, and says which name is missing where."""
+    """Stands last, where names of this package end up that no module has."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if not fullname.startswith(PACKAGE + "."):
-            return None
-        # The statement's own look-up is the only caller to explain something to: others ask politely.
-        frame: Any = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
-            if frame.f_code.co_name == "_handle_fromlist":
-                name = "torch" + fullname[len(PACKAGE) :]
-                where = name.rpartition(".")[0]
-                raise ImportError(no_such_name(name), name=where)
-            frame = frame.f_back
-        return None
+        if fullname.startswith(PACKAGE + "."):
+            _explain("torch" + fullname[len(PACKAGE) :])
 
 
 class _ScopedFinder:

@@ -23,6 +23,9 @@ FUNCTION_MODE = 64
 CUT = 128
 """Bit of `Modes.bits`: recording was turned off in code that JAX traces, whose derivatives are to stop too."""
 
+TRANSFORM = 256
+"""Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
+
 
 class Modes(threading.local):
     """What the current thread's operations must heed.
@@ -46,6 +49,8 @@ class Modes(threading.local):
     transforms: int = (
         0  # how many levels of func.grad and its kin the running function is inside of
     )
+    level: int = 0  # a number of the innermost of them; later ones have higher numbers
+    given: frozenset[int] = frozenset()  # identities of the storages that it got as arguments
     dual_level: int = -1
     dual_open: list[Any] = []  # of all threads, as the level
     forward_grad: bool = True

@@ -14,7 +14,7 @@ from .._core import dtypes, errors, events, formats, shapes
 from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
-from .history import grad_fn_of, requires_grad_of
+from .history import check_captured, grad_fn_of, requires_grad_of
 from .overrides import own
 from .record import PLAIN, concrete
 from .storages import (
@@ -126,6 +126,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         )
     if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    if MODES.transforms:
+        raise RuntimeError(errors.REQUIRES_GRAD_INSIDE)
     if not (requires_grad is True and self._fn is not None):
         set_requires_grad(self, requires_grad)
     return self
@@ -291,6 +293,8 @@ def detach_(self: Tensor) -> Tensor:
     """Cut the tensor itself from the graph; in inference mode autograd does not see the call."""
     if MODES.bits & INFERENCE:
         return self
+    if MODES.transforms:
+        check_captured(self, "detach_")
     if is_view(self):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "

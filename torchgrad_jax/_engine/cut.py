@@ -41,7 +41,7 @@ def _passed_on(name: str) -> Any:
     return property(get, lambda self, value: setattr(self.whole, name, value))
 
 
-for _name in ("meta", "pointer", "stamp", "version"):
+for _name in ("born", "meta", "pointer", "stamp", "version"):
     setattr(CutStorage, _name, _passed_on(_name))
 
 

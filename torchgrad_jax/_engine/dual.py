@@ -196,7 +196,11 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
         if old is None:
             set_tangent(me, new)
         else:
-            ops.copy_(old, new)
+            inside, MODES.level = MODES.level, 0  # this is no write of the user's
+            try:
+                ops.copy_(old, new)
+            finally:
+                MODES.level = inside
 
 
 Modes.tangents = sys.modules[__name__]

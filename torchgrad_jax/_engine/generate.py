@@ -71,7 +71,7 @@ _RUN = """
     _s = _new(_Storage)
     _s.array = _a
     _s.meta = _t._m = _plan.out
-    _s.version = _s.stamp = _s.pointer = _t._onr = 0
+    _s.version = _s.stamp = _s.pointer = _s.born = _t._onr = 0
     _t._st = _t._vc = _s
     _t._al = _t._g = _t._acc = _t._x = None
     if _mode and ({anyr}) and _plan.any_diff:

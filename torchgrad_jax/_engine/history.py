@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import MODES, OBSERVED, next_sequence_nr
+from .._ops.aten import usual_overload
 from . import strided
 from .grad_plan import FRESH, PASSED, grad_plan
 from .node import Node, accumulator, node_class
@@ -139,6 +140,13 @@ def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node
 
 
 # --- in-place writes ------------------------------------------------------------------------------
+
+
+def check_captured(t: Tensor, name: str) -> None:
+    """Refuse writes inside of a transform of `func` to what the function did not make and was not given."""
+    st = t._st
+    if st.born < MODES.level and id(st) not in MODES.given:
+        raise RuntimeError(errors.CAPTURED.format(usual_overload(name)))
 
 
 def check_inplace(t: Tensor, recording: bool = True) -> None:

@@ -48,8 +48,8 @@ def is_tracked(t: Tensor) -> bool:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "outer_lifts", "outer_trace", "outer_transforms",
-                 "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
+    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "outer_level", "outer_lifts", "outer_trace",
+                 "outer_transforms", "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
@@ -65,6 +65,7 @@ class Lift:
         with take_current_trace() as trace:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
+        self.outer_level = MODES.level, MODES.given
         self.rows = rows
         """For a run of `vmap`: gives tensors of the run for all examples, outside."""
         self.own_leaves = False
@@ -145,13 +146,16 @@ class Lift:
         from jax.extend.core import set_current_trace
 
         before, lifts, transforms = MODES.bits, MODES.lifts, MODES.transforms
+        level = MODES.level, MODES.given
         MODES.lifts, MODES.transforms = self.outer_lifts, self.outer_transforms
+        MODES.level, MODES.given = self.outer_level
         MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
         try:
             with set_current_trace(self.outer_trace):
                 yield
         finally:
             MODES.lifts, MODES.transforms = lifts, transforms
+            MODES.level, MODES.given = level
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
     def level(self) -> int:

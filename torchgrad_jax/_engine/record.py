@@ -31,7 +31,14 @@ from .._ops.registry import Grad
 from . import lift, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
-from .history import check_inplace, edge_of, grad_fn_of, rebase_history, requires_grad_of
+from .history import (
+    check_captured,
+    check_inplace,
+    edge_of,
+    grad_fn_of,
+    rebase_history,
+    requires_grad_of,
+)
 from .node import Node
 from .strided import check_disjoint, check_writable, read, same_memory, warn_of_overlap, write
 from .tensor import (
@@ -420,6 +427,8 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
 def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me = leaves[0]
     mode = MODES.bits
+    if MODES.transforms:
+        check_captured(me, call.name + "_")
     if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
         run = MODES.lifts[-1]
         if any(isinstance(v, Tensor) and run.inside(v) for v in leaves):

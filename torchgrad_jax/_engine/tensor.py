@@ -14,16 +14,18 @@ class Storage:
     """Owns the current array and, for tensors that do not say otherwise, the version counter.
 
     `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
-    the elements out. `stamp` counts writes, whoever made them.
+    the elements out. `stamp` counts writes, whoever made them, and `born` is the transform of
+    `func` (`MODES.level`) inside of which it was made.
     """
 
-    __slots__ = ("__weakref__", "array", "meta", "pointer", "stamp", "version")
+    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
 
     def __init__(self, array: Any, m: Meta) -> None:
         self.array = array
         self.meta = m
         self.version = 0
         self.stamp = 0
+        self.born = MODES.level
         self.pointer: Any = 0
         if MODES.lifts:
             MODES.lifts[-1].storage_born(self)

@@ -25,6 +25,7 @@ from .._core.meta import Meta
 
 class Storage:
     array: Any
+    born: Any
     meta: Any
     pointer: Any
     stamp: Any

@@ -14,7 +14,14 @@ from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequ
 from . import strided
 from .cut import cut_off
 from .grad_plan import grad_plan
-from .history import as_strided_call, check_inplace, grad_fn_of, move_retained, requires_grad_of
+from .history import (
+    as_strided_call,
+    check_captured,
+    check_inplace,
+    grad_fn_of,
+    move_retained,
+    requires_grad_of,
+)
 from .node import accumulator
 from .record import begin_node, check_counted, end_node, no_grad, record
 from .strided import storage_offset
@@ -135,6 +142,8 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     me = leaves[0]
     mode = MODES.bits
     requires = requires_grad_of(me)
+    if MODES.transforms:
+        check_captured(me, call.name + "_")
     if mode & GRAD and requires:
         check_inplace(me)
     tangent = MODES.tangents.moved_tangent(call, leaves) if mode & DUAL else None
@@ -353,6 +362,8 @@ def as_strided_inplace(
     """`as_strided_`: the tensor itself becomes any window of its storage."""
     mode = MODES.bits
     requires = mode & GRAD and requires_grad_of(me)
+    if MODES.transforms:
+        check_captured(me, "as_strided_")
     if requires:
         check_inplace(me)
     with no_grad():

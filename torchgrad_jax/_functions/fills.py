@@ -19,7 +19,7 @@ from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
 from .._engine.arguments import as_int
 from .._engine.bind import composite
-from .._engine.history import check_inplace, requires_grad_of
+from .._engine.history import check_captured, check_inplace, requires_grad_of
 from .._engine.record import apply_inplace
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
@@ -52,6 +52,8 @@ def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,)) -> Call:
 
 def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray]) -> Tensor:
     """Overwrite a tensor with numbers drawn for its meta; nothing is drawn where that is forbidden."""
+    if MODES.transforms:
+        check_captured(me, name)
     if MODES.bits & GRAD:
         check_inplace(me, requires_grad_of(me))
     check_writable(me)

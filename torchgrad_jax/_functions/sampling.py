@@ -12,7 +12,7 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import composite
-from .._engine.history import check_inplace, requires_grad_of
+from .._engine.history import check_captured, check_inplace, requires_grad_of
 from .._engine.record import apply, apply_inplace, concrete, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
@@ -137,6 +137,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 
 def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     m = self._m
+    if MODES.transforms:
+        check_captured(self, "bernoulli_.Tensor")
     if MODES.bits & GRAD:
         check_inplace(self, requires_grad_of(self) or requires_grad_of(p))
     check_writable(self)

@@ -15,7 +15,7 @@ from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
-from .._engine.history import check_inplace, requires_grad_of
+from .._engine.history import check_captured, check_inplace, requires_grad_of
 from .._engine.record import check_counted, concrete
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
@@ -52,6 +52,8 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
     if any(n < 0 for n in shape):
         raise RuntimeError("numel: integer multiplication overflow")
     check_shape(shape, self._m.dtype.itemsize)
+    if MODES.transforms:
+        check_captured(self, fn)
     if resize(self, shape, None if kind is None else strides_in(kind, shape)):
         self._vc.version += 1
         check_counted(self)
@@ -72,6 +74,8 @@ def set_(
             "Tensor source, int storage_offset, tuple of ints size, tuple of ints stride = None",
         )  # fmt: skip
     recording = bool(MODES.bits & GRAD)
+    if MODES.transforms:
+        check_captured(self, "set_.source_Tensor" if isinstance(source, Tensor) else "set_")
     if recording:
         check_inplace(self, requires_grad_of(self))
     given = source if isinstance(source, Tensor) else None

@@ -53,6 +53,23 @@ _PYTHON_ONLY = frozenset({
 })  # fmt: skip
 
 
+# The overload that a call with tensors takes, where it is not the default one.
+USUAL_OVERLOADS = {
+    **dict.fromkeys(
+        ("add", "sub", "mul", "div", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "index", "bitwise_and",
+         "bitwise_or", "bitwise_xor", "slice"), "Tensor"),
+    "pow": "Tensor_Scalar", "where": "self", "select": "int", "transpose": "int", "var": "correction",
+    "std": "correction",
+}  # fmt: skip
+
+
+def usual_overload(name: str) -> str:
+    """torch's name of a row or of its in-place form, with the overload that is usual: ``add_.Tensor``."""
+    known = op_name(name)
+    overload = USUAL_OVERLOADS.get(known.removesuffix("_"))
+    return known if overload is None else f"{known}.{overload}"
+
+
 def op_name(name: str) -> str:
     """torch's name of a row, or of its in-place form."""
     if name in _NAMES:

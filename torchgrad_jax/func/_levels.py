@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._core import dtypes, tree
-from .._core.state import DUAL, GRAD, INFERENCE, MODES
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
@@ -117,19 +117,30 @@ class recording:
         MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
 
 
+_LEVELS = itertools.count(1)
+
+
 class transforming:
     """Inside: the user's function runs as one that is being transformed."""
 
-    __slots__ = ("bits",)
+    __slots__ = ("before", "bits", "given")
+
+    def __init__(self, *given: Any) -> None:
+        tensors = (t for t in tree.flatten(given)[0] if isinstance(t, Tensor))
+        self.given = frozenset(id(t._st) for t in tensors)
 
     def __enter__(self) -> None:
         self.bits = MODES.bits
-        MODES.bits &= ~INFERENCE
+        self.before = MODES.level, MODES.given
+        MODES.bits = MODES.bits & ~INFERENCE | TRANSFORM
         MODES.transforms += 1
+        MODES.level, MODES.given = next(_LEVELS), self.given
 
     def __exit__(self, *exc: object) -> None:
         MODES.transforms -= 1
-        MODES.bits = MODES.bits & ~INFERENCE | self.bits & INFERENCE
+        MODES.level, MODES.given = self.before
+        changed = INFERENCE | TRANSFORM
+        MODES.bits = MODES.bits & ~changed | self.bits & changed
 
 
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:

@@ -76,8 +76,9 @@ def _grad_and_value(
     level = Level()
     with recording():
         inputs = level.variables(pick(args, argnums))
-        with transforming():
-            out = func(*put(args, argnums, inputs), **kwargs)
+        given = put(args, argnums, inputs)
+        with transforming(given, kwargs):
+            out = func(*given, **kwargs)
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
@@ -158,7 +159,7 @@ def pullback(
             check_argnums(primals, argnums)
             inputs = level.variables(pick(primals, argnums))
             given = put(primals, argnums, inputs)
-        with transforming():
+        with transforming(given, kwargs):
             out = func(*given, **(kwargs or {}))
         aux = None
         if has_aux:
@@ -253,7 +254,7 @@ def pushforward(
     def run(inputs: list[Any]) -> tuple[Any, Any]:
         given = tree.unflatten(inputs, spec)
         args = given if argnums is None else put(primals, argnums, given)
-        with transforming():
+        with transforming(args, kwargs):
             out = func(*args, **(kwargs or {}))
         if not has_aux:
             return out, None
@@ -354,7 +355,7 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     with recording():
         flat, in_spec = tree.flatten(primals)
         inputs = [level.variable(p) for p in flat]
-        with transforming():
+        with transforming(inputs):
             out = func(*tree.unflatten(inputs, in_spec))
         outs, out_spec = only_tensors(
             out,

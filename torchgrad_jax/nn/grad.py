@@ -28,7 +28,8 @@ def _of(run: Callable[..., Any], x: Any, weight: Any, wanted: Any, g: Any, optio
     recording = is_grad_enabled()
     with enable_grad():
         out = run(x, weight, None, *options)
-        return _grad(out, wanted, g, create_graph=recording)[0]
+        followed = recording and any(t.requires_grad for t in (x, weight, g) if t is not wanted)
+        return _grad(out, wanted, g, create_graph=followed)[0]
 
 
 def _fresh(size: Any, like: Any) -> Any:

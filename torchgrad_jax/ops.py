@@ -218,6 +218,6 @@ def _custom_namespace(name: str) -> _CustomNamespace:
 
 def __getattr__(name: str) -> Any:
     # Tools ask every module for names of their own.
-    if name.startswith(("_", "pytest_")) or name in ("loaded_libraries", "import_module"):
+    if name.startswith(("_", "pytest")) or name in ("loaded_libraries", "import_module"):
         raise AttributeError(_no_such_name(f"torch.ops.{name}"))
     return _custom_namespace(name)

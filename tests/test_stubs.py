@@ -16,7 +16,7 @@ from torchgrad_jax._codegen import files
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
 from torchgrad_jax._engine import bind
-from torchgrad_jax._engine.return_types import RETURN_TYPES
+from torchgrad_jax.return_types import RETURN_TYPES
 
 PACKAGE = Path(torchgrad_jax.__file__).parent
 SAMPLE = Path(__file__).parent / "typing" / "sample.py"

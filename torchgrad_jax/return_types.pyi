@@ -11,7 +11,16 @@ class _cholesky_factor(NamedTuple):
     result: Tensor
     info: Tensor
 
+class _cholesky_factor_out(NamedTuple):
+    result: Tensor
+    info: Tensor
+
 class _linalg_det(NamedTuple):
+    result: Tensor
+    LU: Tensor
+    pivots: Tensor
+
+class _linalg_det_out(NamedTuple):
     result: Tensor
     LU: Tensor
     pivots: Tensor
@@ -20,7 +29,17 @@ class _linalg_eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
+class _linalg_eigh_out(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
 class _linalg_slogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+    LU: Tensor
+    pivots: Tensor
+
+class _linalg_slogdet_out(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
     LU: Tensor
@@ -32,7 +51,18 @@ class _linalg_solve_ex(NamedTuple):
     pivots: Tensor
     info: Tensor
 
+class _linalg_solve_ex_out(NamedTuple):
+    result: Tensor
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
 class _linalg_svd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+class _linalg_svd_out(NamedTuple):
     U: Tensor
     S: Tensor
     Vh: Tensor
@@ -46,7 +76,15 @@ class aminmax(NamedTuple):
     min: Tensor
     max: Tensor
 
+class aminmax_out(NamedTuple):
+    min: Tensor
+    max: Tensor
+
 class cummax(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class cummax_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -54,7 +92,15 @@ class cummin(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class cummin_out(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
 class frexp(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
+
+class frexp_out(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
 
@@ -62,7 +108,15 @@ class geqrf(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class geqrf_out(NamedTuple):
+    a: Tensor
+    tau: Tensor
+
 class histogram(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+class histogram_out(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
@@ -70,7 +124,15 @@ class histogramdd(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
+class histogramdd_out(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
 class kthvalue(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class kthvalue_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -78,7 +140,15 @@ class linalg_cholesky_ex(NamedTuple):
     L: Tensor
     info: Tensor
 
+class linalg_cholesky_ex_out(NamedTuple):
+    L: Tensor
+    info: Tensor
+
 class linalg_eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class linalg_eig_out(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
@@ -86,7 +156,15 @@ class linalg_eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
+class linalg_eigh_out(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
 class linalg_inv_ex(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+class linalg_inv_ex_out(NamedTuple):
     inverse: Tensor
     info: Tensor
 
@@ -100,6 +178,12 @@ class linalg_ldl_factor_ex(NamedTuple):
     info: Tensor
 
 class linalg_lstsq(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+class linalg_lstsq_out(NamedTuple):
     solution: Tensor
     residuals: Tensor
     rank: Tensor
@@ -119,7 +203,25 @@ class linalg_lu_factor_ex(NamedTuple):
     pivots: Tensor
     info: Tensor
 
+class linalg_lu_factor_ex_out(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class linalg_lu_factor_out(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+class linalg_lu_out(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
 class linalg_qr(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+class linalg_qr_out(NamedTuple):
     Q: Tensor
     R: Tensor
 
@@ -127,11 +229,24 @@ class linalg_slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
+class linalg_slogdet_out(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
 class linalg_solve_ex(NamedTuple):
     result: Tensor
     info: Tensor
 
+class linalg_solve_ex_out(NamedTuple):
+    result: Tensor
+    info: Tensor
+
 class linalg_svd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+class linalg_svd_out(NamedTuple):
     U: Tensor
     S: Tensor
     Vh: Tensor
@@ -141,7 +256,16 @@ class lu_unpack(NamedTuple):
     L: Tensor
     U: Tensor
 
+class lu_unpack_out(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
 class max(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class max_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -149,7 +273,15 @@ class median(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class median_out(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
 class min(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class min_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -157,7 +289,15 @@ class mode(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class mode_out(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
 class nanmedian(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class nanmedian_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -165,11 +305,23 @@ class qr(NamedTuple):
     Q: Tensor
     R: Tensor
 
+class qr_out(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
 class slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
+class slogdet_out(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
 class sort(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class sort_out(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -178,10 +330,23 @@ class svd(NamedTuple):
     S: Tensor
     V: Tensor
 
+class svd_out(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
 class topk(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class topk_out(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
 class triangular_solve(NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+class triangular_solve_out(NamedTuple):
     solution: Tensor
     cloned_coefficient: Tensor

@@ -14,8 +14,8 @@ import torchgrad_jax
 
 from .._core import devices, dtypes, formats, shapes
 from .._engine import attributes, bind, tensor
-from .._engine.return_types import RETURN_TYPES
 from .._functions import random
+from ..return_types import RETURN_TYPES
 from . import annotations
 from .signatures import declare
 

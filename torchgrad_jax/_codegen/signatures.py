@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 from .._engine import bind
 from .._engine.binding import public_name
-from .._engine.return_types import RETURN_TYPES
 from .._ops import registry as reg
+from ..return_types import RETURN_TYPES
 from . import annotations
 from .overloads import METHOD_OVERLOADS, OVERLOADS
 

@@ -82,7 +82,7 @@ def fixed_seeds() -> None:
 def _reference_version() -> str:
     """The torch version that the `oracle` extra pins."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (pin,) = project["optional-dependencies"]["oracle"]
+    pin = project["optional-dependencies"]["oracle"][0]
     return pin.removeprefix("torch==")
 
 

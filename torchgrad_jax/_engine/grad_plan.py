@@ -137,7 +137,7 @@ class GradPlan:
         keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
         try:
             full = GradPlan(type(plan)(plan.call, keys), self.mask)
-        except Exception:
+        except Exception:  # whatever a row says to arguments that do not fit
             return ins, outs
         self.filled = full
         known = [k for k in full.saved_out if not isinstance(self.out_refs[k], Const)]

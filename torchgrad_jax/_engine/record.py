@@ -291,7 +291,7 @@ def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
     """The plan of a call; a view that must not be used any more comes before what is wrong with the call."""
     try:
         return call.plan(keys)
-    except Exception:
+    except Exception:  # raised again, unless looking at a leaf raises first
         if MODES.bits & GRAD:
             for t in leaves:
                 if isinstance(t, Tensor) and requires_grad_of(t):

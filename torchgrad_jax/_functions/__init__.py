@@ -6,9 +6,9 @@ FAMILIES = (
     "complex_views", "clones", "shape", "splitting", "joining", "strides", "create", "exchange", "sequences",
     "windows", "random", "fills", "sampling", "gamma", "convert", "constructors", "storage", "typed_storage",
     "symbolic", "misc", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index", "copies", "selection",
-    "matmul", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers", "recurrent",
-    "aten", "histograms", "linear_loss", "lowrank", "eigenpairs", "masked", "signal_windows", "spectral", "legacy",
-    "unsupported",
+    "matmul", "einsum", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
+    "recurrent", "aten", "histograms", "linear_loss", "lowrank", "eigenpairs", "masked", "signal_windows", "spectral",
+    "legacy", "unsupported",
 )  # fmt: skip
 
 for _family in FAMILIES:

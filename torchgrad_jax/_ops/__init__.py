@@ -5,7 +5,7 @@ import importlib
 from .registry import TABLE as TABLE
 
 FAMILIES = (
-    "shape", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
+    "shape", "joining", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
     "index", "scatter", "embedding", "matmul", "linalg", "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv", "pool",
     "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special", "copies", "recurrent", "norms",
     "gamma_grads",

@@ -15,7 +15,7 @@ class FakeTensorMode:
     """Refused: use device "meta"."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError('FakeTensorMode is not supported; use torch.device("meta")')
+        raise NotImplementedError("FakeTensorMode is not supported: every tensor here has elements")
 
 
 def is_fake(x: Tensor | Any) -> bool:

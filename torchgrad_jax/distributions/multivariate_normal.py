@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import broadcast_shapes, cholesky_inverse, eye, flip, linalg
 from . import constraints
+from ._factors import CholeskyForms
 from .distribution import Distribution
 from .utils import SCALAR, _standard_normal, lazy_property
 
@@ -35,7 +36,7 @@ def _half_log_det(factor: Any) -> Any:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(CholeskyForms, Distribution):
     """Normal vectors with mean `loc` and a covariance, given by itself, its inverse or its Cholesky factor."""
 
     arg_constraints = {
@@ -88,24 +89,10 @@ class MultivariateNormal(Distribution):
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         return new
 
-    def _square(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
-        return self._square(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        factor = self._unbroadcasted_scale_tril
-        return self._square(factor @ factor.mT)
-
     @lazy_property
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
-        return self._square(cholesky_inverse(self._unbroadcasted_scale_tril))
+        return self._whole(cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Any:

@@ -22,6 +22,7 @@ from .. import (
     tril_indices,
 )
 from . import constraints
+from ._factors import CholeskyForms
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .multivariate_normal import _half_log_det, _precision_to_scale_tril
@@ -38,7 +39,7 @@ def _mvdigamma(x: Any, p: int) -> Any:
     return digamma(x.unsqueeze(-1) - steps.div(2).expand((*x.shape, -1))).sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(CholeskyForms, ExponentialFamily):
     """Sums of `df` outer squares of normal vectors, with a covariance as for `MultivariateNormal`."""
 
     support = constraints.positive_definite
@@ -117,26 +118,12 @@ class Wishart(ExponentialFamily):
         new._set_sampler()
         return new
 
-    def _full(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
-        return self._full(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """The covariance."""
-        factor = self._unbroadcasted_scale_tril
-        return self._full(factor @ factor.mT)
-
     @lazy_property
     def precision_matrix(self) -> Any:
         """The inverse of the covariance."""
         factor = self._unbroadcasted_scale_tril
         unit = eye(self._event_shape[-1], dtype=factor.dtype, device=factor.device)
-        return self._full(cholesky_solve(unit, factor))
+        return self._whole(cholesky_solve(unit, factor))
 
     def _as_matrix(self, x: Any) -> Any:
         return x.view((*self._batch_shape, 1, 1))

@@ -203,7 +203,10 @@ class Node:
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Use another node in the place of one."""
-        swap = lambda n: new_input if n is old_input else n  # noqa: E731
+
+        def swap(n: Node) -> Node:
+            return new_input if n is old_input else n
+
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
     def is_impure(self, impure_random: bool = True) -> bool:

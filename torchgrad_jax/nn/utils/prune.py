@@ -112,7 +112,7 @@ class BasePruningMethod(ABC):
             module.register_buffer(name + "_mask", mask)
             setattr(module, name, method.apply_mask(module))
             module.register_forward_pre_hook(method)
-        except Exception:
+        except Exception:  # raised again, with the module as it was
             if not again:
                 module.register_parameter(name, getattr(module, name + "_orig"))
                 del module._parameters[name + "_orig"]

@@ -1,0 +1,296 @@
+"""einsum: equations read, and contracted two operands at a time."""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.dtypes import scalar_type_name
+from .._engine.bind import composite, ops
+from .._engine.tensor import Tensor
+from .shape import reshape
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
+    """Equation and tensors of the form ``einsum(op1, [0, 1], op2, [1, 2], [0, 2])``."""
+
+    def letters(sub: Sequence[Any]) -> str:
+        out = []
+        for s in sub:
+            if s is Ellipsis:
+                out.append("...")
+            elif isinstance(s, int) and 0 <= s < 52:
+                out.append(_LETTERS[s])
+            else:
+                raise ValueError(
+                    "einsum(): subscript in subscript list is not within the valid range [0, 52)"
+                )
+        return "".join(out)
+
+    tensors = list(operands[0:-1:2]) if len(operands) % 2 else list(operands[::2])
+    equation = ",".join(letters(s) for s in operands[1::2])
+    return (f"{equation}->{letters(operands[-1])}" if len(operands) % 2 else equation), tensors
+
+
+_ELLIPSIS = "."
+
+
+def _subscripts(text: str, operand: str) -> list[str]:
+    """The labels of one term; an ellipsis is the label '.'."""
+    out, i = [], 0
+    while i < len(text):
+        c = text[i]
+        if c == " ":
+            i += 1
+            continue
+        if c == ".":
+            if text[i : i + 3] != "..." or _ELLIPSIS in out:
+                twice = _ELLIPSIS in out
+                why = (
+                    "for which an ellipsis was already found"
+                    if twice
+                    else "that is not part of any ellipsis"
+                )
+                shown = " (...)" if operand == "output" and not twice else ""
+                raise RuntimeError(f"einsum(): found '.' for {operand} {why}{shown}")
+            out.append(_ELLIPSIS)
+            i += 3
+            continue
+        if c not in _LETTERS:
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {i} in the equation string, subscripts must be in [a-zA-Z]"
+            )
+        out.append(c)
+        i += 1
+    return out
+
+
+def _parse(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], list[str] | None]:
+    left, arrow, right = equation.partition("->")
+    terms = [_subscripts(t, f"operand {i}") for i, t in enumerate(left.split(","))]
+    if len(terms) > len(operands):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+    if len(terms) < len(operands):
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    return terms, (_subscripts(right, "output") if arrow else None)
+
+
+def _expand_labels(
+    terms: list[list[str]], operands: Sequence[Tensor], output: list[str] | None
+) -> tuple[list[list[Any]], list[Any]]:
+    """Labels with ellipses spelled out as negative numbers (from the right), and those of the result."""
+    full: list[list[Any]] = []
+    widest = 0
+    for i, (labels, t) in enumerate(zip(terms, operands)):
+        named = len(labels) - (_ELLIPSIS in labels)
+        rest = t._m.ndim - named
+        if rest < 0 or (rest and _ELLIPSIS not in labels):
+            open_ended = _ELLIPSIS in labels
+            relation = "is more than" if open_ended else "does not match"
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) {relation} the number of "
+                f"dimensions ({t._m.ndim}) for operand {i}{'' if open_ended else ' and no ellipsis was given'}"
+            )
+        widest = max(widest, rest)
+        out: list[Any] = []
+        for label in labels:
+            out.extend(range(-rest, 0) if label == _ELLIPSIS else (label,))
+        full.append(out)
+    if output is None:
+        counts: dict[str, int] = {}
+        for labels in terms:
+            for label in labels:
+                counts[label] = counts.get(label, 0) + 1
+        result: list[Any] = list(range(-widest, 0))
+        result += sorted(c for c, n in counts.items() if n == 1 and c != _ELLIPSIS)
+        return full, result
+    result = []
+    for label in output:
+        if label == _ELLIPSIS:
+            result.extend(range(-widest, 0))
+            continue
+        if label in result:
+            raise RuntimeError(
+                f"einsum(): output subscript {label} appears more than once in the output"
+            )
+        if not any(label in labels for labels in terms):
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
+            )
+        result.append(label)
+    return full, result
+
+
+def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for i, (labels, t) in enumerate(zip(full, operands)):
+        own: dict[Any, int] = {}
+        for label, n in zip(labels, t._m.shape):
+            if own.setdefault(label, n) != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {i} but the sizes don't match, "
+                    f"{n} != {own[label]}"
+                )
+        for label, n in own.items():
+            if sizes.get(label, 1) != n and n != 1 and sizes.get(label, 1) != 1:
+                what = (
+                    f"subscript {label}" if isinstance(label, str) else "dimension of the ellipsis"
+                )
+                raise RuntimeError(
+                    f"einsum(): {what} has size {n} for operand {i} which does not broadcast with "
+                    f"previously seen size {sizes[label]}"
+                )
+            sizes[label] = n if n != 1 else sizes.get(label, 1)
+    return sizes
+
+
+def _arranged(t: Tensor, labels: list[Any], order: Sequence[Any]) -> Tensor:
+    """`t` with its dimensions in `order`, size 1 for absent labels, diagonals for repeated ones."""
+    labels = list(labels)
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            t = ops.diagonal(t, 0, first, second)  # the diagonal becomes the last dimension
+            del labels[second], labels[first]
+            t = ops.permute(t, (*range(first), len(labels), *range(first, len(labels))))
+            labels.insert(first, label)
+    absent = [label for label in order if label not in labels]
+    for _ in absent:
+        t = ops.unsqueeze(t, t._m.ndim)
+    labels += absent
+    return ops.permute(t, tuple(labels.index(label) for label in order))
+
+
+def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
+    """Multiply two aligned tensors and sum over `dims`, as a batched matrix product."""
+    n = a._m.ndim
+    summed = [d in dims for d in range(n)]
+    # a dimension that only one side has is summed before the product
+    only_a = [d for d in dims if a._m.shape[d] != 1 and b._m.shape[d] == 1]
+    only_b = [d for d in dims if a._m.shape[d] == 1 and b._m.shape[d] != 1]
+    a = ops.sum(a, tuple(only_a), True) if only_a else a
+    b = ops.sum(b, tuple(only_b), True) if only_b else b
+    sa, sb = a._m.shape, b._m.shape
+    shared = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] != 1]
+    left = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] == 1]
+    right = [d for d in range(n) if not summed[d] and sa[d] == 1]
+    total = [d for d in range(n) if summed[d] and sa[d] != 1 and sb[d] != 1]
+    if not total:
+        out = ops.mul(a, b)
+        kept = tuple(s for d, s in enumerate(out._m.shape) if not summed[d])
+        return out if keepdim or not dims else reshape(out, kept)
+    flat = [d for d in range(n) if summed[d] and d not in total]
+
+    def size(t: tuple[int, ...], ds: list[int]) -> int:
+        return math.prod(t[d] for d in ds)
+
+    order = [*shared, *left, *total, *flat, *right]
+    batch = size(sa, shared)
+    x = reshape(ops.permute(a, tuple(order)), (batch, size(sa, left), size(sa, total)))
+    other = [*shared, *total, *flat, *right, *left]
+    y = reshape(ops.permute(b, tuple(other)), (batch, size(sb, total), size(sb, right)))
+    out = reshape(
+        ops.bmm(x, y),
+        (
+            *[sa[d] for d in shared],
+            *[sa[d] for d in left],
+            *[1] * (len(total) + len(flat)),
+            *[sb[d] for d in right],
+        ),
+    )
+    out = ops.permute(out, tuple(order.index(d) for d in range(n)))
+    if keepdim:
+        return out
+    return reshape(out, tuple(s for d, s in enumerate(out._m.shape) if not summed[d]))
+
+
+@functools.lru_cache(maxsize=512)
+def _contraction_path(
+    terms: tuple[tuple[Any, ...], ...], out: tuple[Any, ...], sizes: tuple[tuple[int, ...], ...]
+) -> list[tuple[int, ...]]:
+    """The order in which to contract more than two operands."""
+    names: dict[Any, int] = {}
+    args: list[Any] = []
+    for labels, shape in zip(terms, sizes):
+        args += [
+            np.broadcast_to(np.float32(0), shape),
+            [names.setdefault(label, len(names)) for label in labels],
+        ]
+    path, _ = np.einsum_path(
+        *args, [names[label] for label in out], optimize="optimal" if len(terms) < 5 else "greedy"
+    )
+    return path[1:]
+
+
+def _keep_broadcast(path: Sequence[tuple[int, ...]], count: int) -> list[tuple[int, int]]:
+    """The path as pairs: steps of one or several operands are unrolled."""
+    pairs = []
+    for step in path:
+        step = tuple(sorted(step))
+        while len(step) > 2:
+            pairs.append((step[0], step[1]))
+            step = (*[s - 2 for s in step[2:]], count - 2)
+            count -= 1
+        if len(step) == 2:
+            pairs.append((step[0], step[1]))
+            count -= 1
+    return pairs
+
+
+@composite(method=False)
+def einsum(*args: Any) -> Tensor:
+    """Sums of products of tensors in Einstein's notation."""
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and "
+            "its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation, operands = _from_sublists(args)
+    else:
+        equation, operands = args[0], list(args[1:])
+        if len(operands) == 1 and isinstance(operands[0], list | tuple):
+            return einsum(equation, *operands[0])
+    terms, output = _parse(equation, operands)
+    full, result = _expand_labels(terms, operands, output)
+    sizes = _check_sizes(full, operands)
+    order = [*result, *[label for label in sizes if label not in result]]
+    kept = len(result)
+    tensors = [_arranged(t, labels, order) for t, labels in zip(operands, full)]
+    if len(tensors) == 1:
+        only = tensors[0]
+        return ops.sum(only, tuple(range(kept, len(order)))) if len(order) > kept else only
+    for a in tensors[1:]:
+        if a._m.dtype is not tensors[0]._m.dtype:
+            raise RuntimeError(
+                f"expected scalar type {scalar_type_name(tensors[0]._m.dtype)} but found {scalar_type_name(a._m.dtype)}"
+            )
+    pairs = [(0, 1)]
+    if len(tensors) > 2:
+        unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)
+        dims = tuple(tuple(sizes[label] for label in labels) for labels in unique)
+        pairs = _keep_broadcast(_contraction_path(unique, tuple(result), dims), len(tensors))
+    uses = [set(labels) for labels in full]
+    pool = list(zip(tensors, uses))
+    while len(pool) > 1:
+        i, j = pairs.pop(0) if pairs else (0, 1)
+        (a, ua), (b, ub) = pool[i], pool[j]
+        rest = [item for k, item in enumerate(pool) if k not in (i, j)]
+        last = not rest
+        needed = set().union(*[u for _, u in rest]) | set(result)
+        gone = [
+            d for d in range(kept, len(order)) if order[d] in (ua | ub) and order[d] not in needed
+        ]
+        if last:
+            gone = list(range(kept, len(order)))
+        out = _sum_product(a, b, gone, keepdim=not last)
+        pool = [*rest, (out, (ua | ub) & (needed | set(result)))]
+    return pool[0][0]

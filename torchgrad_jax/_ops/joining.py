@@ -1,0 +1,107 @@
+"""Tensors put together: cat, stack, block_diag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._core import layouts, shapes
+from .._core.meta import Meta
+from .registry import (
+    COMMON,
+    Array,
+    Arrays,
+    op,
+)
+
+
+def _cat_check(tensors: Sequence[Array], dim: int) -> int:
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    first = next((x for x in tensors if x.shape != (0,)), tensors[0])
+    for i, x in enumerate(tensors):
+        if x.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    d = shapes.wrap_dim(dim, first.ndim)
+    for i, x in enumerate(tensors):
+        if x.shape == (0,):
+            continue
+        if x.ndim != first.ndim:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}"
+            )
+        for k in range(x.ndim):
+            if k != d and x.shape[k] != first.shape[k]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {d}. Expected size {first.shape[k]} but got "
+                    f"size {x.shape[k]} for tensor number {i} in the list."
+                )
+    return d
+
+
+@op(
+    promote=COMMON,
+    aliases=("concat", "concatenate"),
+    method=False,
+    grad_view=lambda ct, m, **_: ct.strides,
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
+    layout=layouts.joined,
+)
+def cat(tensors: Arrays, dim: int = 0) -> Array:
+    d = _cat_check(tensors, dim)
+    # torch looks away from empty vectors, backward too: their gradient is none of the incoming one.
+    kept = [x for x in tensors if x.shape != (0,)] or [lax.stop_gradient(tensors[0])]
+    return lax.concatenate(kept, d)
+
+
+def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int] | None:
+    d = shapes.wrap_dim(dim, len(shape))
+    if d == len(shape) - 1:
+        return None
+    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
+
+
+def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
+    d = shapes.wrap_dim(dim, ct.ndim)
+    return ct.strides[:d] + ct.strides[d + 1 :]
+
+
+@op(
+    promote=COMMON,
+    method=False,
+    grad_view=_unstacked,
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
+    made_as=_stack_made_as,
+)
+def stack(tensors: Arrays, dim: int = 0) -> Array:
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, x in enumerate(tensors):
+        if x.shape != tensors[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
+                f"{list(x.shape)} at entry {i}"
+            )
+    d = shapes.wrap_dim(dim, tensors[0].ndim + 1)
+    return jnp.stack(tensors, d)
+
+
+@op(
+    name="block_diag_list",
+    node="BlockDiagBackward0",
+    grad_view=lambda ct, m, **_: ct.strides[2 - m.ndim :],
+    promote=COMMON,
+    function=False,
+    method=False,
+    out=False,
+)
+def block_diag_list(tensors: Arrays) -> Array:
+    for i, x in enumerate(tensors):
+        if x.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
+            )
+    return jax.scipy.linalg.block_diag(*tensors) if tensors else jnp.zeros((1, 0))

@@ -348,12 +348,19 @@ def test_a_subclass_with_its_own_functions_sees_the_operations():
     assert "add_" in seen
 
 
-def test_step_inside_of_a_traced_function():
-    """A step count that is being traced: the rule computes with it instead of the host."""
+@pytest.mark.parametrize("known", [False, True])
+def test_step_inside_of_a_traced_function(known, monkeypatch):
+    """A step count that is being traced: the rule computes with it instead of the host.
+
+    The same when it is `known` that JAX traces tensors, and steps are cut off from its derivative.
+    """
     import jax
     import jax.numpy as jnp
 
+    from torchgrad_jax._core.state import Modes
     from torchgrad_jax._engine.tensor import wrap_array
+
+    monkeypatch.setattr(Modes, "traced", known)
 
     for name in ("Adam", "NAdam", "RAdam", "ASGD", "Adagrad", "Adafactor", "SGD"):
         options = {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {"lr": 0.1}

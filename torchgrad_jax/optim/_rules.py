@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.dtypes import FLOATING
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import CUT, GRAD, LIFT, MODES
+from .._engine.cut import stopped, unrecorded
 from .._engine.overrides import overridden
 from .._engine.record import PLAIN
 from .._engine.strided import read
@@ -199,7 +200,7 @@ def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str
 
 def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     """Indices of parameters that can share a kernel; None where only one at a time will do."""
-    if MODES.bits & ~LIFT:
+    if MODES.bits & ~(LIFT | CUT):
         return None
     if not PLAIN.issuperset(map(type, params)) and overridden(params):
         return None
@@ -285,10 +286,12 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     if kernel is None:
         kernel = _KERNELS[key] = _Kernel(rule, fixed, tuple(traced), names)
     packed = np.array(numbers)
-    lifting = MODES.bits & LIFT
+    lifting, cutting = MODES.bits & LIFT, MODES.bits & CUT
     outs = kernel.step(packed, loose, _arrays(ps), _arrays(gs), olds)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
+            if cutting and array is not None:
+                array = stopped(array) if t is None else unrecorded(read(t), array)
             if t is None:
                 if array is not None and name is not None:
                     states[name][part[j]] = make(array, _fresh_meta(gs[j]))

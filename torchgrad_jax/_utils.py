@@ -164,7 +164,7 @@ class _Verbatim(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)
+        return self
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,9 @@ from ._engine.storages import UntypedStorage as UntypedStorage
 from ._functions.typed_storage import (
     CPU_TYPES as _CPU_TYPES,
     TypedStorage as TypedStorage,
+    _get_always_warn_typed_storage_removal as _get_always_warn_typed_storage_removal,
     _reset_warn_typed_storage_removal as _reset_warn_typed_storage_removal,
+    _set_always_warn_typed_storage_removal as _set_always_warn_typed_storage_removal,
     _warn_typed_storage_removal as _warn_typed_storage_removal,
 )
 

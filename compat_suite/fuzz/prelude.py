@@ -289,6 +289,132 @@ class Nothing(torch.autograd.Function):
     def forward(ctx, x):
         ctx.mark_non_differentiable(x)
         return x
+
+
+class ScaleBy(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, y):
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+    @staticmethod
+    def jvp(ctx, s, t):
+        x, y = ctx.saved_tensors
+        return s * y + x * t
+
+
+class Several(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, k):
+        ctx.k = k
+        ctx.save_for_backward(x)
+        return x * k, y.clone(), (x > y)
+
+    @staticmethod
+    def backward(ctx, g, h, unused):
+        (x,) = ctx.saved_tensors
+        log.append(("Several", g is None, h is None, unused is None))
+        return g * ctx.k, h * x, None
+
+
+class Views(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x.view(-1), x.detach()[0:1]
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g.view(ctx.shape) * 2 + h.sum()
+
+
+class InPlaceTwo(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        x.add_(1)
+        y.mul_(3)
+        ctx.mark_dirty(x, y)
+        return x, y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g, h * 3
+
+
+class Nested(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = (t.detach().requires_grad_() for t in ctx.saved_tensors)
+        with torch.enable_grad():
+            out = x.sin() * y
+        return torch.autograd.grad(out, (x, y), g)
+
+
+class PassThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        log.append(("PassThrough", g.detach().clone()))
+        return g
+
+
+class HalfGrad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        y = x.clone()
+        ctx.mark_non_differentiable(y)
+        return x * 2, y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return None if g is None else g[:1].expand_as(g)
+
+
+class Stateful(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.out = x.exp()
+        return ctx.out * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        g.mul_(2)
+        return g * ctx.out
+
+
+class Outer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        with torch.enable_grad():
+            z = x * y
+        return z
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return Cube.apply(g) * y, None
 """
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import deep_rules as deep_rules, observe, prelude
+from . import deep_rules as deep_rules, observe, prelude, wide_rules as wide_rules
 from .maker import Maker
 from .rules import RULES
 

@@ -1,6 +1,8 @@
 """torch.utils.data against torch: orders, batches, and what is refused."""
 
 import importlib
+import os
+import pickle
 import threading
 import warnings
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
+from tests.alias.loaded import Elsewhere, Failing, started
 from tests.engine.helpers import Programs, attempt
 from torchgrad_jax.utils import data as ours
 
@@ -157,7 +160,107 @@ def refusals(m):
     ]
 
 
+@PROGRAMS
+def draws_in_workers(m):
+    class Noisy(data(m).Dataset):
+        def __getitem__(self, i):
+            return i, m.rand(2), m.randint(0, 9, (2,))
+
+        def __len__(self):
+            return 6
+
+    m.manual_seed(0)
+    loader = data(m).DataLoader(Noisy(), 2, shuffle=True, num_workers=2, persistent_workers=True)
+    return [list(loader), list(loader), m.rand(1)]
+
+
+@PROGRAMS
+def errors_in_workers(m):
+    class TwoArguments(Exception):
+        def __init__(self, a, b):
+            super().__init__(a, b)
+
+    class Broken(numbers(m).__class__):
+        def __getitem__(self, i):
+            if i in (2, 3, 4):
+                raise (KeyError("two"), ValueError("three"), TwoArguments(1, 2))[i - 2]
+            return i
+
+    def told(error):
+        text = str(error).strip().split("\n")
+        return type(error).__name__, text[0], text[1], text[-1]
+
+    loader, seen = iter(data(m).DataLoader(Broken(), 1, num_workers=2)), []
+    for _ in range(6):
+        got = attempt(lambda: next(loader))
+        seen.append(told(got) if isinstance(got, Exception) else got)
+    refused = data(m).DataLoader(numbers(m), num_workers=1, worker_init_fn=lambda i: 1 / 0)
+    return seen, told(attempt(lambda: next(iter(refused)))), attempt(lambda: next(loader))
+
+
+@PROGRAMS
+def streams_of_workers(m):
+    d = data(m)
+
+    class Part(d.IterableDataset):
+        def __iter__(self):
+            info = d.get_worker_info()
+            return iter(range(info.id, 11, info.num_workers))
+
+        def __len__(self):
+            return 9
+
+    loader = d.DataLoader(Part(), 2, num_workers=3, prefetch_factor=1)
+    before = batches(loader)
+    return [
+        before, len(loader), batches(d.DataLoader(Part(), 2, num_workers=2, drop_last=True)),
+        batches(d.DataLoader(Part(), None, num_workers=2, persistent_workers=True)),
+    ]  # fmt: skip
+
+
+@PROGRAMS
+def workers_introduce_themselves(m):
+    told = []
+
+    class Told(numbers(m).__class__):
+        def __getitem__(self, i):
+            info = data(m).get_worker_info()
+            return info.id, info.num_workers, m.initial_seed() - info.seed, told[0]
+
+    def start(i):
+        info = data(m).get_worker_info()
+        told[:] = [str(attempt(lambda: setattr(info, "id", 3)))]
+        m.manual_seed(info.seed + 7)
+
+    loader = data(m).DataLoader(Told(), 3, num_workers=1, worker_init_fn=start)
+    return list(loader), data(m).get_worker_info()
+
+
+@PROGRAMS
+def iterators(m):
+    d = data(m)
+    one = d.DataLoader(numbers(m), 4)
+    late = d.DataLoader([1, 2], timeout=1)
+    none = d.DataLoader([1, 2], num_workers=1, prefetch_factor=0)
+    return [
+        type(iter(one)), len(iter(one)), attempt(lambda: pickle.dumps(iter(one))), attempt(lambda: iter(late)),
+        attempt(lambda: iter(none)), one._dataset_kind, batches(pickle.loads(pickle.dumps(d.DataLoader([1, 2])))),
+        d.DataLoader(numbers(m), num_workers=2).prefetch_factor,
+    ]  # fmt: skip
+
+
+@PROGRAMS
+def contexts_refused(m):
+    n = numbers(m)
+    return [
+        attempt(lambda: data(m).DataLoader(n, num_workers=1, multiprocessing_context="thread")),
+        attempt(lambda: data(m).DataLoader(n, num_workers=1, multiprocessing_context=3)),
+        attempt(lambda: data(m).DataLoader(n, multiprocessing_context="spawn")),
+    ]
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_as_torch(program, same):
     same(program)
 
@@ -184,31 +287,91 @@ def test_workers_are_threads_and_keep_the_order():
     assert ours.get_worker_info() is None
 
 
-def test_workers_share_a_stream_as_the_dataset_says():
-    class Shared(ours.IterableDataset):
-        def __iter__(self):
-            info = ours.get_worker_info()
-            return iter(range(info.id, 7, info.num_workers))
+def test_batches_as_they_are_ready():
+    go = threading.Event()
 
-    got = [b.tolist() for b in ours.DataLoader(Shared(), 2, num_workers=2)]
-    assert sorted(x for b in got for x in b) == list(range(7))
-
-
-def test_an_error_in_a_worker_reaches_the_program():
-    class Broken(Where):
+    class Waiting(Where):
         def __getitem__(self, i):
-            if i == 3:
-                raise LookupError("no such example")
+            if i == 0:
+                go.wait(60)
             return i
 
-    loader = iter(ours.DataLoader(Broken(), 1, num_workers=2))
-    assert [next(loader).item() for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(LookupError, match="no such example"):
+        def __len__(self):
+            return 4
+
+    loader = iter(ours.DataLoader(Waiting(), 1, num_workers=2, in_order=False))
+    got = [next(loader).item()]
+    go.set()
+    assert got[0] == 1
+    assert sorted(got + [b.item() for b in loader]) == [0, 1, 2, 3]
+
+
+def test_a_worker_that_takes_too_long_and_one_that_leaves():
+    go = threading.Event()
+
+    class Waiting(Where):
+        def __getitem__(self, i):
+            go.wait(60)
+            raise SystemExit
+
+    late = iter(ours.DataLoader(Waiting(), 1, num_workers=1, timeout=0.05))
+    with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0.05 seconds$"):
+        next(late)
+    go.set()
+    with pytest.raises(RuntimeError, match=r"^DataLoader worker \(thread 0\) exited unexpectedly$"):
+        next(iter(ours.DataLoader(Waiting(), 1, num_workers=1)))
+
+
+DRAWS = [
+    0.7821398973464966, 0.21315340548154382, 0.8371640508861415,
+    0.6938178539276123, 0.7733861492043289, 0.6702704958690073,
+]  # fmt: skip
+
+
+def test_workers_as_processes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of more workers than cores
+        loader = ours.DataLoader(
+            Elsewhere(), 2, num_workers=2, worker_init_fn=started, multiprocessing_context="spawn",
+            persistent_workers=True,
+        )  # fmt: skip
+    tg.manual_seed(0)
+    first, second = list(loader), list(loader)
+    assert [b["i"].tolist() for b in first] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert [b["worker"].tolist() for b in first] == [[0, 0], [1, 1], [0, 0], [1, 1]]
+    pids = {b["pid"][0].item() for b in first + second}
+    assert len(pids) == 2 and os.getpid() not in pids
+    assert all(b["started"].all() and b["large"].shape == (2, 3000) for b in first)
+    assert [b["large"][1, -1].item() for b in second] == [1.0, 3.0, 5.0, 7.0]
+    # The seeds that torch 2.13 gives its workers for this one.
+    draws = [b[k][0].item() for b in first[:2] for k in ("torch", "python", "numpy")]
+    assert draws == pytest.approx(DRAWS, abs=1e-6)
+
+
+def test_processes_that_fail():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loader = iter(
+            ours.DataLoader(
+                Failing(), 1, num_workers=2, multiprocessing_context="spawn", timeout=100
+            )
+        )
+    assert next(loader).item() == 0
+    with pytest.raises(
+        LookupError, match=r"(?s)^Caught LookupError in DataLoader worker process 1\.\nOrig.*one"
+    ):
         next(loader)
+    with pytest.raises(RuntimeError, match=r"in DataLoader worker process 0(?s:.*)two"):
+        next(loader)
+    with pytest.raises(
+        RuntimeError, match=r"^DataLoader worker \(pid\(s\) \d+\) exited unexpectedly$"
+    ):
+        next(loader)
+    assert [b.item() for b in loader] == [4]
 
 
-def test_what_threads_cannot_do_is_refused():
-    with pytest.raises(NotImplementedError, match="threads"):
+def test_what_is_refused():
+    with pytest.raises(NotImplementedError, match="fork.*hangs"):
         ours.DataLoader(Where(), num_workers=1, multiprocessing_context="fork")
     with pytest.raises(AttributeError, match=r"torch\.utils\.data\.nothing"):
         ours.nothing
@@ -222,8 +385,12 @@ def test_an_iterable_dataset_that_is_longer_than_it_says_is_told():
         def __len__(self):
             return 2
 
+    loader = ours.DataLoader(Long())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert [b.item() for b in ours.DataLoader(Long())] == [0, 1, 2, 3]
+        assert [b.item() for b in loader] == [0, 1, 2, 3]
+        assert not caught  # nobody asked for the length
+        assert len(loader) == 2
+        assert [b.item() for b in loader] == [0, 1, 2, 3]
     assert "was reported to be 2" in str(caught[0].message)
     assert tg.utils.data is ours

@@ -161,7 +161,7 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
         return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
 
     avals = [jax.typeof(a).update(weak_type=False) for a in arrays]  # with how they are sharded
-    lifted = lift.trace(run, avals, randomness="error")
+    lifted = lift.trace(run, avals)
     captured = [read(t) for t in lifted.captured]
     if plain:
         return lifted.function()(*arrays, *captured)

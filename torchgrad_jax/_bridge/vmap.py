@@ -16,8 +16,9 @@ from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply
+from .._engine.tape import aval_of
 from .._engine.tensor import Tensor, make
-from .._engine.trace import Call, aval
+from .._engine.trace import Call
 from .._functions import random
 from .._functions.shape import movedim
 from .._functions.splitting import narrow
@@ -191,10 +192,10 @@ def _run(
         current = MODES.lifts[-1]
         return [current.array_of(t) for t in results]
 
-    avals = [aval(m) for m in metas]
+    avals = [aval_of(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
     inputs = (*fronts, *given)
-    lifted = lift.trace(
+    lifted = lift.taped(
         run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside
     )
     results = _over(lifted, inputs, told.metas, told.requires, told.node)

@@ -118,9 +118,9 @@ def resolve(spec: Any) -> device:
     dev = device(spec)
     if dev.type == "xla":
         return default_device()
-    if dev.type != "cpu" and dev.index is None:
-        return device(dev.type, 0)
-    return CPU if dev.type == "cpu" else dev
+    if dev.type in ("cpu", "meta"):  # there is one of each
+        return device(dev.type)
+    return device(dev.type, 0) if dev.index is None else dev
 
 
 def to_jax(dev: device) -> Any:

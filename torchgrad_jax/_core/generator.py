@@ -255,3 +255,16 @@ def _rebuild(cls: type[Generator], device: Any, state: Array) -> Generator:
 default_generator = Generator()
 """The generator of draws that name none; like torch's it starts at an unpredictable seed."""
 default_generator.seed()
+
+
+class _Own(threading.local):
+    generator: Generator | None = None
+
+
+OWN = _Own()
+"""The generator that stands for the default one in threads that have their own."""
+
+
+def current() -> Generator:
+    """The generator of draws of this thread that name none."""
+    return default_generator if OWN.generator is None else OWN.generator

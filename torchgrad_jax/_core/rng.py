@@ -55,7 +55,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels, rejection
-from .generator import Generator as Generator, default_generator as default_generator
+from .generator import (
+    Generator as Generator,
+    current as current,
+    default_generator as default_generator,
+)
 from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
 
 Shape: TypeAlias = Sequence[int]
@@ -75,7 +79,7 @@ def cpp_name(dtype: np.dtype) -> str:
 
 
 def _chosen(generator: Generator | None) -> Generator:
-    return default_generator if generator is None else generator
+    return current() if generator is None else generator
 
 
 def _check(condition: bool, message: str) -> None:

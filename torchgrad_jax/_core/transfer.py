@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import devices
+from . import abstract, devices
+from .meta import Meta
 
 Put = Callable[[np.ndarray], Any]
 
@@ -29,8 +30,21 @@ def put(host: np.ndarray, dev: devices.device) -> Any:
     return _putter(dev, host.shape, host.dtype)(host)
 
 
+def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
+    """What `values` gives for `m`, on its device.
+
+    For the meta device it is asked for no elements, and so draws none, but says what is wrong.
+    """
+    if m.device.type != "meta":
+        return put(values(m), m.device)
+    values(m.like(shape=(0,)))
+    return abstract.AbstractArray(m.shape, m.dtype.np)
+
+
 @functools.lru_cache(maxsize=4096)
 def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put:
+    if dev.type == "meta":
+        return lambda host: abstract.AbstractArray(shape, dtype)
     target = devices.to_jax(dev)
     if target is not jax.devices()[0]:
         return lambda host: jax.device_put(host, target)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from .._core import dtypes, errors, events, formats, shapes
+from .._core.abstract import is_abstract
 from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
@@ -321,6 +322,10 @@ def set_data(self: Tensor, new: Tensor) -> None:
     """Make this tensor refer to another one's storage."""
     if not isinstance(new, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
+    if (self._m.device.type == "meta") is not (new._m.device.type == "meta"):
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+        )
     if self._rg and new._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
@@ -360,6 +365,8 @@ def item(self: Tensor) -> Any:
 def _item(self: Tensor) -> Any:
     if self._m.numel != 1:
         raise RuntimeError(f"a Tensor with {self._m.numel} elements cannot be converted to Scalar")
+    if self._m.device.type == "meta":
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     al = self._al
     if (
         al is not None
@@ -438,6 +445,8 @@ def truth(self: Tensor) -> bool:
         if self._m.numel == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    if self._m.device.type == "meta":
+        return bool(item(self))
     return bool(concrete(self, errors.BATCHED_TRUTH).reshape(()))
 
 
@@ -495,7 +504,7 @@ def contains(self: Tensor, element: Any) -> bool:
     if isinstance(element, Tensor | int | float | complex | bool):
         from .bind import ops
 
-        return bool(concrete(ops.eq(self, element)).any())
+        return bool(item(ops.any(ops.eq(self, element))))
     raise RuntimeError(
         f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
     )
@@ -507,15 +516,18 @@ def contains(self: Tensor, element: Any) -> bool:
 def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """torch's repr."""
     array = read(self)
-    if isinstance(array, jax.core.Tracer):
+    unreal = is_abstract(array)
+    if isinstance(array, jax.core.Tracer) and not unreal:
         lift = MODES.lifts[-1] if MODES.bits & LIFT else None
         if lift is not None and lift.rows is not None and lift.inside(self):
             return _represent_batched(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
-    if not isinstance(array, jax.Array):  # what JAX put there, a description of an array
+    if not unreal and not isinstance(array, jax.Array):  # what JAX put there, a description of an array
         return f"tensor({array})"
-    index = printing.summary_index(self._m.shape)
-    shown = np.asarray(array) if index is None else np.asarray(array[index])
+    shown = None
+    if not unreal:
+        index = printing.summary_index(self._m.shape)
+        shown = np.asarray(array) if index is None else np.asarray(array[index])
     fn = grad_fn_of(self) if self._al is None or self._al.base is None else _quiet_grad_fn(self)
     parameter = getattr(type(self), "_is_parameter", False) or getattr(self, "_is_param", False)
     tangent = None
@@ -551,7 +563,7 @@ def _quiet_grad_fn(t: Tensor) -> Any:
 
 def formatted(self: Tensor, spec: str) -> str:
     """`format(tensor, spec)`: one element formats as a number."""
-    if self._m.ndim == 0 and type(self) is Tensor:
+    if self._m.ndim == 0 and type(self) is Tensor and self._m.device.type != "meta":
         return item(self).__format__(spec)
     if not spec:
         return str(self)
@@ -620,7 +632,7 @@ PROPERTIES: dict[str, property] = {
     "is_cuda": property(lambda self: self._m.device.type == "cuda"),
     "is_cpu": property(lambda self: self._m.device.type == "cpu"),
     "is_xla": property(lambda self: False),
-    "is_meta": property(lambda self: False),
+    "is_meta": property(lambda self: self._m.device.type == "meta"),
     "is_sparse": property(lambda self: False),
     "is_sparse_csr": property(lambda self: False),
     "is_quantized": property(lambda self: False),
@@ -644,7 +656,7 @@ METHODS: dict[str, Any] = {
     "register_post_accumulate_grad_hook": tensor_hooks.register_post_accumulate_grad_hook,
     "retain_grad": tensor_hooks.retain_grad, "untyped_storage": untyped_storage,
     "is_inference": lambda self: self._x is not None and self._x.inference,
-    "get_device": lambda self: -1 if self._m.device.type == "cpu" else self._m.device.index,
+    "get_device": lambda self: -1 if (n := self._m.device.index) is None else n,
     "is_pinned": lambda self, device=None: False, "is_shared": is_shared,
     "share_memory_": share_memory_,
     "__array__": to_array, "__jax_array__": jax_array, "__dlpack__": dlpack,

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import errors, events, shapes
+from .._core import abstract, errors, events, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._ops.registry import Layout
@@ -83,9 +83,13 @@ def _run(
     before_bits, before_task = MODES.bits, MODES.graph_task
     MODES.graph_task = task
     MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
+    unreal = any(g._m.device.type == "meta" for g in grads)
     try:
         captured = None
-        if not create and not before_bits & (DUAL | OBSERVED) and MODES.grad_layout:
+        if unreal:
+            with abstract.tracing():
+                captured = _walk(task, roots, grads, targets, accumulate)
+        elif not create and not before_bits & (DUAL | OBSERVED) and MODES.grad_layout:
             captured = fused.run(roots, grads, keep, targets, accumulate)
         if captured is None:
             captured = _walk(task, roots, grads, targets, accumulate)
@@ -229,13 +233,16 @@ def _walk(
         if accumulate:  # torch runs the nodes of non-leaf inputs too, freed or not
             executed.update(n for n, _ in targets)
     captured: list[Any] = [None] * (len(targets) if targets is not None else 0)
+    # Of several roots, those that lead to no target are left out; a single one gets its hooks run.
+    skipped = set(task.roots) - run_set if run_set is not None and len(roots) > 1 else ()
     buffers: dict[Node, list[Any]] = {}
     for (node, nr), g in zip(roots, grads):
-        _put(buffers, node, nr, Buffer(g, False), create)
+        if node not in skipped:
+            _put(buffers, node, nr, Buffer(g, False), create)
     ready: list[tuple[int, int, Node]] = []
     count = itertools.count()
     for node in task.roots:
-        if deps[node] == 0:
+        if deps[node] == 0 and node not in skipped:
             heapq.heappush(ready, (_priority(node), next(count), node))
 
     def visit(node: Node, slots: list[Any]) -> list[Any] | None:
@@ -473,6 +480,8 @@ def _recorded(
     """Each wanted gradient as an op of its own, recorded on the graph."""
     gp = node.gp
     saved = unpack_tensors(node)
+    if gp.raises:
+        gp.fn()  # also where no gradient is wanted
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
         saved = [_plain(v, True) for v in saved]
     where_in = {leaf: i for i, leaf in enumerate(gp.saved_in)}

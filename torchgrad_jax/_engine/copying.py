@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes
+from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES
 from .history import grad_fn_of, requires_grad_of
@@ -63,7 +64,7 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     own = st is None
     if st is None:
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
-        st.version = 1
+        st.version = int(m.device.type != "meta")
     return _on(st, m, storage_offset(t), direct=is_direct(t), own=own)
 
 
@@ -72,7 +73,7 @@ def _on(
 ) -> Tensor:  # fmt: skip
     """A leaf on a storage, whose version counter it is where it is the storage's `own` tensor."""
     t = make(st.array, st.meta)
-    out = alias_of(t, m, None, st if own else Version(1))
+    out = alias_of(t, m, None, st if own else Version(int(m.device.type != "meta")))
     out._st = st
     if not direct:
         out._al = Alias(offset, None, 0, 0)
@@ -160,14 +161,19 @@ class _Holder:
 
     def __reduce__(self) -> Any:
         m = self.storage.meta
+        if m.device.type == "meta":
+            return _rebuild_holder, (None, m.dtype.name, m.shape, m.strides, "meta")
         values = concrete(make(self.storage.array, m))
         return _rebuild_holder, (values, m.dtype.name, m.shape, m.strides, str(m.device))
 
 
 def _rebuild_holder(
-    values: np.ndarray, dtype: str, shape: Any, strides: Any, device: str
+    values: np.ndarray | None, dtype: str, shape: Any, strides: Any, device: str
 ) -> _Holder:
     dev = devices.resolve(device)
+    if values is None:
+        empty = AbstractArray(shape, dtypes.BY_NAME[dtype].np)
+        return _Holder(Storage(empty, meta(shape, dtypes.BY_NAME[dtype], dev, strides)))
     array = jax.device_put(values, devices.to_jax(dev))
     return _Holder(Storage(array, meta(shape, dtypes.BY_NAME[dtype], dev, strides)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import sys
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from . import wide, windows
 from .grad_plan import PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
+from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
 
 MAX_NODES = 1500
@@ -67,7 +69,10 @@ def run(
         fn = _COMPILED[key] = _compile(found, roots, grads, targets)
     compiled, laid = fn
     if targets is not None:
-        out = compiled(found.args, [])
+        tape = MODES.lifts[-1].tape if MODES.bits & LIFT else None
+        out = None if tape is None else _written_down(tape, fn, found.args)
+        if out is None:
+            out = compiled(found.args, [])
         captured = [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
     else:
         captured = []
@@ -97,6 +102,8 @@ def run_batched(
     targets: Sequence[tuple[Node, int]],
 ) -> list[Any] | None:  # fmt: skip
     """A pass for each row of the gradients, as one compiled function; arrays, or None as in `run`."""
+    if any(g._m.device.type == "meta" for g in grads):
+        return None
     rows = [
         make(jax.ShapeDtypeStruct(g._m.shape[1:], g._m.dtype.np), meta(g._m.shape[1:], g._m.dtype, g._m.device))
         for g in grads
@@ -115,6 +122,31 @@ def run_batched(
         for node in found.nodes:
             if node.gp.saves_tensors:
                 node.saved = None
+    return out
+
+
+_STEPS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> list[Any] | None:
+    """A compiled pass as one step of a tape, where its arguments are all that tape's."""
+    compiled, laid = fn
+    step = _STEPS.get(compiled)
+    if step is None:
+        at = [i for i, told in enumerate(laid) if told is not None]
+
+        def taken(*args: Any) -> list[Any]:
+            out = compiled(list(args), [])
+            return [out[i] for i in at]
+
+        step = _STEPS[compiled] = (taken, at, tuple([aval_of(laid[i][0]) for i in at]))
+    taken, at, avals = step
+    found = tape.kernel(taken, args, avals)
+    if found is None:
+        return None
+    out: list[Any] = [None] * len(laid)
+    for i, array in zip(at, found):
+        out[i] = array
     return out
 
 

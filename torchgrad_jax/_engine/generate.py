@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._core import warn
-from .._core.state import MODES, next_sequence_nr
+from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, next_sequence_nr
 from .._ops import registry as reg
 from . import record
 from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument
@@ -71,10 +71,11 @@ _RUN = """
     _s = _new(_Storage)
     _s.array = _a
     _s.meta = _t._m = _plan.out
-    _s.version = _s.stamp = _s.pointer = _s.born = _t._onr = 0
+    _s.version = _s.stamp = _s.pointer = _t._onr = 0
+    _s.born = 0 if _mode < 2 else _MODES.level
     _t._st = _t._vc = _s
     _t._al = _t._g = _t._acc = _t._x = None
-    if _mode and ({anyr}) and _plan.any_diff:
+    if _mode & 1 and ({anyr}) and _plan.any_diff:
         _mask = {mask}
         _gp = _plan.grads.get(_mask)
         if _gp is None:
@@ -136,6 +137,10 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
     return ", ".join(parts)
 
 
+_COMMON = GRAD | TRANSFORM | LIFT | DUAL
+"""Modes that the code itself sees to; of the last two, what a tape of `vmap` can write down."""
+
+
 def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{i}, " for i in items) + ")"
 
@@ -184,7 +189,7 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
-        "_make_call": b.call, "_general": apply, "_binding": b, "_size_argument": size_argument,
+        "_make_call": b.call, "_general": apply, "_taped": record.apply_taped, "_binding": b, "_size_argument": size_argument,
         "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
         "_write_out": write_out, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
@@ -226,10 +231,10 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         space.update(_views=b.views, _fast_view=fast_view)
         lines += [
             "    _mode = _MODES.bits",
-            f"    if _mode < 2 and {first}.__class__ in _plain and {first}._x is None:",
+            f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain and {first}._x is None:",
             f"        try: _known = _views[{_tuple([f'{first}._m', *names[1:]])}]",
             "        except (KeyError, TypeError): _known = None",
-            f"        if _known is not None: return _fast_view(_known, {first}, _mode)",
+            f"        if _known is not None: return _fast_view(_known, {first}, _mode & 1)",
             f"    return {fallback}",
         ]
     elif row.view or not unrollable(b):
@@ -243,7 +248,8 @@ def _unrolled(
     b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool
 ) -> list[str]:
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
-    lines = ["    _mode = _MODES.bits", f"    if _mode > 1: return {fallback}"]
+    rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~_COMMON}"
+    lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
     hot, optional = [], []
     for p in b.dynamic:
         if (p.kind is reg.Array or p.scalar) and not p.optional:
@@ -261,6 +267,13 @@ def _unrolled(
         ]
     else:
         space["_call"] = b.call()
+    if not inplace:
+        leaves = _tuple([p.name if p in hot else "None" for p in b.dynamic])
+        lines.append(
+            f"    if _mode > 1 and _mode & {LIFT | DUAL}:\n"
+            f"        _t = _taped(_call, {leaves}, _mode)\n"
+            f"        return {fallback} if _t is None else _t"
+        )
     for i, p in enumerate(hot):
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
+from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, RESULT, ROW_MAJOR
 from .._ops.registry import OWN, SAME, Grad, Layout
 from . import wide
 from .node import node_class
@@ -38,7 +39,7 @@ class GradPlan:
     __slots__ = (
         "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves", "edge_pick", "filled",
         "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save",
-        "saved_in", "saved_out", "saves_tensors", "slices", "vjps",
+        "saved_in", "saved_out", "saves_tensors", "slices", "unread", "vjps",
     )  # fmt: skip
     raises = False
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
@@ -70,6 +71,7 @@ class GradPlan:
         self.fused = 0
         self.diff = plan.diff
         self.filled: GradPlan | None = None
+        self.unread: frozenset[int] = frozenset()  # inputs that are saved for nothing, as in torch
         self._derive()
         # A number with an edge is one that torch turns into a tensor, and saves as one.
         self.saves_tensors = bool(self.saved_out) or any(
@@ -148,20 +150,25 @@ class GradPlan:
         self, ins: tuple[int, ...], outs: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What is read, and what the row says that torch saves all the same."""
-        call = self.plan.call
-        mine = [i for i in self.inputs if call.argnames[i] in call.keeps]
-        if "result" in call.keeps and self.out_refs[0] in self.cuts:
-            outs = tuple(dict.fromkeys((*outs, 0)))
-        return tuple(dict.fromkeys((*ins, *mine))), outs
+        call, keys = self.plan.call, self.plan.keys
+        stems = [_stem(name) for name in call.argnames]
+        mine = {stems[i] for i in self.inputs}
+        if isinstance(call.keeps, tuple):
+            names = {n for n in call.keeps if n in mine or n == "result"}
+        else:
+            names = {n for wanted, more in call.keeps.items() if wanted in mine for n in more}
+        leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
+        fields = getattr(call.result, "_fields", None)
+        labels = ["result"] if self.plan.single else fields or [f"result{k}" for k in range(9)]
+        results = [k for k, r in enumerate(self.out_refs) if labels[k] in names and r in self.cuts]
+        self.unread = frozenset(leaves) - {*ins}
+        return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
     def _packing_order(self, leaf: int) -> tuple[str, int]:
         """torch saves, and so packs, inputs in alphabetical order of its names for them."""
         names = self.plan.call.argnames
-        name = names[leaf] if leaf < len(names) else "~"
-        stem, _, number = name.rpartition("_")
-        if not (stem and number.isdigit()):
-            stem = "self" if name == "input" else name
-        return stem, leaf
+        stem = _stem(names[leaf]) if leaf < len(names) else "~"
+        return "self" if stem == "input" else stem, leaf
 
     def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
@@ -265,6 +272,9 @@ class GradPlan:
         follows, versions = call.grad_facts
         leaf = self.inputs[p]
         version = versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
+        stepped = self._stepped(leaf, cts)
+        if stepped is not None:
+            return stepped, FRESH, version
         if follows and key.dense:
             return key, FRESH, version
         elementwise = call.layout is Layout.ELEMENTWISE
@@ -292,11 +302,10 @@ class GradPlan:
                 return plain, FRESH, 0
             return meta(key.shape, key.dtype, key.device, strides), VIEWED, 0
         same = ct.shape == key.shape
-        preserving = call.layout is Layout.PRESERVE and bool(self.saved_in)
+        preserving = call.layout is Layout.PRESERVE and bool({*self.saved_in} - self.unread)
         if same and (preserving or (elementwise and (key.ndim > 1 or version))):
-            kept = [self.plan.keys[i] for i in self.saved_in] + [
-                self.plan.outs[k] for k in self.saved_out
-            ]
+            ins, outs = self._reads(self._steps.slice([self.grad_refs[p]], self.cuts)[1])
+            kept = [*[self.plan.keys[i] for i in ins], *[self.plan.outs[k] for k in outs]]
             operands = [(m.shape, m.strides) for m in [ct, *kept] if isinstance(m, Meta)]
             strides = shapes.elementwise_strides(key.shape, operands)
             return meta(key.shape, key.dtype, key.device, strides), FRESH, version
@@ -309,6 +318,54 @@ class GradPlan:
                 0,
             )
         return plain, FRESH, version
+
+    def _stepped(self, leaf: int, cts: tuple[Meta | None, ...]) -> Meta | None:
+        """A gradient as the steps of torch's formula lay it out, where they are on record."""
+        formula = GRADIENT_STEPS.get(self.name, {}).get(leaf)
+        if callable(formula):
+            formula = formula(self.plan.call.statics)
+        ct = next((m for m in cts if m is not None), None)
+        key = self.plan.keys[leaf]
+        assert isinstance(key, Meta)
+        if formula is None or ct is None or ct.dtype is not key.dtype:
+            return None
+        if formula == ROW_MAJOR:
+            return meta(key.shape, key.dtype, key.device)
+        dims = self._reduced(key, ct)
+        if ct.numel > key.numel or dims is None:
+            return None
+        named = {GRAD: ct, RESULT: self.plan.outs[0]}
+
+        def laid_out(step: Any) -> tuple[Sequence[int], Sequence[int]]:
+            if isinstance(step, tuple):
+                operands = [laid_out(s) for s in step]
+                shape = shapes.broadcast_shapes(*[o[0] for o in operands])
+                return shape, shapes.elementwise_strides(shape, operands)
+            if step == ROW_MAJOR:
+                return key.shape, shapes.contiguous_strides(key.shape)
+            m = named.get(step) or self.plan.keys[step]
+            if not isinstance(m, Meta):
+                return (), ()
+            sizes, strides = list(m.shape), list(m.strides)
+            for d in dims if step in named else ():
+                sizes.insert(d, 1)
+                strides.insert(d, 0)
+            return sizes, strides
+
+        shape, strides = laid_out(formula)
+        if tuple(shape) != key.shape:
+            return None
+        return meta(key.shape, key.dtype, key.device, tuple(strides))
+
+    def _reduced(self, key: Meta, ct: Meta) -> tuple[int, ...] | None:
+        """The dimensions of an input that the result lacks, or None where that is not known."""
+        if ct.ndim >= key.ndim or not ct.ndim:
+            return ()
+        dim = self.plan.call.statics.get("dim")
+        if dim is None:
+            return None
+        dims = sorted(d % key.ndim for d in ((dim,) if isinstance(dim, int) else dim))
+        return tuple(dims) if ct.ndim + len(dims) == key.ndim else None
 
     def passes(self, p: int) -> bool:
         """Whether a gradient is the incoming one, unchanged."""
@@ -438,6 +495,12 @@ class MissingGradPlan(GradPlan):
     def call(self, *args: Any) -> Any:
         """The same."""
         return self.fn()
+
+
+def _stem(name: str) -> str:
+    """The parameter of a leaf: the entries of a list are numbered."""
+    stem, _, number = name.rpartition("_")
+    return stem if stem and number.isdigit() else name
 
 
 def _filled(m: Meta) -> Meta:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 from jax import lax
 
 from .._core.meta import Meta
 from .._core.state import DUAL, GRAD, LIFT, MODES
 from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
-from .strided import is_direct, read, stored
+from .strided import is_direct, read, reader, stored
+from .tape import Tape, Value, aval_of
 from .tensor import Tensor, wrap_array
 
 _placeholder: Any = None
@@ -49,7 +50,7 @@ class Lift:
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "outer_level", "outer_lifts", "outer_trace",
-                 "outer_transforms", "own_leaves", "places", "rows", "randomness", "size", "traces")  # fmt: skip
+                 "outer_transforms", "own_leaves", "places", "rows", "randomness", "size", "tape", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
@@ -80,6 +81,8 @@ class Lift:
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
+        self.tape: Any = None
+        """Where the steps of a run of `vmap` are written down; other runs are JAX's to trace."""
         self.randomness, self.size = randomness, size
 
     def inside(self, t: Tensor) -> bool:
@@ -116,6 +119,8 @@ class Lift:
 
     def place_for(self, index: int, m: Meta) -> Any:
         """A tracer of the run itself, wherever in it the code is, that stands for an outside value."""
+        if self.tape is not None:
+            return self.tape.place(index, m)
         from jax.extend.core import set_current_trace
 
         with set_current_trace(self.traces[0]):
@@ -163,20 +168,9 @@ class Lift:
         return self.outer_transforms + len(self.outer_lifts) + 1
 
     def so_far(self, arrays: Sequence[Any]) -> Lifted:
-        """The steps taken up to now, with these arrays as the results."""
-        current = self.traces[0]
-        frame = current.frame
-        consts = dict(frame.constvar_to_val)
-        outvars = [current.to_jaxpr_tracer(a, None).val for a in arrays]
-        wanted, eqns = set(_variables(outvars)), []
-        for eqn in reversed(frame.get_eqns()):
-            if not wanted.isdisjoint(eqn.outvars):
-                eqns.append(eqn)
-                wanted.update(_variables(eqn.invars))
-        kept = {v: c for v, c in consts.items() if v in wanted}
-        return Lifted(
-            _Steps(frame.invars, list(kept), eqns[::-1], outvars), list(kept.values()), self
-        )
+        """The steps of a run of `vmap` taken up to now, with these arrays as the results."""
+        outs = [self.tape.number_of(a) for a in arrays]
+        return Lifted(self, self.tape.needed(outs), outs)
 
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""
@@ -185,7 +179,8 @@ class Lift:
             array = read(t)
             # Detached, or made without recording: a derivative from outside must not pass either.
             if not is_tracked(t) and t._m.dtype.category >= 2 and self.owns(array):
-                array = lax.stop_gradient(array)
+                taped = array.__class__ is Value and self.tape is not None
+                array = self.tape.stop(array) if taped else lax.stop_gradient(array)
             return array
         al = t._al
         view = None if al is None else (al.offset, al.conj, al.neg)
@@ -201,7 +196,13 @@ class Lift:
         if self.outer_lifts and not self.inside(t):
             with self.outside():
                 return read(t)
-        return stored(t, t._st.array)
+        array = t._st.array
+        if array.__class__ is not Value or is_direct(t):
+            return stored(t, array)
+        al = t._al
+        kernel = reader(t._st.meta, t._m, al.conj, al.neg)
+        out = self.tape.kernel(kernel, (array, al.offset), aval_of(t._m))
+        return stored(t, array) if out is None else out
 
     def write(self, t: Tensor) -> Any:
         """The elements of the storage that `t` is about to be written to."""
@@ -248,14 +249,22 @@ class Lift:
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
     """`record.keys_of` while tensor code is being lifted."""
-    lift = MODES.lifts[-1]
+    run = MODES.lifts[-1]
+    tape = run.tape
     keys, xs, mask = [], [], 0
     for i, v in enumerate(leaves):
         if isinstance(v, Tensor):
-            keys.append(v._m)
-            xs.append(lift.array_of(v))
-            if v._rg or requires_grad_of(v):
+            m, array = v._m, v._st.array
+            keys.append(m)
+            if v._al is not None or tape is None or not tape.holds(array):
+                array = run.array_of(v)
+                if v._rg or requires_grad_of(v):
+                    mask |= 1 << i
+            elif v._rg:
                 mask |= 1 << i
+            elif m.dtype.category >= 2:  # see `array_of`
+                array = tape.stop(array)
+            xs.append(array)
         elif v is None:
             keys.append(None)
         else:
@@ -264,31 +273,56 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
     return tuple(keys), xs, mask
 
 
-class _Steps(NamedTuple):
-    """As much of a jaxpr as is needed to take its steps."""
-
-    invars: Sequence[Any]
-    constvars: Sequence[Any]
-    eqns: Sequence[Any]
-    outvars: Sequence[Any]
-
-
-def _variables(atoms: Sequence[Any]) -> list[Any]:
-    """Those that are no literals."""
-    return [v for v in atoms if not hasattr(v, "val")]
-
-
 class Lifted:
-    """What a run came to: steps over inputs and captured tensors."""
+    """What a run of `vmap` came to: steps over inputs and captured tensors."""
 
-    __slots__ = ("captured", "jaxpr", "key", "mapped", "n_in")
+    __slots__ = ("captured", "function", "key", "mapped")
+
+    def __init__(self, lift: Lift, steps: Sequence[Any], outs: Sequence[Any]) -> None:
+        tape = lift.tape
+        consts = [c if isinstance(c, jax.Array) else jnp.asarray(c) for _, c in tape.consts]
+        n_captured = len(lift.captured)
+        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
+        self.mapped = [*lift.mapped, *[False] * len(consts)]
+        self.key = (
+            tuple([v.aval for v in tape.inputs]), tuple(steps), tuple(outs), tuple(tape.outside),
+            tuple([number for number, _ in tape.consts]),
+        )  # fmt: skip
+        self.function = lambda: tape.function(steps, outs, n_captured)
+        """Gives a pure function of the inputs and the captured arrays."""
+
+
+_COMPILED = type(jax.jit(lambda: None))
+
+
+def run_kernel(plan: Any, xs: Sequence[Any]) -> Any:
+    """The forward of a plan during a run: one step of its tape, if it has one."""
+    tape, fwd = MODES.lifts[-1].tape, plan.fwd
+    if tape is None:
+        return fwd(*xs)
+    kernel = fwd
+    if fwd.__class__ is not _COMPILED:
+        kernel = getattr(fwd, "kernel", None)
+        if kernel.__class__ is not _COMPILED:
+            return fwd(*xs)
+        fwd.check(xs)
+    avals = plan.grads.get("avals")
+    if avals is None:
+        avals = tuple([aval_of(m) for m in plan.outs])
+        avals = plan.grads["avals"] = avals[0] if plan.single else avals
+    out = tape.kernel(kernel, xs, avals)
+    return fwd(*xs) if out is None else out
+
+
+class Traced:
+    """What a run came to that JAX traced."""
+
+    __slots__ = ("captured", "jaxpr", "n_in")
 
     def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Lift) -> None:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
         self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
-        self.mapped = [*lift.mapped, *[False] * len(consts)]
-        self.key = _signature(self.jaxpr)
 
     def function(self) -> Callable[..., list[Any]]:
         """A pure function of the inputs and the captured arrays."""
@@ -330,82 +364,47 @@ def placeholder() -> Any:
     return _placeholder
 
 
-def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any) -> Lifted:
+def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> Traced:
     """Run `run` on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
-    lift = Lift(**settings)
+    from jax.extend.core import take_current_trace
+
+    lift = Lift()
 
     def pure(*arrays: Any) -> list[Any]:
-        from jax.extend.core import set_current_trace, take_current_trace
-
         with take_current_trace() as current:
-            lift.traces.append(current)
-        with set_current_trace(current):
-            before = MODES.bits
-            MODES.lifts = (*lift.outer_lifts, lift)
-            MODES.bits = before | LIFT
-            try:
-                return run(list(arrays))
-            finally:
-                MODES.lifts = lift.outer_lifts
-                MODES.bits = MODES.bits & ~LIFT | before & LIFT
+            return _inside(lift, current, run, arrays)
 
     closed = jax.make_jaxpr(pure)(*avals)
-    return Lifted(closed.jaxpr, closed.consts, lift)
+    return Traced(closed.jaxpr, closed.consts, lift)
 
 
-# --- what makes two runs the same program ---------------------------------------------------------
+def _inside(
+    lift: Lift, current: Any, run: Callable[[list[Any]], list[Any]], arrays: Sequence[Any]
+) -> list[Any]:
+    """Run `run` as what the lift is of."""
+    from jax.extend.core import set_current_trace
+
+    lift.traces.append(current)
+    with set_current_trace(current):
+        before = MODES.bits
+        MODES.lifts = (*lift.outer_lifts, lift)
+        MODES.bits = before | LIFT
+        try:
+            return run(list(arrays))
+        finally:
+            MODES.lifts = lift.outer_lifts
+            MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
 
-class _Same:
-    """Something compared by identity, kept alive by the key it is part of."""
-
-    __slots__ = ("what",)
-
-    def __init__(self, what: Any) -> None:
-        self.what = what
-
-    def __hash__(self) -> int:
-        return id(self.what)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.what is other.what
-
-
-def _literal(value: Any) -> Any:
-    if isinstance(value, int | float | complex):  # numbers, and JAX's own kinds of them
-        return (type(value), repr(value))
-    if isinstance(value, np.ndarray | np.generic) and value.size <= 16:
-        return (value.dtype, value.shape, value.tobytes())
-    return _Same(value)
-
-
-def _param(value: Any) -> Any:
-    if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
-        return _Same(value)
+def taped(
+    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any
+) -> Lifted:
+    """The same for `vmap`, without JAX's tracing; two runs with the same steps have the same key."""
+    lift = Lift(**settings)
+    tape = lift.tape = Tape(avals, lift.outer_trace)
     try:
-        hash(value)
-    except TypeError:
-        return _Same(value)
-    return value
-
-
-def _signature(jaxpr: Any) -> tuple[Any, ...]:
-    """A key that two jaxprs share when they take the same steps on inputs of the same kinds."""
-    numbers: dict[Any, int] = {}
-
-    def ref(v: Any) -> Any:
-        if hasattr(v, "val"):
-            return (_literal(v.val), v.aval)
-        return numbers.setdefault(v, len(numbers))
-
-    key: list[Any] = [v.aval for v in (*jaxpr.invars, *jaxpr.constvars)]
-    for v in (*jaxpr.invars, *jaxpr.constvars):
-        ref(v)
-    for eqn in jaxpr.eqns:
-        key.append(eqn.primitive)
-        key += [(k, _param(v)) for k, v in eqn.params.items()]
-        key += [ref(v) for v in eqn.invars]
-        for v in eqn.outvars:
-            ref(v)
-    key += [ref(v) for v in jaxpr.outvars]
-    return tuple(key)
+        arrays = _inside(lift, tape, run, tape.inputs)
+        outs = [tape.number_of(a) for a in arrays]
+        return Lifted(lift, tape.steps, outs)
+    finally:
+        tape.invalidate()

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, errors, events
+from .._core import abstract, dtypes, errors, events
 from .._core.meta import Meta, meta
 from .._core.state import (
     CUT,
@@ -82,6 +82,8 @@ def concrete(t: Tensor, batched: str = "") -> np.ndarray:
         with MODES.lifts[-1].outside():
             return concrete(t)
     array = read(t)
+    if abstract.is_abstract(array):
+        raise NotImplementedError(abstract.NO_DATA)
     if isinstance(array, jax.core.Tracer):
         if MODES.bits & LIFT and MODES.lifts[-1].stateful:
             raise RuntimeError(errors.untraceable())
@@ -238,7 +240,10 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
 
 
 def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:
-    outs = plan.fwd(*xs)
+    if MODES.bits & LIFT:
+        outs = lift.run_kernel(plan, xs)
+    else:
+        outs = plan.fwd(*xs)
     return (outs,) if plan.single else tuple(outs)
 
 
@@ -266,6 +271,38 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
         record(grad_plan(plan, mask), leaves, outs, mode)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
+    if plan.single:
+        return outs[0]
+    return call.result(*outs) if call.result is not None else outs
+
+
+def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
+    """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
+    tape = MODES.lifts[-1].tape if mode & LIFT else None
+    if tape is None:
+        return None
+    ours = False
+    for v in leaves:
+        kind = v.__class__
+        if kind in PLAIN:
+            ours = ours or tape.holds(v._st.array)
+            if v._x is not None and v._x.inference:
+                return None
+        elif kind not in NUMBERS and v is not None:
+            return None
+    if not ours:
+        return None
+    keys, xs, mask = lift.keys_of(leaves)
+    plan = call.plans.get(keys) or new_plan(call, keys, leaves)
+    arrays = lift.run_kernel(plan, xs)
+    if not plan.single:
+        outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
+    else:
+        outs = (make(arrays, plan.out),)
+    if mode & GRAD and mask and plan.any_diff:
+        record(plan.grads.get(mask) or grad_plan(plan, mask), leaves, outs, mode)
+    if mode & DUAL:
+        MODES.tangents.push_tangents(call, plan, leaves, outs)
     if plan.single:
         return outs[0]
     return call.result(*outs) if call.result is not None else outs
@@ -364,6 +401,7 @@ class InplacePlan(Plan):
             self.fn = fn
             self.fwd = jax.jit(fn)
         self.outs, self.single, self.out = (me,), True, me
+        self._without_data()
         self._set_diff()
 
 

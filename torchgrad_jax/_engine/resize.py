@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import shapes
+from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
 from .._core.transfer import put
 from . import strided
@@ -50,7 +51,11 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
         and _alone(t)
     ):
         st = t._st
-        st.array, st.meta = strided.from_flat(st.array.reshape(-1), m), m
+        if m.device.type == "meta":
+            st.array = AbstractArray(m.shape, m.dtype.np)
+        else:
+            st.array = strided.from_flat(st.array.reshape(-1), m)
+        st.meta = m
         return
     if al is None:
         al = t._al = Alias(offset, None, 0, 0)
@@ -66,12 +71,22 @@ def _grow(t: Tensor, need: int, have: int) -> None:
             "or a value saved for backward), which cannot follow; clone() the tensor first"
         )
     st = t._st
-    flat = np.zeros(need, st.meta.dtype.np)
-    flat[:have] = np.asarray(strided.to_flat(st.array, st.meta))
+    m = meta((need,), st.meta.dtype, st.meta.device)
+    if m.device.type == "meta":
+        array: Any = AbstractArray(m.shape, m.dtype.np)
+    else:
+        array = put(_longer(st, need, have), m.device)
     if base is not None and base._al is None:
         base._al = Alias(0, None, 0, 0)
-    st.array, st.meta = put(flat, st.meta.device), meta((need,), st.meta.dtype, st.meta.device)
+    st.array, st.meta = array, m
     st.stamp += 1
+
+
+def _longer(st: Any, need: int, have: int) -> np.ndarray:
+    """The elements of a storage in the order of memory, and zeros."""
+    flat = np.zeros(need, st.meta.dtype.np)
+    flat[:have] = np.asarray(strided.to_flat(st.array, st.meta))
+    return flat
 
 
 def _alone(t: Tensor, base: Any = None) -> bool:

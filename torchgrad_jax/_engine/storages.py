@@ -208,8 +208,10 @@ class UntypedStorage:
         return id(self._storage)
 
     def __repr__(self) -> str:
-        rows = "\n ".join(str(v) for v in self)
         of = f"[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        if self._storage.meta.device.type == "meta":
+            return f"...\n{of}"
+        rows = "\n ".join(str(v) for v in self)
         return (f" {rows}\n" if len(self) else "\n") + of
 
     def __sizeof__(self) -> int:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import errors, shapes
+from .._core import abstract, errors, shapes
 from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES
 from .cut import unrecorded, writes_unrecorded
@@ -230,8 +230,14 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
     return reinterpret(scatter(mine, m.shape, m.strides, offset, value), flat.dtype)
 
 
+def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
+    """`fn` compiled, where there is anything to compute."""
+    compiled = jax.jit(fn)
+    return abstract.kernel(compiled, (out,), True) if out.device.type == "meta" else compiled
+
+
 @functools.cache
-def _reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     need, have = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize, elements(store)
     if need > have * store.dtype.itemsize:
         raise RuntimeError(
@@ -242,17 +248,17 @@ def _reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     def read_view(array: Any, offset: Any) -> Any:
         return view_from(to_flat(array, store), m, offset, conj, neg)
 
-    return jax.jit(read_view)
+    return _kernel(read_view, m)
 
 
 @functools.cache
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
-    _reader(store, m, conj, neg)  # which complains where the storage is too small
+    reader(store, m, conj, neg)  # which complains where the storage is too small
 
     def write_view(array: Any, offset: Any, value: Any) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
 
-    return jax.jit(write_view)
+    return _kernel(write_view, store)
 
 
 def storage_offset(t: Tensor) -> int:
@@ -277,7 +283,7 @@ def read(t: Tensor) -> Any:
         return al.array
     if is_direct(t):
         return st.array
-    array = _reader(st.meta, t._m, al.conj, al.neg)(st.array, al.offset)
+    array = reader(st.meta, t._m, al.conj, al.neg)(st.array, al.offset)
     if not isinstance(array, jax.core.Tracer):  # one may not be met again outside of its trace
         al.array, al.stamp = array, st.stamp
     return array
@@ -288,7 +294,7 @@ def stored(t: Tensor, array: Any) -> Any:
     al = t._al
     if al is None or is_direct(t):
         return array
-    return _reader(t._st.meta, t._m, al.conj, al.neg)(array, al.offset)
+    return reader(t._st.meta, t._m, al.conj, al.neg)(array, al.offset)
 
 
 def write(t: Tensor, array: Any, bump: bool = True) -> None:

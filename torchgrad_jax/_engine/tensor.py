@@ -32,6 +32,8 @@ class Storage:
 
     def data_ptr(self) -> int:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
+        if self.meta.device.type == "meta":
+            return 0
         size = self.meta.numel * self.meta.dtype.itemsize
         if not self.pointer or self.pointer.buffer.nbytes < size:
             self.pointer = Memory(np.empty(max(size, 1), np.uint8))

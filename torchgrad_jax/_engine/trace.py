@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import abstract, dtypes, shapes
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits
 from .._ops.registry import Grad, Layout, Promote
@@ -76,7 +76,7 @@ class Call:
         self.compares = False
         self.formal: tuple[str, ...] = ()
         self.refused: Any = None
-        self.keeps: tuple[str, ...] = ()
+        self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.masks = self.real = self.wide_numbers = False
         self.fits: bool | None = None  # numbers must fit the result's dtype, the halves' range too
@@ -144,6 +144,10 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
     if len(wide) == 1:
         return wide.pop()
     first, second = list(dict.fromkeys(k.device for k in metas))[:2]
+    if any(d.type == "meta" for d in devices):
+        raise RuntimeError(
+            f"Tensor on device {second} is not on the expected device {first}!"
+        )
     raise RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {second}!"
@@ -210,7 +214,8 @@ class Plan:
             self.fn = fn
         self.single = not isinstance(out, tuple | list)
         self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or jax.jit(fn)
-        if any(isinstance(k, Meta) and k.device is not self.device for k in keys):
+        unreal = self.device.type == "meta"
+        if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
         outs = (out,) if self.single else tuple(out)
         self.outs = tuple(
@@ -222,8 +227,14 @@ class Plan:
         joined = self.joined()
         if joined is not None:
             self.fwd = wide.forward(*joined)
+        self._without_data()
         if call.fits is not None:
             self._check_numbers(call.fits)
+
+    def _without_data(self) -> None:
+        """Let the forward of tensors without data only describe its results."""
+        if self.device.type == "meta":
+            self.fwd = abstract.kernel(self.fwd, self.outs, self.single)
 
     def _check_numbers(self, halves: bool) -> None:
         """Let the forward refuse numbers that do not fit the dtype of the result."""
@@ -235,12 +246,16 @@ class Plan:
             return
         fwd = self.fwd
 
-        def checked(*xs: Any) -> Any:
+        def check(xs: Sequence[Any]) -> None:
             for n in places:
                 if isinstance(xs[n], int | float | complex):
                     check_fits(xs[n], dt)
+
+        def checked(*xs: Any) -> Any:
+            check(xs)
             return fwd(*xs)
 
+        checked.check, checked.kernel = check, fwd  # type: ignore[attr-defined]
         self.fwd = checked
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
@@ -325,6 +340,7 @@ class ViewPlan(Plan):
         self.fn = fn
         self.fwd = jax.jit(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
+        self._without_data()
         self._set_diff()
 
 

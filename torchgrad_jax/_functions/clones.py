@@ -9,7 +9,7 @@ import numpy as np
 from .._core.formats import is_contiguous_in, preserve_format
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
-from .convert import clone_in
+from .convert import clone_in, transfer
 
 _PRESERVE = ("torch.preserve_format", None)
 
@@ -87,4 +87,6 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         raise TypeError(
             f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}"
         )
+    if src._m.device is not input._m.device:
+        src = transfer(src, input._m.device)
     return ops.copy_(input, src)

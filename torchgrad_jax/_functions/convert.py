@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, dtypes, warn
+from .._core import abstract, devices, dtypes, warn
 from .._core.formats import (
     contiguous_format,
     is_contiguous_in,
@@ -193,8 +193,12 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
                 "forward-mode differentiation through a copy to another device is not supported"
             )
     m = t._m.like(device=dev, strides=None if t._m.contiguous else t._m.strides)
+    if t._m.device.type == "meta":
+        raise NotImplementedError(abstract.NO_DATA)
     array = read(t)
-    if t._m.device.type == "cpu":
+    if dev.type == "meta":
+        moved = abstract.AbstractArray(m.shape, m.dtype.np)
+    elif t._m.device.type == "cpu":
         moved = put(np.asarray(array), dev)
     else:
         moved = jax.device_put(array, devices.to_jax(dev))

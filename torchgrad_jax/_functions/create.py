@@ -104,6 +104,8 @@ def full(
     dt = dt or dtypes.of_python(value.__class__)
     key = ("full", value.__class__, value, shape, dt, dev)
     found = known(key) if value else None  # 0.0 and -0.0 are equal keys
+    if dev.type == "meta":
+        found = filled(data_.number_as(value, dt), shape, dt, dev)
     if found is None:
         check_shape(shape, dt.itemsize)
         found = remember(key, np.full(shape, data_.number_as(value, dt), dt.np), dev)
@@ -146,7 +148,9 @@ def _empty_strided(
 ) -> Tensor:
     shape, steps = shape_of(fn, size), shape_of(fn, stride, 2, "stride")
     _check_strided(shape, steps)
-    return with_strides(np.zeros(shape, dt.np), steps, dev, requires_grad)
+    zeros = np.zeros((), dt.np)
+    host = np.broadcast_to(zeros, shape) if dev.type == "meta" else np.zeros(shape, dt.np)
+    return with_strides(host, steps, dev, requires_grad)
 
 
 @factory

@@ -16,7 +16,7 @@ from .._core import dtypes, errors, rng
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
-from .._core.transfer import put
+from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
 from .._engine.history import check_captured, check_inplace, requires_grad_of
@@ -61,7 +61,7 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
     if MODES.bits & LIFT:
         new = _filling(me, values)
     else:
-        new = make(put(values(m), m.device), meta(m.shape, m.dtype, m.device))
+        new = make(place(values, m), meta(m.shape, m.dtype, m.device))
     return apply_inplace(overwriting(name, node), (me, new))
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import devices, dtypes, errors, shapes
+from .._core import abstract, devices, dtypes, errors, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, LIFT, MODES
@@ -63,6 +63,8 @@ def with_strides(
     host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False
 ) -> Tensor:
     """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
+    if dev.type == "meta":
+        return from_host(host, dev, requires_grad, strides)
     if not _overlaps(host.shape, strides):
         return from_host(host, dev, requires_grad, strides)
     flat = np.zeros(shapes.storage_extent(host.shape, strides), host.dtype)
@@ -101,6 +103,8 @@ def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.de
     found = _CONSTANTS.get(key)
     if found is None:
         check_shape(shape, dt.itemsize)
+        if dev.type == "meta":
+            return abstract.AbstractArray(shape, dt.np)
         host = (
             np.zeros(shape, dt.np)
             if value.__class__ is int and not value

@@ -19,6 +19,7 @@ from .._engine.strided import check_writable, places_in, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
 from .._engine.views import as_strided_view
 from .complex_views import imag, real
+from .convert import transfer
 from .splitting import slice_along
 
 
@@ -168,7 +169,7 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
 
 
 def _is_traced(t: Tensor) -> bool:
-    return isinstance(t._st.array, jax.core.Tracer)
+    return isinstance(t._st.array, jax.core.Tracer) and not t.is_meta
 
 
 def _select(out: Tensor, at: int, number: int, x: Tensor, place: int) -> Tensor:
@@ -212,7 +213,8 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
             at += 1
             continue
         if t._m.dtype not in (dtypes.bool_, dtypes.uint8):
-            out.append(t)
+            elsewhere = t._m.device.type == "cpu" and x._m.device.type != "cpu"
+            out.append(transfer(t, x._m.device) if elsewhere else t)
             at += 1
             continue
         mask = t._m.shape
@@ -325,8 +327,12 @@ def index_put_(
     out: Tensor, given: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """`index_put_`. Where `out` overlaps itself, the later of two writes stays."""
-    indices = tuple(expand_masks(out, given))
     fills = _fills(given, values, accumulate)
+    if fills and len(given) == 1 and given[0].is_meta:
+        mask = given[0]
+        mask = ops.view(mask, (*mask._m.shape, *[1] * (out._m.ndim - mask._m.ndim)))
+        return ops.masked_fill_(out, mask, ops.view(ops._to_copy(values, out._m.dtype), ()))
+    indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)
     if fills and values._m.dtype is not out._m.dtype:  # a fill casts; anything else refuses to

@@ -224,7 +224,7 @@ def get_default_device() -> devices.device:
 def set_default_device(device: Any) -> None:
     """Choose where this thread makes tensors when nobody says; None goes back to JAX's default."""
     dev = None if device is None else devices.resolve(device)
-    if dev is not None:
+    if dev is not None and dev.type != "meta":
         devices.to_jax(dev)
     MODES.default_device = dev
 

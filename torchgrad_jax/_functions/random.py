@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .._core import devices, dtypes, errors, rng
-from .._core.generator import Generator as HostGenerator
+from .._core.devices import CPU
+from .._core.generator import OWN, Generator as HostGenerator
 from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
 from .._core.state import INFERENCE, LIFT, MODES
-from .._core.transfer import put
+from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
 from .._engine.cut import under_jax
@@ -54,6 +55,8 @@ class Generator(HostGenerator):
 
     def __init__(self, device: Any = "cpu") -> None:
         dev = device_of("Generator", device)
+        if dev.type == "meta":
+            raise RuntimeError("META device type not an accelerator.")
         devices.to_jax(dev)
         super().__init__(dev)
 
@@ -81,6 +84,8 @@ _last_seed: list[int] = []
 
 def default_for(dev: devices.device) -> Any:
     """The default generator of a device, made on first use."""
+    if OWN.generator is not None:
+        return OWN.generator
     found = _BY_DEVICE.get(dev)
     if found is None:
         found = Generator(dev)
@@ -104,6 +109,8 @@ def check_allowed() -> None:
 def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     """The generator that a call draws from."""
     check_allowed()
+    if dev.type == "meta":  # nothing is drawn
+        return default_generator
     if generator is None:
         return default_for(dev)
     if not isinstance(generator, Generator):
@@ -129,35 +136,39 @@ def manual_seed(seed: Any) -> Any:
         seed: from -2**63 to 2**64 - 1.
     """
     seed = int(seed)
-    default_generator.manual_seed(seed)
-    _seed_all(seed)
-    return default_generator
+    gen: Any = rng.current()
+    gen.manual_seed(seed)
+    if gen is default_generator:
+        _seed_all(seed)
+    return gen
 
 
 @factory
 def seed() -> int:
     """Restart the default generators at an unpredictable seed and return it."""
-    value = default_generator.seed()
-    _seed_all(value)
+    gen = rng.current()
+    value = gen.seed()
+    if gen is default_generator:
+        _seed_all(value)
     return value
 
 
 @factory
 def initial_seed() -> int:
     """The seed that the CPU's default generator started at."""
-    return default_generator.initial_seed()
+    return rng.current().initial_seed()
 
 
 @factory
 def get_rng_state() -> Tensor:
     """The state of the CPU's default generator."""
-    return default_generator.get_state()
+    return rng.current().get_state()  # type: ignore[return-value]
 
 
 @factory
 def set_rng_state(new_state: Any) -> None:
     """Restore a state of the CPU's default generator."""
-    default_generator.set_state(new_state)
+    rng.current().set_state(new_state)
 
 
 @contextlib.contextmanager
@@ -174,8 +185,9 @@ def fork_rng(devices: Any = None, enabled: bool = True, _caller: str = "fork_rng
         yield
         return
     chosen_devices = None if devices is None else {device_of("fork_rng", d) for d in devices}
+    used = _BY_DEVICE if OWN.generator is None else {CPU: OWN.generator}
     saved = [
-        (gen, gen.get_state()) for dev, gen in _BY_DEVICE.items()
+        (gen, gen.get_state()) for dev, gen in used.items()
         if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices
     ]  # fmt: skip
     try:
@@ -255,10 +267,10 @@ def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = Fa
     """
     check_allowed()
     if not MODES.bits & LIFT:
-        return fresh(put(values(m), m.device), m, requires_grad)
+        return fresh(place(values, m), m, requires_grad)
     lift = MODES.lifts[-1]
     if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
-        t = make(lift.draw(m, lambda: put(values(m), m.device)), m)
+        t = make(lift.draw(m, lambda: place(values, m)), m)
     elif lift.randomness == "same":
         with lift.outside():
             t = draw(m, values)
@@ -351,7 +363,9 @@ def _into(
     gen = chosen(fn, generator, m.device)
     if MODES.bits & LIFT:
         raise RuntimeError(errors.BATCHED_OUT)
-    return into(fn, out, shape, dt, device, requires_grad, lambda d, v: put(values(m, gen), v))
+    return into(
+        fn, out, shape, dt, device, requires_grad, lambda d, v: place(lambda m: values(m, gen), m)
+    )
 
 
 rand, rand_like = _drawn("rand", uniforms)
@@ -456,6 +470,8 @@ def randperm(
 
     def values(m: Meta, gen: Any) -> np.ndarray:
         _check_permutation(count, m.dtype)
+        if not m.numel:
+            return np.zeros(m.shape, m.dtype.np)
         rows = [
             rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))
         ]

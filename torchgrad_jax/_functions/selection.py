@@ -295,10 +295,11 @@ def _even(x: Tensor, h: Any, d: int, order: int) -> Tensor:
     def at(i: int) -> Tensor:
         return _between(x, d, i, i + 1)
 
-    inner = ops.true_divide(ops.sub(_between(x, d, 2, None), _between(x, d, 0, n - 2)), 2 * h)
+    across = ops.sub(_between(x, d, 2, None), _between(x, d, 0, n - 2))
+    inner = ops.div_number(ops.div_number(across, h), 2)
     if order == 1:
-        first = ops.true_divide(ops.sub(at(1), at(0)), h)
-        last = ops.true_divide(ops.sub(at(n - 1), at(n - 2)), h)
+        first = ops.div_number(ops.sub(at(1), at(0)), h)
+        last = ops.div_number(ops.sub(at(n - 1), at(n - 2)), h)
     else:
         first = _weighted((-1.5 / h, 2.0 / h, -0.5 / h), [at(0), at(1), at(2)])
         last = _weighted((0.5 / h, -2.0 / h, 1.5 / h), [at(n - 3), at(n - 2), at(n - 1)])

@@ -20,11 +20,12 @@ _FORMS = (
 
 # As torch's own flag, it is set by the first use in a process.
 _warned = False
+_always_warn = False
 
 
 def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
     global _warned
-    if not _warned:
+    if not _warned or _always_warn:
         warnings.warn(
             "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
             "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
@@ -38,6 +39,15 @@ def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
 def _reset_warn_typed_storage_removal() -> None:
     global _warned
     _warned = False
+
+
+def _get_always_warn_typed_storage_removal() -> bool:
+    return _always_warn
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
+    global _always_warn
+    _always_warn = bool(always_warn)
 
 
 def _storage_of(values: Any, dt: dtypes.dtype, dev: devices.device) -> UntypedStorage:

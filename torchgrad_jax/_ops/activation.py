@@ -147,14 +147,22 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return half_as_float(_leaky)(input, negative_slope)
 
 
-@_hidden(name="prelu_kernel", node="PreluKernelBackward0", inplace=False)
+@_hidden(
+    name="prelu_kernel",
+    node="PreluKernelBackward0",
+    inplace=False,
+    keeps={"weight": ("input", "weight")},
+)
 def _prelu_kernel(input: Array, weight: Array) -> Array:
     _float_only(input, "prelu_cpu")
     x, w = broadcast(input, weight)
     return where(x > 0, x, w * x)
 
 
-@_hidden(name="rrelu_with_noise", node="RreluWithNoiseBackward0", undifferentiable=("noise",))
+@_hidden(
+    name="rrelu_with_noise", node="RreluWithNoiseBackward0", undifferentiable=("noise",),
+    layout=Layout.CONTIGUOUS,
+)  # fmt: skip
 def _rrelu_with_noise(
     input: Array, noise: Array | None, lower: float, upper: float, training: bool
 ) -> Array:

@@ -218,7 +218,7 @@ def _no_zero_mode(input: Any, other: Any, rounding_mode: str) -> None:
 
 @_elementwise(name="div_mode", promote=COMMON, wraps=True, function=False, method=False, inplace=True,
               node="DivBackward2",
-              check=_no_zero_mode)  # fmt: skip
+              check=_no_zero_mode, keeps={"input": ("other",), "other": ("input", "other")})  # fmt: skip
 def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     if rounding_mode not in ("floor", "trunc"):

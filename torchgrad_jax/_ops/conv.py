@@ -34,6 +34,7 @@ _MAX_TAPS = 64
     out=False,
     method=False,
     layout=following(2),
+    keeps={"weight": ("weight",)},
 )
 def convolution(
     input: Array, weight: Array, bias: Array | None, stride: Dims, padding: Dims, dilation: Dims,

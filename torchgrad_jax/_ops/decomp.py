@@ -186,7 +186,7 @@ def _chol_solve_jvp(primals: Any, tangents: Any) -> Any:
     return x, t
 
 
-@op(layout=column_major)
+@op(layout=column_major, keeps={"input": ("input", "input2", "result"), "input2": ("input",)})
 def cholesky_solve(input: Array, input2: Array, upper: bool = False) -> Array:
     """Solve with the matrix whose Cholesky factor is `input2`."""
     if input.ndim < 2 or input2.ndim < 2:
@@ -281,7 +281,11 @@ def linalg_solve_triangular(
     return solve_triangular(input, B, lower=not upper, unit=unitriangular, left=left)
 
 
-@op(returns=("solution", "cloned_coefficient"), layout=column_major)
+@op(
+    returns=("solution", "cloned_coefficient"),
+    layout=column_major,
+    keeps={"input": ("input",), "A": ("input",)},
+)
 def triangular_solve(
     input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Array, Array]:
@@ -421,7 +425,13 @@ def _nothing_reflected(keys: Any, **_: Any) -> tuple[int, ...]:
     return (0, 1) if any(m.numel == 0 for m in keys[:2]) else ()
 
 
-@op(namespace="linalg", method=False, layout=column_major, severed=_nothing_reflected)
+@op(
+    namespace="linalg",
+    method=False,
+    layout=column_major,
+    severed=_nothing_reflected,
+    keeps=("result",),
+)
 def linalg_householder_product(input: Array, tau: Array) -> Array:
     """The first columns of a product of Householder reflectors."""
     _check_reflectors("torch.linalg.householder_product", input, tau)

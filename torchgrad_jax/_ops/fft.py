@@ -79,7 +79,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
     return _scaled(out, normalization, _points(input, dims), not forward)
 
 
-@op(node="FftR2CBackward0", out=False, method=False, layout=_ALL)
+@op(node="FftR2CBackward0", out=False, method=False, layout=_ALL, keeps=("input",))
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):

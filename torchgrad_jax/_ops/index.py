@@ -86,7 +86,7 @@ def index(input: Array, indices: OptArrays) -> Array:
 
 
 @op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    tags=frozenset({"reads_apart"}))  # fmt: skip
+    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -270,7 +270,15 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
     _in_range(input, dim, index)
 
 
-@op(inplace=True, check=_check_index_reduce, tags=frozenset({"reads_apart"}))
+@op(
+    inplace=True,
+    check=_check_index_reduce,
+    tags=frozenset({"reads_apart"}),
+    keeps={
+        "input": ("input", "index", "source", "result"),
+        "source": ("input", "index", "source", "result"),
+    },
+)
 def index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, *, include_self: bool = True
 ) -> Array:

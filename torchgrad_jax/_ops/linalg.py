@@ -430,8 +430,7 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
 
 @op(
     node="LinalgSlogdetBackward0", returns=("sign", "logabsdet", "LU", "pivots"), nondiff=(2, 3),
-    method=False, layout=column_major,
-)  # fmt: skip
+    method=False, layout=column_major, keeps={"A": ("sign",)})  # fmt: skip
 def _linalg_slogdet(A: Array) -> tuple[Array, Array, Array, Array]:
     """Sign and logarithm of determinants, with the LU factors they were computed from."""
     require_inexact("linalg.slogdet", A)

@@ -126,7 +126,12 @@ def _in_unit_interval(**arrays: Any) -> None:
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
 
 
-@_loss(check=_in_unit_interval, undifferentiable=("weight",), grad_follows=True)
+@_loss(
+    check=_in_unit_interval,
+    undifferentiable=("weight",),
+    grad_follows=True,
+    keeps={"target": ("input", "target")},
+)
 def binary_cross_entropy(
     input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
@@ -228,7 +233,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0",
-       formal=("input",), undifferentiable=("weight",), aten="nll_loss_forward")  # fmt: skip
+       formal=("input",), undifferentiable=("weight",), aten="nll_loss_forward", keeps=("input",))  # fmt: skip
 def nll_loss(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",
@@ -251,7 +256,7 @@ def nll_loss(
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0",
-       undifferentiable=("weight",), aten="nll_loss2d_forward")  # fmt: skip
+       undifferentiable=("weight",), aten="nll_loss2d_forward", keeps=("input",))  # fmt: skip
 def nll_loss2d(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",

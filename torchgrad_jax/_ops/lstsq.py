@@ -166,7 +166,7 @@ _lstsq_layout.numbered = True
     namespace="linalg", method=False, returns_name="linalg_lstsq",
     returns=("solution", "residuals", "rank", "singular_values"),
     nondiff=(2, 3), function=False, layout=_lstsq_layout,
-)  # fmt: skip
+    keeps={"input": ("solution",), "b": ("solution",)})  # fmt: skip
 def linalg_lstsq(
     input: Array, b: Array, rcond: Scalar | None = None, *, driver: str | None = None
 ) -> tuple[Array, Array, Array, Array]:

@@ -14,7 +14,7 @@ from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name
 from .._core.matrices import require_not, size_text
 from .helpers import is_bool, is_complex, is_float, is_integral
-from .registry import COMMON, Array, Layout, Static, op
+from .registry import COMMON, Array, Static, op
 
 HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not
 
@@ -285,7 +285,7 @@ def trace(input: Array) -> Array:
 # --- cross products -----------------------------------------------------------------------------
 
 
-@op(namespace="linalg", method=False, layout=Layout.ELEMENTWISE)
+@op(namespace="linalg", method=False)
 def linalg_cross(input: Array, other: Array, *, dim: int = -1) -> Array:
     """Cross products of the vectors of length 3 along `dim`."""
     if input.ndim != other.ndim:
@@ -345,7 +345,7 @@ def _norm_jvp(p: float, primals: Any, tangents: Any) -> Any:
     return out, jnp.sum(jnp.where(flat, 0, slope) * t, -1)
 
 
-@op(node="CdistBackward0", out=False, function=False, method=False)
+@op(node="CdistBackward0", out=False, function=False, method=False, keeps=("x1", "x2", "result"))
 def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> Array:
     """Distances between every row of one batch of matrices and every row of another."""
     for name, x in (("X1", x1), ("X2", x2)):

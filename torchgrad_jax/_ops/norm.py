@@ -193,6 +193,7 @@ def _check_batch_norm(
     out=False,
     method=False,
     function=False,
+    keeps={"input": ("bias",), "weight": ("weight", "bias"), "bias": ("weight", "bias")},
 )
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float

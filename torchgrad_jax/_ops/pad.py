@@ -142,7 +142,16 @@ def _declare(kind: str, word: str, one: Any, k: int) -> None:
 
     node = f"{word.capitalize()}Pad{k}DBackward0"
     impl.__name__ = impl.__qualname__ = label
-    op(impl, name=label, node=node, layout=following(), method=False, function=False, out=False)
+    op(
+        impl,
+        name=label,
+        node=node,
+        layout=following(),
+        method=False,
+        function=False,
+        out=False,
+        keeps=("input",),
+    )
 
 
 for _k in (1, 2, 3):

@@ -144,7 +144,7 @@ unary(
 )  # fmt: skip
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
-unary("sgn", _unit)
+unary("sgn", _unit, keeps=("input", "result"))
 unary(
     "signbit",
     _no_complex(_signbit, "signbit is not implemented for complex tensors."),
@@ -297,7 +297,8 @@ def _pow_const_row(input: Array, exponent: Static) -> Array:
 
 @_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
               node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
-              else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1")  # fmt: skip
+              else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1",
+              keeps={"input": ("result",)})  # fmt: skip
 def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
     return _pow(x, y)
@@ -463,7 +464,7 @@ def polygamma(input: Array, n: int) -> Array:
     return half_as_float(lambda x: _polygamma(n, x))(input)
 
 
-@_elementwise(promote=FLOAT, inplace=True)
+@_elementwise(promote=FLOAT, inplace=True, layout=Layout.CONTIGUOUS)
 def mvlgamma(input: Array, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension `p`."""
     if p < 1:
@@ -562,10 +563,10 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
 
 
 binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
-       grad_version=(0, 1),
+       grad_version=(0, 1), keeps={"other": ("result",)},
        node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
 binary("nextafter", _kernel(lax.nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
-       rule=_nextafter_rule)  # fmt: skip
+       rule=_nextafter_rule, grad_version=(0, 1))  # fmt: skip
 
 
 def _ldexp(x: Array, y: Array) -> Array:
@@ -578,6 +579,7 @@ def _ldexp(x: Array, y: Array) -> Array:
 
 
 binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
+       keeps={"input": ("result",)},
        rule=lambda x, y, out, tx, ty: _ldexp(tx, y) + ty * out * LN2)  # fmt: skip
 
 
@@ -644,7 +646,7 @@ def _angle_rule(x: Array, y: Array, t: Array) -> Array:
     return where(flat, 0, lax.imag(t / safe))
 
 
-unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False)
+unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",))
 
 
 def _same_real(first: Array, second: Array) -> None:

@@ -303,6 +303,7 @@ def _max_pool(
     out=False,
     method=False,
     function=False,
+    keeps=("input",),
 )
 def max_pool2d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (),
@@ -340,6 +341,7 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
     out=False,
     method=False,
     function=False,
+    keeps=("input",),
 )
 def max_pool3d_with_indices(
     input: Array, kernel_size: Dims, stride: Dims = (),
@@ -383,6 +385,7 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
     out=False,
     method=False,
     function=False,
+    keeps=("input",),
 )
 def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
@@ -395,6 +398,7 @@ def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     out=False,
     method=False,
     function=False,
+    keeps=("input",),
 )
 def adaptive_max_pool3d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool3d", input, 3, output_size)
@@ -464,6 +468,7 @@ def _avg_pool(
     layout=following(),
     method=False,
     namespace="nn.functional",
+    keeps=("input",),
 )
 def avg_pool2d(
     input: Array, kernel_size: Dims, stride: Dims | None = None,
@@ -485,7 +490,13 @@ def avg_pool2d(
     )
 
 
-@op(node="AvgPool3DBackward0", formal=("input",), method=False, namespace="nn.functional")
+@op(
+    node="AvgPool3DBackward0",
+    formal=("input",),
+    method=False,
+    namespace="nn.functional",
+    keeps=("input",),
+)
 def avg_pool3d(
     input: Array, kernel_size: Dims, stride: Dims | None = None,
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
@@ -538,12 +549,14 @@ def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> 
     return _adaptive_avg(x, k, size)
 
 
-@op(node="AdaptiveAvgPool2DBackward0", layout=following(), out=False, method=False)
+@op(
+    node="AdaptiveAvgPool2DBackward0", layout=following(), out=False, method=False, keeps=("input",)
+)
 def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool("adaptive_avg_pool2d", "adaptive_avg_pool2d", input, 2, output_size)
 
 
-@op(node="AdaptiveAvgPool3DBackward0", out=False, method=False)
+@op(node="AdaptiveAvgPool3DBackward0", out=False, method=False, keeps=("input",))
 def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool(
         "adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size
@@ -636,7 +649,7 @@ def _fractional(
 
 
 @op(node="FractionalMaxPool2DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
-    undifferentiable=("random_samples",), aten="fractional_max_pool2d")  # fmt: skip
+    undifferentiable=("random_samples",), aten="fractional_max_pool2d", keeps=("input",))  # fmt: skip
 def fractional_max_pool2d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:
@@ -644,7 +657,7 @@ def fractional_max_pool2d_rows(
 
 
 @op(node="FractionalMaxPool3DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
-    undifferentiable=("random_samples",), aten="fractional_max_pool3d")  # fmt: skip
+    undifferentiable=("random_samples",), aten="fractional_max_pool3d", keeps=("input",))  # fmt: skip
 def fractional_max_pool3d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:

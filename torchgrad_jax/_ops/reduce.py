@@ -375,7 +375,7 @@ def _counts(_: Any, ord: Any = 2, **__: Any) -> tuple[int, ...]:
     return (0,) if not isinstance(ord, str) and ord == 0 else ()
 
 
-@op(namespace="linalg", method=False, severed=_counts, grad_follows=True)
+@op(namespace="linalg", method=False, severed=_counts, grad_follows=True, keeps=("input", "result"))
 def linalg_vector_norm(
     input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,
@@ -424,7 +424,11 @@ variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", name
         function=False, out=False)  # fmt: skip
 
 
-@op(promote=COMMON, out=False)
+@op(
+    promote=COMMON,
+    out=False,
+    keeps={"input": ("input", "other", "result"), "other": ("input", "other", "result")},
+)
 def dist(input: Array, other: Array, p: Static = 2) -> Array:
     """Norm of order `p` of the difference."""
     x, y = broadcast(input, other)

@@ -166,8 +166,11 @@ class OpDef:
     # could require grad, although no gradient depends on them
     refused: Callable[..., str | None] | None = None  # (metas by parameter, metas of the results,
     # parameters that want a gradient) -> what torch's backward raises for them
-    keeps: tuple[str, ...] = ()  # what torch saves although no gradient reads it: parameters, for
-    # their own gradients, or "result"
+    keeps: (
+        tuple[str, ...] | dict[str, tuple[str, ...]]
+    ) = ()  # what torch saves although no gradient
+    # reads it: parameters, for their own gradients, and "result"; or, for the gradient of each
+    # parameter, parameters and results
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
     # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
     # None; that shows where no layer of autograd lies around the kernel

@@ -146,13 +146,13 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
     return _on_axis(x, dim, _running_extremum(largest))
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",))
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
     """Running maximum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=True)
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",))
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     """Running minimum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=False)

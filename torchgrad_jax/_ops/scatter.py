@@ -135,7 +135,15 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     return input if places is None else add_at(input, cut, places)
 
 
-@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
+@op(
+    tags=frozenset({"reads_apart"}),
+    inplace=True,
+    check=check_dim(RuntimeError),
+    keeps={
+        "input": ("input", "index", "src", "result"),
+        "src": ("input", "index", "src", "result"),
+    },
+)
 def scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, *, include_self: bool = True
 ) -> Array:
@@ -177,7 +185,7 @@ def take(input: Array, index: Array) -> Array:
 
 
 @op(
-    keeps=("source",),
+    keeps={"input": ("index",), "source": ("source",)},
     inplace=True,
     layout=Layout.PRESERVE,
     check=_check_flat,
@@ -236,8 +244,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
 
 @op(
     grad_version=1, grad_follows=True, function=False, method=False, out=False,
-    node="MaskedSelectBackward0",
-)  # fmt: skip
+    node="MaskedSelectBackward0", keeps=("input",))  # fmt: skip
 def masked_select_at(input: Array, positions: Array, shape: Static) -> Array:
     """Elements of `input`, broadcast to `shape`, at the flat positions where a mask is true."""
     return Cells(positions).take(jnp.broadcast_to(input, shape))

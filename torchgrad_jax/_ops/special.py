@@ -13,6 +13,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
+from .._core import errors
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast
@@ -118,7 +119,7 @@ def _zeta(x: Array, q: Array) -> Array:
 def _zeta_jvp(primals: Any, tangents: Any) -> Any:
     (x, q), (tx, tq) = primals, tangents
     if type(tx) is not jax.custom_derivatives.SymbolicZero:
-        raise NotImplementedError("the derivative for 'zeta' is not implemented.")
+        raise errors.NoDerivative("the derivative for 'zeta' is not implemented.")
     out = _zeta(x, q)
     if type(tq) is jax.custom_derivatives.SymbolicZero:
         return out, jnp.zeros_like(out)

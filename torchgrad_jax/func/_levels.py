@@ -73,14 +73,22 @@ class Level:
 
     def alive(self, tensors: Sequence[Tensor]) -> dict[int, bool]:
         """By identity of a tensor: does its graph reach a variable of another level?"""
+        if not tensors:
+            return {}
         roots = [(t, grad_fn_of(t)) for t in tensors]
         seen: set[Node] = set()
         stack = [fn for _, fn in roots if fn is not None]
+        own, closed = self.own, True
         while stack:
             node = stack.pop()
             if node not in seen:
                 seen.add(node)
-                stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
+                if node.__class__ is AccumulateGrad:
+                    closed = closed and id(node.variable) in own
+                else:
+                    stack += [e[0] for e in node.edges if e is not None and e[0] not in seen]
+        if closed:  # no way leads out
+            return {id(t): fn is None and id(t) not in own for t, fn in roots}
         reaches: dict[Node, bool] = {}
         for node in sorted(seen, key=lambda n: -1 if isinstance(n, AccumulateGrad) else n.seq):
             if isinstance(node, AccumulateGrad):

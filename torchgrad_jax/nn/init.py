@@ -133,6 +133,8 @@ def _no_grad_trunc_normal_(
             stacklevel=2,
         )
     inside = _below((b - mean) / std) - _below((a - mean) / std)
+    if tensor.is_meta:
+        return tensor
     with no_grad():
         if inside > 0.3:
             _redraw_outside(tensor, mean, std, a, b, generator)
@@ -340,7 +342,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = tensor.size(0)
     columns = tensor.numel() // rows

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core import abstract
 from .._core.dtypes import FLOATING
 from .._core.state import CUT, GRAD, LIFT, MODES
 from .._engine.cut import stopped, unrecorded
@@ -287,7 +288,9 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
         kernel = _KERNELS[key] = _Kernel(rule, fixed, tuple(traced), names)
     packed = np.array(numbers)
     lifting, cutting = MODES.bits & LIFT, MODES.bits & CUT
-    outs = kernel.step(packed, loose, _arrays(ps), _arrays(gs), olds)
+    args = (packed, loose, _arrays(ps), _arrays(gs), olds)
+    unreal = metas[0].device.type == "meta"
+    outs = abstract.call(kernel.step, *args) if unreal else kernel.step(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
             if cutting and array is not None:

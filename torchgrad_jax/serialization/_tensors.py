@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core import devices, dtypes
+from .._core.abstract import AbstractArray
 from .._core.meta import meta
 from .._core.shapes import contiguous_strides
 from .._core.transfer import put
@@ -17,7 +18,7 @@ from .._engine.copying import _on, _set_state
 from .._engine.storages import handle
 from .._engine.strided import elements
 from .._engine.subclass import retyped
-from .._engine.tensor import Storage, Tensor
+from .._engine.tensor import Storage, Tensor, make
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
 
@@ -185,7 +186,13 @@ class Tensors:
         return t
 
     def on_meta(self, dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Any:
-        raise pickle.UnpicklingError("tensors on the meta device cannot be loaded")
+        shape, strides = _naturals(size, "a size"), _naturals(stride, "a stride")
+        if len(shape) != len(strides):
+            raise pickle.UnpicklingError("sizes and strides of different lengths")
+        if not isinstance(dtype, dtypes.dtype):
+            raise pickle.UnpicklingError("a tensor whose dtype is none")
+        m = meta(shape, dtype, devices.device("meta"), strides)
+        return self._flagged(make(AbstractArray(shape, dtype.np), m), requires_grad)
 
     def parameter(self, data: Any, requires_grad: Any, hooks: Any) -> Any:
         if not isinstance(data, Tensor):

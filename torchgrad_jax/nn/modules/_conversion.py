@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from ..._core.abstract import NO_DATA
 from ..._functions.convert import parse_to
 from ..._functions.create import empty_like
 from ...autograd.grad_mode import no_grad
+from ..parameter import Parameter
 from ._parts import part_of_module
 
 
@@ -27,15 +29,25 @@ class Conversion:
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is None:
                 continue
             with no_grad():
-                param.data = fn(param)
+                new = fn(param)
             grad = param.grad
             if grad is not None:
                 with no_grad():
-                    grad.data = fn(grad)
+                    new_grad = fn(grad)
+            if new.is_meta is param.is_meta:
+                param.data = new
+            else:  # nothing can share the identity of a tensor without data
+                param = self._parameters[name] = Parameter(new, param.requires_grad)
+            if grad is None:
+                continue
+            if new_grad.is_meta is grad.is_meta:
+                grad.data = new_grad
+            else:
+                param.grad = new_grad.requires_grad_(grad.requires_grad)
         for key, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[key] = fn(buffer)
@@ -122,6 +134,11 @@ class Conversion:
                 )
 
         def convert(t: Any) -> Any:
+            if t.is_meta and device is not None and device.type != "meta":
+                raise NotImplementedError(
+                    f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                )
             new = dtype if t.is_floating_point() or t.is_complex() else None
             if kind is not None and t.dim() in (4, 5):
                 return t.to(device, new, memory_format=kind)

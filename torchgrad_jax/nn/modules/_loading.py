@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,11 @@ from ...autograd.grad_mode import no_grad
 from ..parameter import Parameter, is_lazy
 
 EXTRA_STATE = "_extra_state"
+_NOT_ASSIGNED = (
+    "for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is "
+    "a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key "
+    "in the module instead of copying them in place?)"
+)
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -92,6 +98,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
     try:
         with no_grad():
             if not assign:
+                if param.is_meta and not given.is_meta:
+                    warnings.warn(_NOT_ASSIGNED.format(key=key), stacklevel=6)
                 param.copy_(given)
                 return None
             if isinstance(param, Parameter):

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from ..._core import abstract
 from ..._core.state import MODES
 from ..._engine.bind import ops
 from ..._engine.strided import read
@@ -79,7 +80,8 @@ def _products(arrays: list[Any], factor: Any) -> list[Any]:
 
 def _scale_together(grads: list[Any], factor: Any) -> None:
     """Multiply gradients in place by one kernel, which counts as a write to each."""
-    arrays = _products([read(g) for g in grads], read(factor))
+    args = [read(g) for g in grads], read(factor)
+    arrays = abstract.call(_products, *args) if factor.is_meta else _products(*args)
     for grad, array in zip(grads, arrays):
         storage = grad._st
         storage.array = array

@@ -206,6 +206,16 @@ def clone_input_helper(input: Any) -> Any:
     return [clone_input_helper(i) for i in input] if isinstance(input, Sequence) else input
 
 
+def mask_not_all_zeros(shape: Any) -> Tensor:
+    """A random mask that selects something."""
+    if not len(shape):
+        raise AssertionError("mask_not_all_zeros(): a shape with dimensions is needed")
+    while True:
+        mask = _torch["randn"](shape).gt(0)
+        if mask.sum() > 0:
+            return mask
+
+
 def iter_indices(tensor: Tensor) -> Iterator[Any]:
     """The index of each element."""
     if tensor.dim() <= 1:

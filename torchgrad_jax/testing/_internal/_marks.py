@@ -75,6 +75,8 @@ skipRocmIfTorchInductor = runWithoutCompiledAutograd = markDynamoStrictTest = _n
 unMarkDynamoStrictTest = xfailIfTorchDynamo = xfailIfROCm = xfailIfACL = xfailIfS390X = _never
 skipIfNNModuleInlined = skipIfCachingAllocatorDisabled = skipCUDAMemoryLeakCheckIf = _never
 skipCUDANonDefaultStreamIf = gcIfJetson = serialTest = _never
+xpassIfTorchDynamo_np = make_dynamo_test = xfailIfNoAcceleratorTriton = skipIfWindowsXPU = _never
+skipIfRocm_BUGGY = skipIfXpu_BUGGY = skipIfHpu_BUGGY = skip_if_pytest = _never
 skipIfNoLapack = skipIfCompiledWithoutNumpy = _as_it_is
 
 
@@ -89,6 +91,9 @@ def _off(reason: str) -> Callable[..., Any]:
 
 
 runOnRocm = runOnRocmArch = skipIfNotMiopenSuggestNHWC = _off("test only runs on ROCm")
+skipIfNoTritonDSL = skipIfNoCuteDSL = skipIfNoNvmath = _off("there are no kernels in other languages")
+requires_mkl = _off("there is no MKL")
+requires_onednn = _off("there is no oneDNN")
 skipIfNoXPU = _off("test only runs on XPU")
 skipIfNoXNNPACK = _off("there is no XNNPACK")
 
@@ -96,6 +101,64 @@ skipIfNoXNNPACK = _off("there is no XNNPACK")
 def skipIfNoSciPy(fn: Any) -> Any:
     """Skip without scipy."""
     return unittest.skipIf(not _flags.TEST_SCIPY, "test require SciPy, but SciPy not found")(fn)
+
+
+def skipIfNoDill(fn: Any) -> Any:
+    """Skip without dill."""
+    return unittest.skipIf(not _flags.TEST_DILL, "no dill module")(fn)
+
+
+def requires_cuda(fn: Any) -> Any:
+    """Skip without a GPU."""
+    return unittest.skipUnless(_flags.TEST_CUDA, "Requires CUDA")(fn)
+
+
+def skipIfSlowGradcheckEnv(fn: Any) -> Any:
+    """Skip when PYTORCH_TEST_WITH_SLOW_GRADCHECK=1 asks for gradients checked number by number."""
+    return unittest.skipIf(
+        _flags.TEST_WITH_SLOW_GRADCHECK,
+        "Tests that don't use gradcheck don't need to run on slow_gradcheck CI",
+    )(fn)
+
+
+def skipIfNotRegistered(op_name: str, message: str) -> Decorator:
+    """Skip: there are no operators of Caffe2."""
+    del op_name
+    return unittest.skip(message)
+
+
+def with_ieee_matmul_precision(fn: Any) -> Any:
+    """A test whose products of float32 are computed in float32."""
+    from .common_cuda import with_tf32_off
+
+    return with_tf32_off(fn)
+
+
+recover_orig_fp32_precision = with_ieee_matmul_precision
+
+
+def setBlasBackendsToDefaultFinally(fn: Any) -> Any:
+    """A test that may choose libraries for products; XLA alone computes them here."""
+    return fn
+
+
+setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = setBlasBackendsToDefaultFinally
+
+
+class SwapTensorsGuard:
+    """Decides whether conversions of modules swap tensors; False is the one way there is here."""
+
+    def __init__(self, use_swap_tensors: bool | None) -> None:
+        self.use_swap_tensors = use_swap_tensors
+
+    def __enter__(self) -> None:
+        if self.use_swap_tensors:
+            from ... import __future__ as future
+
+            future.set_swap_module_params_on_conversion(True)
+
+    def __exit__(self, *exc: object) -> None:
+        return None
 
 
 def skipIfWindows(fn: Any = None, *, msg: str = "test doesn't currently work on the Windows stack") -> Any:  # fmt: skip

@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ... import cuda
-from ..._core.dtypes import dtype
+from ..._core.dtypes import dtype, float8_e4m3fn, float8_e5m2
 from . import _flags
-from ._marks import _never
+from ._marks import _never, skipCUDANonDefaultStreamIf as skipCUDANonDefaultStreamIf, skipIfTorchDynamo as skipIfTorchDynamo
 from ._missing import missing_in
+from ._op_tests import (
+    ANY_DTYPE_ORDER as ANY_DTYPE_ORDER,
+    OpDTypes as OpDTypes,
+    SkipSpec as SkipSpec,
+    ops as ops,
+    skip as skip,
+    skipOps as skipOps,
+    xfail as xfail,
+)
 from ._parametrize import (
     Variant,
     _no_decorators,
@@ -109,13 +118,15 @@ def _dtype_variants(test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Va
 def _on_device(fn: Any, test: Any, kinds: Sequence[dtype] | None) -> Any:
     """A test that gets its device, and runs with the precision asked for its dtypes."""
     fewest = getattr(test, "num_required_devices", None)
-    precisions = getattr(test, "precision_overrides", {})
-    tolerances = getattr(test, "tolerance_overrides", {})
     takes_device = _takes_device(test, fewest)
 
     @functools.wraps(fn)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = self.precision, self.rel_tol
+        # Rows of tables mark single variants, hence the method and not the test that it was made from.
+        method = getattr(self, self._testMethodName, test)
+        precisions = getattr(method, "precision_overrides", {})
+        tolerances = getattr(method, "tolerance_overrides", {})
         for kind in kinds or ():
             self.precision = precisions.get(kind, self.precision)
             if kind in tolerances:
@@ -287,6 +298,20 @@ class dtypesIfXPU(dtypes):
         super().__init__(*args, device_type="xpu")
 
 
+class dtypesIfHPU(dtypes):
+    """The dtypes that a test runs with on HPUs."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args, device_type="hpu")
+
+
+class dtypesIfPRIVATEUSE1(dtypes):
+    """The dtypes that a test runs with on devices of others."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args, device_type="privateuse1")
+
+
 class tol(NamedTuple):
     """An absolute and a relative tolerance."""
 
@@ -394,6 +419,13 @@ disablecuDNN = disableMkldnn = _nowhere
 skipCPUIfNoMkl = skipCPUIf(not _flags.TEST_MKL, "PyTorch is built without MKL support")
 skipCPUIfNoMkldnn = skipCPUIf(True, "there is no mkldnn")
 skipCUDAIfNoCudnn = skipCUDAIf(not _flags.TEST_CUDNN, "cuDNN not available")
+skipCUDAVersionIn = skipCUDAIfVersionLessThan = skipCUDAIfRocmVersionLessThan = _never
+skipCUDAIfRocmHipBlasltVersionLessThan = skipCUDAIfCudnnVersionLessThan = _never
+flex_attention_supported_platform = _nowhere
+skipCPUIfNoMklSparse = skipCPUIf(True, "there are no sparse tensors")
+skipCUDAIfNoSparseGeneric = skipCUDAIf(True, "there are no sparse tensors")
+skipCUDAIfNoCusparseGeneric = skipCUDAIfNoHipsparseGeneric = skipCUDAIfNoSparseGeneric
+skipCUDAIfNoMiopen = skipCUDAIfNotMiopenSuggestNHWC = skipCUDAIf(True, "MIOpen is not available")
 skipCUDAIfNotRocm = skipCUDAIf(True, "not a ROCm build")
 
 
@@ -423,6 +455,7 @@ expectedFailureCPU, expectedFailureCUDA = expectedFailure("cpu"), expectedFailur
 expectedFailureMPS, expectedFailureXPU = expectedFailure("mps"), expectedFailure("xpu")
 expectedFailureHPU, expectedFailureMeta = expectedFailure("hpu"), expectedFailure("meta")
 expectedFailureXLA = expectedFailure("xla")
+expectedFailureMPSPre14 = expectedFailureMPSPre15 = expectedFailureMPSComplex = expectedFailureMPS
 
 
 class onlyOn:
@@ -498,5 +531,33 @@ def get_all_device_types() -> list[str]:
     """The kinds of devices of this machine."""
     return [base.device_type for base in get_device_type_test_bases()]
 
+
+def filter_desired_device_types(
+    device_type_test_bases: Sequence[Any], except_for: Any = None, only_for: Any = None
+) -> list[Any]:
+    """Those of the classes whose kind of device is asked for."""
+    only, excepted = _as_list(only_for) or None, _as_list(except_for)
+    return [
+        b
+        for b in device_type_test_bases
+        if b.device_type not in excepted and (only is None or b.device_type in only)
+    ]
+
+
+def has_cusolver() -> bool:
+    """Whether cuSOLVER is there, which comes with XLA's GPU kernels."""
+    return _flags.TEST_CUDA
+
+
+def has_hipsolver() -> bool:
+    """There is no ROCm."""
+    return False
+
+
+device_type_test_bases = get_device_type_test_bases()
+GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]
+PYTORCH_CUDA_MEMCHECK = lazy_ts_backend_init = False
+e4m3_type, e5m2_type = float8_e4m3fn, float8_e5m2
+E4M3_MAX_POS, E5M2_MAX_POS = 448.0, 57344.0
 
 __getattr__ = missing_in("common_device_type")

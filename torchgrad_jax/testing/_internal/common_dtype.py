@@ -17,13 +17,13 @@ _half = (_d.float16,)
 
 def _group(name: str, *members: dtype) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def group() -> tuple[dtype, ...]:
-        return members
+        return _dispatch_dtypes(members)
 
     def group_and(*more: dtype) -> tuple[dtype, ...]:
         wrong = [m for m in more if not isinstance(m, dtype)]
         if wrong:
             raise AssertionError(f"{name}_and(): {wrong[0]!r} is not a dtype")
-        return members + more
+        return _dispatch_dtypes((*members, *more))
 
     group.__name__, group_and.__name__ = name, f"{name}_and"
     group.__doc__ = f"{', '.join(m.name for m in members) or 'No dtype'}."
@@ -45,6 +45,25 @@ all_types_and_half, _ = _group("all_types_and_half", *_floating, *_integral, *_h
 all_types_and_complex, all_types_and_complex_and = _group(
     "all_types_and_complex", *_floating, *_integral, *_complex
 )
+
+_float8 = (_d.float8_e4m3fn, _d.float8_e5m2, _d.float8_e4m3fnuz, _d.float8_e5m2fnuz)
+float8_types, float8_types_and = _group("float8_types", *_float8)
+_, all_types_complex_float8_and = _group(
+    "all_types_complex_float8", *_floating, *_integral, *_complex, *_float8
+)
+all_mps_types, all_mps_types_and = _group("all_mps_types", _d.float32, _d.float16, *_integral)
+
+
+class _dispatch_dtypes(tuple[dtype, ...]):
+    """A group of dtypes that others are added to."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, tuple):
+            raise AssertionError(f"groups of dtypes are tuples, got {type(other).__name__}")
+        return _dispatch_dtypes(tuple.__add__(self, other))
+
 
 float_to_corresponding_complex_type_map = {
     _d.float32: _d.complex64,
@@ -100,6 +119,11 @@ def get_all_fp_dtypes(include_half: bool = True, include_bfloat16: bool = True) 
 
 def _highest(of: Sequence[dtype], device: Any) -> dtype:
     return of[0] if "mps" in str(device) else of[1]
+
+
+def get_all_qint_dtypes() -> list[dtype]:
+    """Quantized dtypes: there are none."""
+    return []
 
 
 def highest_precision_float(device: Any) -> dtype:

@@ -10,14 +10,34 @@ import numpy as np
 
 import torchgrad_jax as torch
 
+from .._making import make_tensor
+from ._drawn import *
 from ._flags import *
+from ._gradients import TestGradients
 from ._helpers import *
 from ._helpers import _assertGradAndGradgradChecks
 from ._marks import *
 from ._missing import missing_in
 from ._parametrize import *
 from ._parametrize import _TestParametrizer
+from ._running import *
+from ._swap import swap, wrapSwapTensorsTest
 from ._test_case import TestCase, run_tests, set_rng_seed
+from .common_cuda import TEST_CUDNN
+from .common_dtype import get_all_dtypes
+
+
+TestCaseBase = TestCase
+
+
+def getRocmVersion() -> tuple[int, int]:
+    """There is no ROCm."""
+    return (0, 0)
+
+
+def isRocmArchAnyOf(arch: tuple[str, ...]) -> bool:
+    """There is no ROCm."""
+    return False
 
 
 def load_tests(loader: unittest.TestLoader, tests: object, pattern: object) -> unittest.TestSuite:

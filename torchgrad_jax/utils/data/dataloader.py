@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import math
+import multiprocessing
+import multiprocessing.context
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from . import _draw
+from ._iterators import (
+    _BaseDataLoaderIter as _BaseDataLoaderIter,
+    _MultiProcessingDataLoaderIter as _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter as _SingleProcessDataLoaderIter,
+)
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
-from ._utils.worker import RUNNING, WorkerInfo, get_worker_info as get_worker_info
+from ._utils.crew import context_of
+from ._utils.worker import get_worker_info as get_worker_info
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _Endless(Sampler[None]):
+class _DatasetKind:
+    """What a loader reads: examples by index, or a stream of them."""
+
+    Map = 0
+    Iterable = 1
+
+
+class _InfiniteConstantSampler(Sampler[None]):
     """For datasets without indices."""
 
     def __iter__(self) -> Iterator[None]:
@@ -28,9 +42,12 @@ class _Endless(Sampler[None]):
 class DataLoader(Generic[T_co]):
     """Batches of a dataset.
 
-    Differs from torch: workers are threads, not processes. They see the dataset itself, not a copy, and
-    share the process's random generators. `multiprocessing_context` is therefore refused, `pin_memory`
-    means nothing, and batches are on the default device's side of the host as any other new tensor.
+    Differs from torch: workers are threads unless the program asks for "spawn" or "forkserver", with
+    `multiprocessing_context` or `torch.multiprocessing.set_start_method`. Threads see the dataset itself, not a
+    copy, and share the generators of `random` and NumPy; torch's draws come, as in a process, from a generator of
+    the worker's own. Worker processes compute on CPUs, and what they make arrives on the default device. A forked
+    copy of a process that runs JAX hangs, so that `multiprocessing_context="fork"` is refused. `pin_memory` means
+    nothing.
 
     Args:
         dataset: something with `__getitem__` and `__len__`, or an IterableDataset.
@@ -38,18 +55,18 @@ class DataLoader(Generic[T_co]):
         shuffle: a new random order each time.
         sampler: the order of indices; anything that can be iterated over.
         batch_sampler: the indices of each batch.
-        num_workers: threads that fetch ahead; 0 fetches when asked.
+        num_workers: threads or processes that fetch ahead; 0 fetches when asked.
         collate_fn: makes a batch of a list of examples.
         pin_memory: accepted.
         drop_last: leave out the last batch where it is smaller.
         timeout: seconds to wait for a worker; 0 waits for ever.
         worker_init_fn: called in each worker with its number.
-        multiprocessing_context: refused, see above.
+        multiprocessing_context: "spawn" or "forkserver", or such a context of `multiprocessing`.
         generator: where orders are drawn from.
         prefetch_factor: batches that each worker fetches ahead; 2 if left out.
-        persistent_workers: accepted; starting a thread costs next to nothing.
+        persistent_workers: keep the workers from one pass to the next.
         pin_memory_device: accepted.
-        in_order: accepted; batches always come in order.
+        in_order: whether batches come in the order of the sampler, or as they are ready.
     """
 
     dataset: Any
@@ -68,16 +85,16 @@ class DataLoader(Generic[T_co]):
         multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
     ) -> None:  # fmt: skip
-        _check_workers(
-            num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context
-        )
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
         self.worker_init_fn, self.persistent_workers = worker_init_fn, persistent_workers
+        self.multiprocessing_context = multiprocessing_context
         self.in_order, self.generator = in_order, generator
-        self._iterable = isinstance(dataset, IterableDataset)
-        if self._iterable:
+        iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+        if iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         shuffle = bool(shuffle)
         if sampler is not None and shuffle:
@@ -93,8 +110,8 @@ class DataLoader(Generic[T_co]):
                 "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
             )
         if sampler is None:
-            if self._iterable:
-                sampler = _Endless()
+            if iterable:
+                sampler = _InfiniteConstantSampler()
             elif shuffle:
                 sampler = RandomSampler(dataset, generator=generator)
             else:
@@ -105,7 +122,10 @@ class DataLoader(Generic[T_co]):
         self.sampler, self.batch_sampler = sampler, batch_sampler
         batched = batch_sampler is not None
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+        self._IterableDataset_len_called: int | None = None
+        self._iterator: Any = None
         self._ready = True
+        self.check_worker_number_rationality()
 
     _FIXED = frozenset(
         ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -118,7 +138,14 @@ class DataLoader(Generic[T_co]):
             )
         super().__setattr__(name, value)
 
-    multiprocessing_context = None
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How worker processes are started; None where the program did not say."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, multiprocessing_context: Any) -> None:
+        self._context = _checked_context(multiprocessing_context, self.num_workers)
 
     @property
     def _auto_collation(self) -> bool:
@@ -129,23 +156,46 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self.batch_sampler is not None else self.sampler
 
     def __len__(self) -> int:
-        if not self._iterable:
+        if self._dataset_kind != _DatasetKind.Iterable:
             return len(self._index_sampler)
-        n = len(self.dataset)
+        n = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return n
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return n // self.batch_size if self.drop_last else math.ceil(n / self.batch_size)
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        self.check_worker_number_rationality()
+        return _MultiProcessingDataLoaderIter(self)
 
     def __iter__(self) -> Iterator[Any]:
-        # Drawn in any case, as torch does, and before the order is.
-        seed = _draw.seed(self.generator)
-        return _Threads(self, seed) if self.num_workers else _Single(self)
+        if not (self.persistent_workers and self.num_workers):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(self)
+        return self._iterator
 
     def check_worker_number_rationality(self) -> None:
-        """Nothing: threads beyond the number of cores only wait."""
+        """Warn of more worker processes than cores; threads beyond the number of cores only wait."""
+        if not self.num_workers or context_of(self.multiprocessing_context) is None:
+            return
+        limited = hasattr(os, "sched_getaffinity")
+        n = len(os.sched_getaffinity(0)) if limited else os.cpu_count() or 1
+        if self.num_workers > n:
+            note = "" if limited else " (`cpuset` is not taken into account)"
+            warnings.warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                f"of worker in current system is {n}{note}, which is smaller than what this DataLoader is going to "
+                "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
+                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
+                stacklevel=2,
+            )
 
 
-def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool, context: Any) -> None:
+def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool) -> None:
     if n < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
@@ -161,15 +211,36 @@ def _check_workers(n: int, timeout: float, prefetch: Any, persistent: bool, cont
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and n == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is not None:
-        if n == 0:
-            raise ValueError(
-                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
-                f"num_workers={n}"
-            )
-        raise NotImplementedError(
-            "DataLoader(multiprocessing_context=...): workers are threads here"
+
+
+def _checked_context(context: Any, workers: int) -> Any:
+    """The context of `multiprocessing` that a program asked for."""
+    if context is None:
+        return None
+    if workers <= 0:
+        raise ValueError(
+            f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={workers}"
         )
+    if isinstance(context, str):
+        valid = multiprocessing.get_all_start_methods()
+        if context not in valid:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {valid!r}, but got "
+                f"multiprocessing_context={context!r}"
+            )
+        context = multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start "
+            f"method, but got multiprocessing_context={context}"
+        )
+    if context.get_start_method() == "fork":
+        raise NotImplementedError(
+            "DataLoader(multiprocessing_context='fork'): a forked copy of a process that runs JAX hangs. Use 'spawn' "
+            "or 'forkserver' for worker processes, or leave it out for threads"
+        )
+    return context
 
 
 def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
@@ -180,185 +251,3 @@ def _check_iterable(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
         raise ValueError(f"{told} sampler option, but got sampler={sampler}")
     if batch_sampler is not None:
         raise ValueError(f"{told} batch_sampler option, but got batch_sampler={batch_sampler}")
-
-
-class _Fetcher:
-    """Makes a batch of what the sampler gave."""
-
-    def __init__(self, loader: DataLoader[Any], dataset: Any) -> None:
-        self.dataset, self.collate = dataset, loader.collate_fn
-        self.batched, self.drop_last = loader._auto_collation, loader.drop_last
-        self.examples = iter(dataset) if loader._iterable else None
-        self.ended = False
-
-    def __call__(self, index: Any) -> Any:
-        if self.examples is not None:
-            return self._next(index)
-        if not self.batched:
-            return self.collate(self.dataset[index])
-        many = getattr(self.dataset, "__getitems__", None)
-        return self.collate(many(index) if many else [self.dataset[i] for i in index])
-
-    def _next(self, index: Any) -> Any:
-        if self.ended:
-            raise StopIteration
-        assert self.examples is not None
-        if not self.batched:
-            return self.collate(next(self.examples))
-        batch: list[Any] = []
-        for _ in index:
-            try:
-                batch.append(next(self.examples))
-            except StopIteration:
-                self.ended = True
-                break
-        if not batch or (self.drop_last and len(batch) < len(index)):
-            raise StopIteration
-        return self.collate(batch)
-
-
-class _Single:
-    """Batches made when they are asked for."""
-
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        self._length = loader
-        self._indices = iter(loader._index_sampler)
-        self._fetch = _Fetcher(loader, loader.dataset)
-        self._count = _Count(loader)
-
-    def __iter__(self) -> _Single:
-        return self
-
-    def __next__(self) -> Any:
-        batch = self._fetch(next(self._indices))
-        self._count.one()
-        return batch
-
-    def __len__(self) -> int:
-        return len(self._length)
-
-
-class _Count:
-    """Warns when an iterable dataset turns out longer than it said."""
-
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        self.loader, self.seen, self.told = loader, 0, None
-        if loader._iterable and hasattr(loader.dataset, "__len__"):
-            try:
-                self.told = len(loader)
-            except TypeError:
-                self.told = None
-
-    def one(self) -> None:
-        self.seen += 1
-        if self.told is not None and self.seen > self.told:
-            warnings.warn(
-                f"Length of IterableDataset {self.loader.dataset} was reported to be {self.told}"
-                f"(when accessing len(dataloader)), but {self.seen} samples have been fetched. ",
-                stacklevel=3,
-            )
-
-
-class _Failure:
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-_END = object()
-
-
-class _Threads:
-    """Batches made ahead by threads, handed out in the order in which they were ordered."""
-
-    def __init__(self, loader: DataLoader[Any], seed: int) -> None:
-        self._loader, self._seed = loader, seed
-        self._indices = iter(loader._index_sampler)
-        n = loader.num_workers
-        self._orders: list[queue.SimpleQueue[Any]] = [queue.SimpleQueue() for _ in range(n)]
-        self._alive = [True] * n
-        self._waiting: list[queue.SimpleQueue[Any]] = []
-        self._turn = 0
-        self._count = _Count(loader)
-        for i, orders in enumerate(self._orders):
-            threading.Thread(target=_work, args=(loader, i, seed, orders), daemon=True).start()
-        for _ in range(n * (loader.prefetch_factor or 1)):
-            self._order()
-
-    def _order(self) -> None:
-        n = len(self._orders)
-        for _ in range(n):
-            i, self._turn = self._turn, (self._turn + 1) % n
-            if self._alive[i]:
-                break
-        else:
-            return
-        try:
-            index = next(self._indices)
-        except StopIteration:
-            return
-        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._orders[i].put((index, answer))
-        self._waiting.append(answer)
-
-    def __iter__(self) -> _Threads:
-        return self
-
-    def __next__(self) -> Any:
-        while self._waiting:
-            answer = self._waiting.pop(0)
-            try:
-                worker, got = answer.get(timeout=self._loader.timeout or None)
-            except queue.Empty:
-                self.close()
-                raise RuntimeError(
-                    f"DataLoader timed out after {self._loader.timeout} seconds"
-                ) from None
-            if got is _END:
-                self._alive[worker] = False
-                self._order()
-                continue
-            self._order()
-            if isinstance(got, _Failure):
-                self.close()
-                raise got.error
-            self._count.one()
-            return got
-        self.close()
-        raise StopIteration
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def close(self) -> None:
-        """Let the threads end."""
-        for orders in self._orders:
-            orders.put(None)
-        self._orders = []
-        self._waiting = []
-
-    def __del__(self) -> None:
-        if getattr(self, "_orders", None):
-            self.close()
-
-
-def _work(loader: DataLoader[Any], i: int, seed: int, orders: queue.SimpleQueue[Any]) -> None:
-    RUNNING.info = WorkerInfo(i, loader.num_workers, seed + i, loader.dataset)
-    fetch: _Fetcher | None = None
-    failure: BaseException | None = None
-    try:
-        if loader.worker_init_fn is not None:
-            loader.worker_init_fn(i)
-        fetch = _Fetcher(loader, loader.dataset)
-    except Exception as e:  # told to whoever asks this worker for a batch
-        failure = e
-    while (order := orders.get()) is not None:
-        index, answer = order
-        if fetch is None:
-            answer.put((i, _Failure(failure or RuntimeError("no worker"))))
-            continue
-        try:
-            answer.put((i, fetch(index)))
-        except StopIteration:
-            answer.put((i, _END))
-        except BaseException as e:
-            answer.put((i, _Failure(e)))

@@ -1,3 +1,3 @@
 """How batches are put together and by whom."""
 
-from . import collate as collate, worker as worker
+from . import collate as collate, crew as crew, fetch as fetch, worker as worker

@@ -1,0 +1,82 @@
+"""Kernels that a program under the alias leaves for the next one."""
+
+import os
+import time
+
+import pytest
+
+from tests.alias.test_run import run as run_aliased
+from torchgrad_jax._alias import kernels
+
+PROGRAM = "import torch, jax; torch.ones(3).exp(); print(jax.config.jax_compilation_cache_dir)"
+JAX = (
+    "JAX_COMPILATION_CACHE_DIR",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
+)
+
+
+def said(tmp_path, monkeypatch, **variables):
+    for name in (*JAX, kernels.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    result = run_aliased("-m", "torchgrad_jax", "-c", PROGRAM, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip(), result.stderr
+
+
+def test_programs_leave_kernels_behind(tmp_path, monkeypatch):
+    folder = tmp_path / "kernels"
+    place, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=folder)
+    assert place.startswith(str(folder))
+    assert not complaints
+    first = {p.name: p.stat().st_mtime_ns for p in folder.glob("*/*-cache")}
+    assert first
+    again, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=folder)
+    assert again == place
+    assert not complaints
+    assert {
+        p.name: p.stat().st_mtime_ns for p in folder.glob("*/*-cache")
+    } == first  # all were read
+
+
+def test_the_default_is_the_cache_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernels.sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kernels._home() == tmp_path / "torchgrad_jax" / "kernels"
+
+
+@pytest.mark.parametrize("value", ["", "0", "off"])
+def test_it_can_be_turned_off(value, tmp_path, monkeypatch):
+    assert said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=value)[0] == "None"
+
+
+def test_what_jax_was_told_stays(tmp_path, monkeypatch):
+    own, other = tmp_path / "own", tmp_path / "other"
+    place, _ = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=own, JAX_COMPILATION_CACHE_DIR=other)
+    assert place == str(other)
+    assert not own.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    place, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path / "file" / "x")
+    assert place == "None"
+    assert not complaints
+
+
+def test_what_is_old_makes_room(tmp_path, monkeypatch):
+    folder = tmp_path / "machine"
+    folder.mkdir()
+    now = time.time()
+    for age in range(6):
+        path = folder / f"{age}-cache"
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (now - age * 100, now - age * 100))
+    monkeypatch.setattr(kernels, "LIMIT", 350)
+    kernels._make_room(folder)
+    assert sorted(p.name for p in folder.iterdir()) == ["0-cache", "1-cache", "2-cache"]
+    monkeypatch.setattr(kernels, "LIMIT", 0)
+    kernels._make_room(folder)  # looked at a moment ago
+    assert len(list(folder.iterdir())) == 3

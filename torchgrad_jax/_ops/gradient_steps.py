@@ -1,0 +1,99 @@
+"""How the steps of torch's gradient formulas lay out what they make.
+
+A gradient that torch computes elementwise has the strides that its TensorIterator allocates, which
+the order of the operands decides, and one that is filled or masked into a copy is row-major. Where
+neither is what a gradient here gets by itself (from the incoming gradient first and then from the
+saved tensors that it reads), the formula stands in this table, by the name of the node and the
+argument that the gradient is for. A tuple is a step, with its operands in torch's order: `GRAD`,
+`RESULT`, an argument by its number, a row-major tensor, or another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+GRAD, RESULT, ROW_MAJOR = "grad", "result", "row-major"
+
+Formula = str | tuple[Any, ...] | Callable[[dict[str, Any]], Any]
+"""A step, or what to choose one by: a function of the static arguments."""
+
+
+def _norm(statics: dict[str, Any]) -> Any:
+    """The norms whose slope is the input over the norm."""
+    ord = statics.get("ord", statics.get("p"))
+    return (GRAD, (0, RESULT)) if ord is None or ord == 2 else None
+
+
+_SLOPE_FIRST = ((0,), GRAD)
+_MASK_OF_TWO = ((0, 1), GRAD)
+_SIGN_FIRST, _OF_RESULT = ((GRAD,), (0,)), ((GRAD,), (RESULT,))
+_LARGER = ((0, 1), (GRAD,), GRAD)
+
+GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
+    "AddcdivBackward0": {2: ((GRAD,), ((1,), (2,)))},
+    "AmaxBackward0": {0: ((GRAD,), (0, RESULT))},
+    "AminBackward0": {0: ((GRAD,), (0, RESULT))},
+    "AminmaxBackward0": {0: (GRAD, 0)},
+    "AngleBackward0": {0: _SLOPE_FIRST},
+    "Atan2Backward0": {0: (GRAD, 1), 1: (GRAD, 0)},
+    "AtanhBackward0": {0: _SIGN_FIRST},
+    "BernoulliBackward0": {0: (GRAD,)},
+    "ClampBackward0": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO, 2: _MASK_OF_TWO},
+    "ClampBackward1": {0: _SLOPE_FIRST},
+    "ClampMaxBackward0": {0: _SLOPE_FIRST},
+    "ClampMaxBackward1": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO},
+    "ClampMinBackward0": {0: _SLOPE_FIRST},
+    "ClampMinBackward1": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO},
+    "CopysignBackward0": {1: ROW_MAJOR},
+    "DistBackward0": {0: (0, 1), 1: (0, 1)},
+    "DivBackward0": {1: ((GRAD,), ((0, 1), 1))},
+    "ErfBackward0": {0: _SLOPE_FIRST},
+    "ErfcBackward0": {0: _SLOPE_FIRST},
+    "ErfinvBackward0": {0: _SLOPE_FIRST},
+    "FmaxBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "FminBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "FmodBackward1": {1: ((GRAD,), (0, 1))},
+    "HuberLossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "HypotBackward0": {0: (GRAD, (0, RESULT)), 1: (GRAD, (1, RESULT))},
+    "IndexCopyBackward0": {0: (GRAD,)},
+    "LeakyReluBackward0": {0: (0, GRAD)},
+    "LeakyReluBackward1": {0: (RESULT, GRAD)},
+    "LinalgCrossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "LinalgVectorNormBackward0": {0: _norm},
+    "LogSigmoidBackward0": {0: (GRAD,)},
+    "Logaddexp2Backward0": {0: (GRAD, ROW_MAJOR), 1: (GRAD, ROW_MAJOR)},
+    "LogaddexpBackward0": {0: (GRAD, (1, 0)), 1: (GRAD, (0, 1))},
+    "LogsumexpBackward0": {0: (GRAD, (0, RESULT))},
+    "MaximumBackward0": {0: _LARGER, 1: _LARGER},
+    "MinimumBackward0": {0: _LARGER, 1: _LARGER},
+    "MseLossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "MvlgammaBackward0": {0: (GRAD, ROW_MAJOR)},
+    "NansumBackward0": {0: (GRAD, 0)},
+    "NextafterBackward0": {0: _MASK_OF_TWO, 1: ROW_MAJOR},
+    "NormBackward0": {0: _norm},
+    "NormBackward1": {0: _norm},
+    "PowBackward0": {0: lambda statics: ROW_MAJOR if statics.get("exponent") == 0 else None},
+    "PowBackward1": {0: ((1,), (GRAD, (1, (0, (1,))))), 1: (GRAD, (RESULT, (0,)))},
+    "PreluKernelBackward0": {0: (0, 1, GRAD), 1: (0, 1, GRAD)},
+    "ProdBackward1": {0: ((GRAD, RESULT), 0)},
+    "ReciprocalBackward0": {0: _OF_RESULT},
+    "ReluBackward0": {0: (RESULT, GRAD)},
+    "RemainderBackward1": {1: ((GRAD,), (0, 1))},
+    "RenormBackward0": {0: (GRAD, 0)},
+    "RreluWithNoiseBackward0": {0: lambda statics: None if statics["training"] else (0, GRAD)},
+    "RsqrtBackward0": {0: _OF_RESULT},
+    "SgnBackward0": {0: ROW_MAJOR},
+    "SincBackward0": {0: ((0,), (GRAD, (0,)))},
+    "SmoothL1LossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "SoftMarginLossBackward0": {0: (1, 0, GRAD)},
+    "SpecialErfcxBackward0": {0: (((0,), RESULT), GRAD)},
+    "SpecialLogNdtrBackward0": {0: _SIGN_FIRST},
+    "SpecialNdtriBackward0": {0: _OF_RESULT},
+    "SpecialXlog1PyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), (1,))},
+    "StdBackward0": {0: (GRAD, 0)},
+    "ThresholdBackward0": {0: (0, GRAD)},
+    "VarBackward0": {0: (GRAD, 0)},
+    "WhereBackward0": {1: (0, GRAD), 2: (0, GRAD)},
+    "XlogyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), 1)},
+}

@@ -138,8 +138,8 @@ def _names() -> dict[str, object]:
     """Public names that are not imported above."""
     names: dict[str, object] = {}
     names.update(_bind.NAMESPACES[""])
-    names.update({d.name: d for d in _dtypes.ALL})
-    names.update(_dtypes.ALIASES)
+    names.update({d.name: d for d in (*_dtypes.ALL, *_dtypes.NAMED)})
+    names.update({**_dtypes.ALIASES, "chalf": _dtypes.complex32})
     names.update(_formats.MEMORY_FORMATS)
     names.update(
         {"pi": _math.pi, "e": _math.e, "inf": _math.inf, "nan": _math.nan, "newaxis": None}

@@ -108,9 +108,13 @@ def _function(namespace: str, name: str) -> Callable[..., Any] | None:
     return getattr(Tensor, name, None)
 
 
+_NAMED = frozenset({"_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"})
+"""Operators that nothing here calls; subclasses of tensors list them among those that they override."""
+
+
 @functools.cache
 def _row_names() -> frozenset[str]:
-    return frozenset(op_name(row + end) for row in TABLE for end in ("", "_"))
+    return _NAMED | {op_name(row + end) for row in TABLE for end in ("", "_")}
 
 
 class _OpNamespace:

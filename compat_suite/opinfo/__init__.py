@@ -12,11 +12,13 @@ import functools
 import json
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from ..core_ops import CORE_OPS
@@ -81,12 +83,36 @@ def judged(jobs: list[Job], processes: int) -> Iterator[tuple[int, dict[str, Any
     if processes < 2:
         yield from ((job[0], judge(job)) for job in jobs)
         return
-    with ProcessPoolExecutor(
-        processes, mp_context=get_context("spawn"), max_tasks_per_child=ROWS_PER_PROCESS
-    ) as pool:
-        running = {pool.submit(judge, job): job[0] for job in jobs}
-        for done in as_completed(running):
-            yield running[done], done.result()
+    waiting = deque(jobs)
+    results: SimpleQueue[tuple[int, dict[str, Any]] | None] = SimpleQueue()
+    with ThreadPoolExecutor(processes) as keepers:
+        kept = [keepers.submit(_keep, waiting, results) for _ in range(processes)]
+        try:
+            for _ in kept:
+                while (result := results.get()) is not None:
+                    yield result
+        finally:
+            waiting.clear()  # an interrupted run waits for what has begun, and for no more
+        for keeper in kept:
+            keeper.result()
+
+
+def _keep(waiting: deque[Job], results: SimpleQueue[tuple[int, dict[str, Any]] | None]) -> None:
+    """Have waiting rows judged, by one process after another.
+
+    An executor can replace its processes by itself, but in Python 3.11 it then stops at times (gh-115634).
+    """
+    try:
+        while waiting:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                for _ in range(ROWS_PER_PROCESS):
+                    try:
+                        job = waiting.popleft()
+                    except IndexError:
+                        return
+                    results.put((job[0], process.submit(judge, job).result()))
+    finally:
+        results.put(None)
 
 
 def main(args: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from .._core import devices, dtypes, formats
 from .._core.errors import LinAlgError as _LinAlgError, no_such_name as _no_such_name
 from .._core.shapes import Size as Size
-from .._core.state import MODES
+from .._core.state import LIFT, MODES
 from .._engine import overrides as _engine
 from .._engine.attributes import layout as layout
 from .._engine.overrides import (
@@ -49,7 +49,7 @@ from ..overrides import (
     has_torch_function_unary as _has_torch_function_unary,
     has_torch_function_variadic as _has_torch_function_variadic,
 )
-from . import _autograd as _autograd, _functions as _functions
+from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch
 
 TensorBase = _TensorBase = Tensor
 _TensorMeta = type(Tensor)
@@ -170,6 +170,11 @@ def _pop_torch_function_stack() -> Any:
 def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """See `torch.overrides.redispatch_function`."""
     return _skip_one(func, args, kwargs or {})
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether the code runs inside of a transform of torch.func."""
+    return bool(MODES.bits & LIFT) or bool(MODES.transforms)
 
 
 def __getattr__(name: str) -> Any:

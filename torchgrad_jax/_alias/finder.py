@@ -21,14 +21,24 @@ _HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")
 """Modules of this package that are no part of torch."""
 
 
+_BESIDE = "functorch"
+"""A package that torch's own distribution brings along."""
+
+
+def _covered(name: str) -> bool:
+    return name.partition(".")[0] in ("torch", _BESIDE)
+
+
 def inner_name(name: str) -> str:
-    """The module of this package that stands for a module of torch."""
+    """The module of this package that stands for a module of torch, or of functorch."""
+    if name.partition(".")[0] == _BESIDE:
+        return f"{PACKAGE}._alias.{name}"
     return PACKAGE + name[len("torch") :]
 
 
 def _exists(inner: str) -> bool:
-    top = inner[len(PACKAGE) + 1 :].partition(".")[0]
-    if top in _HIDDEN:
+    top, _, rest = inner[len(PACKAGE) + 1 :].partition(".")
+    if top in _HIDDEN and rest.partition(".")[0] != _BESIDE:
         return False
     try:
         return inner in sys.modules or importlib.util.find_spec(inner) is not None
@@ -89,7 +99,7 @@ class TorchFinder:
     """Stands first on `sys.meta_path` and answers for `torch` and everything below it."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if not _covered(fullname):
             return None
         inner = inner_name(fullname)
         if not _exists(inner):
@@ -165,7 +175,7 @@ def _scoped_import(
     fromlist: Any = (),
     level: int = 0,
 ) -> Any:
-    if level == 0 and (name == "torch" or name.startswith("torch.")):
+    if level == 0 and _covered(name):
         inner = inner_name(name)
         if not _exists(inner):
             raise ModuleNotFoundError(no_such_name(name), name=name)
@@ -188,7 +198,7 @@ class Alias:
                 sys.meta_path.remove(finder)
         if not self.packages:
             importlib.import_module(PACKAGE).__name__ = PACKAGE
-            for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            for name in filter(_covered, list(sys.modules)):
                 if sys.modules[name] is sys.modules.get(inner_name(name)):
                     del sys.modules[name]
         importlib.invalidate_caches()

@@ -88,7 +88,7 @@ class dtype:
 
 
 def _by_name(name: str) -> dtype:
-    return BY_NAME[name]
+    return BY_NAME.get(name) or next(d for d in NAMED if d.name == name)
 
 
 bool_ = dtype("bool", np.bool_, BOOL, "BoolTensor")
@@ -117,13 +117,35 @@ ALL = (
     bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32,
     float64, complex64, complex128, *FLOAT8,
 )  # fmt: skip
-BY_NAME = {d.name: d for d in ALL}
+BY_NAME: dict[str, dtype] = {d.name: d for d in ALL}
 BY_NP = {d.np: d for d in ALL}
+
+
+class NamedDtype(dtype):
+    """A dtype of torch's that no tensor here can have; programs compare with it, and annotate."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, itemsize: int, category: int, *, signed: bool = True) -> None:
+        super().__init__(name, f"V{itemsize}", category, name)
+        self.is_signed = signed
+
+
+complex32 = NamedDtype("complex32", 4, COMPLEX)
+NAMED = (
+    complex32,
+    NamedDtype("float4_e2m1fn_x2", 1, FLOATING),
+    *[NamedDtype(f"int{n}", 1, INTEGRAL) for n in range(1, 8)],
+    *[NamedDtype(f"uint{n}", 1, INTEGRAL, signed=False) for n in range(1, 8)],
+    NamedDtype("qint8", 1, INTEGRAL),
+    NamedDtype("qint32", 4, INTEGRAL),
+    *[NamedDtype(n, 1, INTEGRAL, signed=False) for n in ("quint8", "quint4x2", "quint2x4")],
+)
 ALIASES = {
     "half": float16, "float": float32, "double": float64, "short": int16, "int": int32,
     "long": int64, "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
-_REAL = {complex64: float32, complex128: float64}
+_REAL: dict[dtype, dtype] = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX = {float32: complex64, float64: complex128, float16: complex64, bfloat16: complex64}
 _PYTHON = {bool: bool_, int: int64}
 
@@ -192,6 +214,8 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both, by torch's table."""
     if a is b:
         return a
+    if isinstance(a, NamedDtype) or isinstance(b, NamedDtype):
+        raise NotImplementedError(f"tensors of dtype {a} and {b} are not supported both")
     low, high = (b, a) if a.category > b.category else (a, b)
     if a in FLOAT8 or b in FLOAT8:
         raise _unpromotable("Float8 Types is", a, b)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
+from .._core.callers import by_keyword
 from .._ops import registry as reg
 from . import record
 from .history import requires_grad_of
@@ -42,9 +43,13 @@ def type_name(value: Any) -> str:
 
 def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
     """torch's complaint about an argument of the wrong type."""
-    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
+    named = param.kwonly or by_keyword(param.name)
+    where = f"argument '{param.name}'" + ("" if named else f" (position {position})")
     got = type(value).__name__ if param.kind is reg.Array else type_name(value)
-    return TypeError(f"{op}(): {where} must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}")
+    complaint = f"must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}"
+    error = TypeError(f"{op}(): {where} {complaint}")
+    error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
+    return error
 
 
 MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()

@@ -522,7 +522,9 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         if lift is not None and lift.rows is not None and lift.inside(self):
             return _represent_batched(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
-    if not unreal and not isinstance(array, jax.Array):  # what JAX put there, a description of an array
+    if not unreal and not isinstance(
+        array, jax.Array
+    ):  # what JAX put there, a description of an array
         return f"tensor({array})"
     shown = None
     if not unreal:

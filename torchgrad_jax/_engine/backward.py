@@ -335,10 +335,14 @@ def _executed(run_set: set[Node], accumulate: bool) -> set[Node]:
     """Nodes whose function runs: those with a needed successor; leaves when accumulating."""
     out = set()
     for node in run_set:
-        if any(e is not None and e[0] in run_set for e in node.edges) or (
-            accumulate and node.__class__ is AccumulateGrad
-        ):
-            out.add(node)
+        if node.__class__ is AccumulateGrad:
+            if accumulate:
+                out.add(node)
+            continue
+        for e in node.edges:
+            if e is not None and e[0] in run_set:
+                out.add(node)
+                break
     return out
 
 
@@ -484,25 +488,34 @@ def _recorded(
         gp.fn()  # also where no gradient is wanted
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
         saved = [_plain(v, True) for v in saved]
-    where_in = {leaf: i for i, leaf in enumerate(gp.saved_in)}
-    where_out = {k: len(gp.saved_in) + i for i, k in enumerate(gp.saved_out)}
     by_pos = {}
+    passed = gp.describe((cts[0]._m,)) if len(cts) == 1 else None
     for p in wanted:
-        if len(cts) == 1 and gp.describe((cts[0]._m,))[p][1] == PASSED:
+        if passed is not None and passed[p][1] == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
-        call, ins, outs, used = gp.call(p, present)
-        dull_ins, dull_outs = gp.compared(p)
-        leaves = [c for c, u in zip(cts, used) if u]
-        leaves += [_plain(saved[where_in[i]], i in dull_ins) for i in ins]
-        leaves += [_plain(saved[where_out[k]], k in dull_outs) for k in outs]
+        call, used, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
+        leaves = [cts[j] for j in used]
+        leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
         leaves += _formal(node)
-        if any(isinstance(v, Tensor) for v in leaves):
+        if any([isinstance(v, Tensor) for v in leaves]):
             by_pos[p] = apply(call, leaves)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
     return by_pos
+
+
+def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, tuple[int, ...], Any]:
+    """One gradient's call, which incoming gradients it reads, and which saved values, some apart from the graph."""
+    call, ins, outs, used = gp.call(p, present)
+    dull_ins, dull_outs = gp.compared(p)
+    n = len(gp.saved_in)
+    picks = [(gp.saved_in.index(i), i in dull_ins) for i in ins]
+    picks += [(n + gp.saved_out.index(k), k in dull_outs) for k in outs]
+    found = call, tuple(j for j, u in enumerate(used) if u), tuple(picks)
+    gp.calls[p, present, "reads"] = found
+    return found
 
 
 def _plain(v: Any, apart: bool) -> Any:

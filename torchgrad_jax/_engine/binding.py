@@ -27,6 +27,8 @@ class Binding:
     def __init__(self, row: reg.OpDef) -> None:
         self.row = row
         self.public = public_name(row)
+        prefixed = row.namespace in ("fft", "linalg", "special") and not self.public.startswith("_")
+        self.called = f"{row.namespace}_{self.public}" if prefixed else self.public
         self.params = row.params
         self.dynamic = [p for p in row.params if p.dynamic]
         self.static = [p for p in row.params if not p.dynamic]
@@ -41,7 +43,7 @@ class Binding:
         """The call for these static arguments (list lengths, where there are lists, come last)."""
         n = len(self.static)
         values = tuple(
-            static_value(self.public, p, self.position[p.name], v)
+            static_value(self.called, p, self.position[p.name], v)
             for p, v in zip(self.static, statics)
         )
         key = (values, tuple(v.__class__ for v in values), statics[n:])
@@ -137,8 +139,6 @@ class Binding:
 
             check = check_of
         edges = _edges(row, promoted, recipe)
-        if row.severed is not None:
-            edges = _severed(edges, functools.partial(row.severed, **static))
         call = Call(
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
@@ -149,6 +149,8 @@ class Binding:
             call.made_as = lambda shape: made_as(shape, **static)
         call.keeps, call.formal = row.keeps, row.formal
         call.compares = "compares" in row.tags
+        if row.severed is not None:
+            call.severed = functools.partial(row.severed, **static)
         if (refused := row.refused) is not None:
             call.refused = lambda keys, outs, wanted: refused(
                 dict(zip(argnames, keys)), outs, {argnames[i] for i in wanted}
@@ -196,7 +198,7 @@ class Binding:
 
     def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
         """Call and leaves from arguments in the row's order, whatever they are."""
-        name = self.public
+        name = self.called
         statics, leaves, counts = [], [], []
         for i, (p, v) in enumerate(zip(self.params, args)):
             if not p.dynamic:
@@ -250,18 +252,6 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
         if named or implied:
             out.extend(range(at, at + max(n, 1) if n >= 0 else at + 1))
     return frozenset(out)
-
-
-def _severed(
-    edges: Callable[[Sequence[Any]], tuple[int, ...]], cut: Callable[..., Sequence[int]]
-) -> Callable[[Sequence[Any]], tuple[int, ...]]:
-    """The edges without those that lead nowhere."""
-
-    def left(keys: Sequence[Any]) -> tuple[int, ...]:
-        gone = cut(keys)
-        return tuple(i for i in edges(keys) if i not in gone)
-
-    return left
 
 
 def _undifferentiable(row: reg.OpDef, recipe: Sequence[Any]) -> dict[int, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._core import dtypes, events
 from .._core.state import MODES, OBSERVED
-from .arguments import ALIASES, type_name
+from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
 from .record import PLAIN
@@ -91,7 +91,7 @@ def _with_conventions(
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
         ):  # fmt: skip
             raise TypeError(
-                f"{label}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
+                f"{event}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
             )
         for a in args:
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
@@ -101,10 +101,11 @@ def _with_conventions(
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
         try:
             return fn(*args, **kwargs)
-        except AttributeError as e:
-            if e.name == "_m" and not isinstance(e.obj, Tensor):
-                _expect_tensors(fn, label, args, kwargs)
-            raise
+        except (AttributeError, TypeError) as e:
+            complaint = _complaint(fn, event, args, kwargs, e)
+            if complaint is None:
+                raise
+            raise complaint from None
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
@@ -112,18 +113,33 @@ def _with_conventions(
     return public
 
 
-def _expect_tensors(
-    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    """Say which argument should have been a tensor; a composition finds out when it looks at it."""
+_TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}
+"""What an argument has to be, by its annotation."""
+
+
+def _complaint(
+    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> TypeError | None:  # fmt: skip
+    """What torch says of an argument of the wrong type, which a composition finds out when it uses it."""
+    about = getattr(error, "about", None)
+    if about is None and isinstance(error, AttributeError) and error.name != "_m":
+        return None
     given = [*zip(fn.__code__.co_varnames, args), *kwargs.items()]
     for i, (name, value) in enumerate(given):
-        wanted = fn.__annotations__.get(name) in ("Tensor", Tensor)
-        if wanted and not isinstance(value, Tensor):
-            at = f" (position {i + 1})" if i < len(args) else ""
-            raise TypeError(
-                f"{label}(): argument '{name}'{at} must be Tensor, not {type_name(value)}"
-            ) from None
+        at = f" (position {i + 1})" if i < len(args) else ""
+        if about is not None:
+            if value is about[0]:
+                return TypeError(f"{label}(): argument '{name}'{at} {about[1]}")
+            continue
+        kind, _, optional = str(fn.__annotations__.get(name)).partition(" | ")
+        takes = _TAKES.get(kind)
+        if takes is None or optional not in ("", "None") or (value is None and optional):
+            continue
+        if not takes(value):
+            return TypeError(
+                f"{label}(): argument '{name}'{at} must be {kind}, not {type_name(value)}"
+            )
+    return None
 
 
 def composite_out(fn: Any, args: Any, kwargs: Any, out: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from .._core import dtypes, errors, events, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
-from . import dual
+from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
 from .fit import validated
 from .history import (
     _regenerate,

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from .node import AccumulateGrad, Node
-from .saved import saved_map
+from .saved_attributes import saved_map
 
 _WIDTH, _HEIGHT, _ACROSS, _DOWN = 150, 40, 24, 34
 

@@ -8,6 +8,7 @@ is compiled whole. Results equal the node-by-node walk: same order of nodes and 
 from __future__ import annotations
 
 import heapq
+import operator
 import sys
 import weakref
 from collections.abc import Sequence
@@ -203,7 +204,7 @@ def _structure(
             if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
-        if node.gp is None or node.gp.raises or node.saved is None or len(node.edges) > wide.FUSED:
+        if node.gp is None or node.gp.alone or node.saved is None or len(node.edges) > wide.FUSED:
             return None
         for edge in node.edges:
             if edge is not None:
@@ -217,9 +218,9 @@ def _structure(
             return TOO_LONG
     if any(deps[n] for n, _ in roots):
         return None
-    needed = None
+    needed, wanted = None, ()
     if targets is not None:
-        needed = leading_to(deps, targets)
+        needed, wanted = leading_to(deps, targets), {n for n, _ in targets}
     found = _Structure()
     lifting = MODES.bits & LIFT
     ids: dict[Node, int] = {}
@@ -241,7 +242,10 @@ def _structure(
             leaf = node.variable
             key.append((ids[node], leaf._m, leaf._g is None))
             continue
-        if needed is not None and not any(e is not None and e[0] in needed for e in node.edges):
+        if (
+            needed is not None and (node not in needed or node in wanted)
+            and not any(e is not None and e[0] in needed for e in node.edges)
+        ):  # fmt: skip
             found.leaves.append(node)  # its gradient is wanted, but the node itself does not run
             key.append((ids[node], None))
             continue
@@ -452,10 +456,18 @@ def _layouts(
     return out
 
 
+_SEQUENCE = operator.attrgetter("seq")
+
+
 def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> set[Node]:
     """The reachable nodes from which a target can be reached, targets included."""
     needed = {n for n, _ in targets if n in deps}
-    for node in sorted(deps, key=lambda n: -1 if n.__class__ is AccumulateGrad else n.seq):
-        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
-            needed.add(node)
+    for node in sorted(
+        deps, key=_SEQUENCE
+    ):  # leaves lead nowhere, so that their place is no matter
+        if node not in needed:
+            for e in node.edges:
+                if e is not None and e[0] in needed:
+                    needed.add(node)
+                    break
     return needed

@@ -23,7 +23,7 @@ from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
 from .out import write_out
 from .overrides import foreign, handle
-from .record import NUMBERS, PLAIN, apply, apply_inplace, inplace_call
+from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
 from .views import apply_view, apply_view_inplace, fast_view
@@ -137,10 +137,6 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
     return ", ".join(parts)
 
 
-_COMMON = GRAD | TRANSFORM | LIFT | DUAL
-"""Modes that the code itself sees to; of the last two, what a tape of `vmap` can write down."""
-
-
 def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(f"{i}, " for i in items) + ")"
 
@@ -248,7 +244,7 @@ def _unrolled(
     b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool
 ) -> list[str]:
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
-    rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~_COMMON}"
+    rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~COMMON}"
     lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
     hot, optional = [], []
     for p in b.dynamic:

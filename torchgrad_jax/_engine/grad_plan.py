@@ -43,6 +43,8 @@ class GradPlan:
     )  # fmt: skip
     raises = False
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
+    alone = False
+    """Whether its nodes only run one by one."""
 
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
@@ -453,11 +455,25 @@ class GradPlan:
         return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
 
 
+class SeveredGradPlan(GradPlan):
+    """A node some of whose gradients are undefined, whatever comes in; its edges are there all the same."""
+
+    __slots__ = ()
+    alone = True
+
+    def __init__(self, plan: Plan, mask: int) -> None:
+        super().__init__(plan, mask)
+        gone = plan.call.severed(plan.keys)
+        self.edge_grads = tuple(
+            -1 if i in gone else p for i, p in zip(self.edge_leaves, self.edge_grads)
+        )
+
+
 class RefusedGradPlan(GradPlan):
     """A node whose backward raises in torch for these arguments, after it was recorded like any other."""
 
     __slots__ = ("complaint",)
-    raises = True
+    raises = alone = True
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say what torch says."""
@@ -476,7 +492,7 @@ class MissingGradPlan(GradPlan):
     """An op without a derivative: recorded, and an error once a backward pass needs it."""
 
     __slots__ = ("complaint",)
-    raises = True
+    raises = alone = True
 
     def _derive(self) -> None:
         self.complaint = ""
@@ -552,13 +568,17 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
     """The gradient plan for the inputs whose bits are set in `mask`."""
     found = plan.grads.get(mask)
     if found is None:
-        kind = MissingGradPlan if plan.call.grad is Grad.MISSING else GradPlan
+        call, kind = plan.call, GradPlan
+        if call.grad is Grad.MISSING:
+            kind = MissingGradPlan
+        elif call.severed is not None and call.severed(plan.keys):
+            kind = SeveredGradPlan
         try:
             found = kind(plan, mask)
         except errors.NoDerivative as complaint:
             found = MissingGradPlan(plan, mask)
             found.complaint = str(complaint)
-        refused = plan.call.refused and plan.call.refused(plan.keys, plan.outs, found.inputs)
+        refused = call.refused and call.refused(plan.keys, plan.outs, found.inputs)
         if refused:
             found = RefusedGradPlan(plan, mask)
             found.complaint = refused

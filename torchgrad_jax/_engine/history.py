@@ -251,7 +251,7 @@ class CopySlicesPlan:
         self.calls: dict[Any, Any] = {}
         self.fused = 0
 
-    raises = False
+    raises = alone = False
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """Nothing is known of the write inside."""

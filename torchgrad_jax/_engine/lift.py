@@ -396,9 +396,7 @@ def _inside(
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
 
-def taped(
-    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any
-) -> Lifted:
+def taped(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any) -> Lifted:
     """The same for `vmap`, without JAX's tracing; two runs with the same steps have the same key."""
     lift = Lift(**settings)
     tape = lift.tape = Tape(avals, lift.outer_trace)

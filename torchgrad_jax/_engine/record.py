@@ -25,6 +25,7 @@ from .._core.state import (
     MODES,
     OBSERVED,
     PACKING,
+    TRANSFORM,
     next_sequence_nr,
 )
 from .._ops.registry import Grad
@@ -58,6 +59,8 @@ from .trace import Apart, Call, Overlap, Plan, compute_dtype
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
+COMMON = GRAD | TRANSFORM | LIFT | DUAL
+"""Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
 
 
 class no_grad:
@@ -249,9 +252,60 @@ def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:
 
 def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
-    if MODES.bits & OBSERVED and MODES.observers:
+    mode = MODES.bits
+    if mode <= GRAD or not mode & ~(GRAD | TRANSFORM):
+        out = _apply_plain(call, leaves, mode)
+    else:
+        out = None if mode & ~COMMON else apply_taped(call, leaves, mode)
+    if out is not None:
+        return out
+    if mode & OBSERVED and MODES.observers:
         return events.op(call.name, "op", leaves, lambda: _apply(call, leaves))
     return _apply(call, leaves)
+
+
+def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
+    """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+    keys: list[Any] = []
+    xs, mask, bit = [], 0, 1
+    for v in leaves:
+        kind = v.__class__
+        if kind in PLAIN:
+            if v._x is not None:
+                return None
+            keys.append(v._m)
+            if v._al is None:
+                xs.append(v._st.array)
+                if v._rg:
+                    mask |= bit
+            else:
+                xs.append(read(v))
+                if v._rg or requires_grad_of(v):
+                    mask |= bit
+        elif v is None:
+            keys.append(None)
+        elif kind in NUMBERS:
+            keys.append(kind)
+            xs.append(v)
+        else:
+            return None
+        bit += bit
+    plan = call.plans.get(tuple(keys))
+    if plan is None or not plan.single or not xs:
+        return None
+    if call.check is not None or call.check_result is not None:
+        return None
+    t = make(plan.fwd(*xs), plan.out)
+    if mode & GRAD and mask and plan.any_diff:
+        gp = plan.grads.get(mask) or grad_plan(plan, mask)
+        node = t._fn = object.__new__(gp.node_class)
+        node.gp = gp
+        node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+        node.saved, node.vers = gp.save(*leaves, *([t._st] if gp.saved_out else ()))
+        node.seq = next_sequence_nr()
+        node.extras = None
+        t._rg = True
+    return t
 
 
 def _apply(call: Call, leaves: Sequence[Any]) -> Any:
@@ -359,7 +413,7 @@ class InplaceCall(Call):
         self.grad_facts = inner.grad_facts
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
-        self.compares, self.refused = inner.compares, inner.refused
+        self.compares, self.refused, self.severed = inner.compares, inner.refused, inner.severed
         self.fits, self.wide_numbers = inner.fits, inner.wide_numbers
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:

@@ -7,15 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .._core import dtypes, errors
-from .._core.meta import meta
+from .._core import errors
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of
-from .node import AccumulateGrad, Node
+from .node import AccumulateGrad
 from .tensor import Alias, Storage, Tensor, alias_of, make
-
-_NUMBERS = (int, float, complex)
 
 
 class Packed:
@@ -223,46 +220,19 @@ def rewired(value: Tensor, edge: Any) -> Tensor:
     return t
 
 
-# --- the attributes that users look at ------------------------------------------------------------
-
-
-def _name_of(argname: str) -> str:
-    return {"input": "self"}.get(argname, argname)
-
-
-def saved_names(node: Any) -> list[str]:
-    """`_saved_*` attributes of a node, as torch would list them."""
-    gp = node.gp
-    if gp is None:
-        return []
-    names = [f"_saved_{n}" for n in saved_map(gp)]
-    return [*names, *[f"_raw{n}" for n in names]]
-
-
-def saved_map(gp: Any) -> dict[str, Any]:
-    """Names of saved values and their positions in `node.saved`: a tuple of them for a list."""
-    call = gp.plan.call
-    out: dict[str, Any] = {}
-    for pos, leaf in enumerate(gp.saved_in):
-        label = call.argnames[leaf] if leaf < len(call.argnames) else f"arg{leaf}"
-        stem, _, number = label.rpartition("_")
-        if stem and number.isdigit():  # one entry of a list: torch shows the list under one name
-            out[_name_of(stem)] = (*out.get(_name_of(stem), ()), pos)
-        else:
-            out[_name_of(label)] = pos
-    n_in = len(gp.saved_in)
-    for pos, k in enumerate(gp.saved_out):
-        fields = getattr(call.result, "_fields", None)
-        label = "result" if gp.plan.single else fields[k] if fields else f"result{k}"
-        out[label] = n_in + pos
-    return out
+# --- what users look at ----------------------------------------------------------------------------
 
 
 class SavedTensor:
-    """One saved value of a node, before it is unpacked."""
+    """One saved value of a node, before it is unpacked; the one at no index is None."""
 
-    def __init__(self, node: Any, index: int) -> None:
+    def __init__(self, node: Any, index: int | None) -> None:
         self._node, self._index = node, index
+
+    def _entry(self) -> Any:
+        """What the node holds."""
+        saved, i = self._node.saved, self._index
+        return None if saved is None or i is None else saved[i]
 
     def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
         """Pack this value now; unpack it whenever it is needed."""
@@ -275,7 +245,7 @@ class SavedTensor:
             )
         if node.saved is None:
             raise RuntimeError(errors.FREED_HOOKS)
-        entry = node.saved[i]
+        entry = self._entry()
         if isinstance(entry, Packed):
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
@@ -285,6 +255,7 @@ class SavedTensor:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor with value None is forbidden"
             )
+        assert i is not None
         is_output = node._is_output[i] if node.gp is None else i >= len(node.gp.saved_in)
         nr = entry._onr if isinstance(entry, Tensor) else 0
         if isinstance(entry, Tensor):  # the hook sees the value, not its place in the graph
@@ -305,75 +276,21 @@ class SavedTensor:
     def unpack(self) -> Any:
         """The value, as `_saved_*` gives it."""
         node, i = self._node, self._index
+        if i is None:
+            return None
         return node._unpacked(i) if node.gp is None else unpack_tensors(node)[i]
 
     @property
     def data(self) -> Any:
         """What the pack hook gave, or the value itself where there is no hook."""
-        entry = None if self._node.saved is None else self._node.saved[self._index]
+        entry = self._entry()
         return entry.packed if isinstance(entry, Packed) else self.unpack()
 
     @property
     def unpack_hook(self) -> Any:
         """The hook that unpacks the value, or None."""
-        entry = None if self._node.saved is None else self._node.saved[self._index]
+        entry = self._entry()
         return entry.unpack if isinstance(entry, Packed) else None
 
 
-def saved_attribute(node: Any, name: str) -> Any:
-    """`node._saved_x` (a tensor or value) or `node._raw_saved_x` (a SavedTensor)."""
-    gp = node.gp
-    raw = name.startswith("_raw")
-    label = name.partition("saved_")[2]
-    names = saved_map(gp) if gp is not None else {}
-    if label in names:
-        at = names[label]
-        if raw and not (isinstance(at, int) and _is_number(node, at)):
-            return (
-                tuple(SavedTensor(node, i) for i in at)
-                if isinstance(at, tuple)
-                else SavedTensor(node, at)
-            )
-        if raw:  # torch keeps numbers as they are
-            raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
-        if node.saved is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
-        values = unpack_tensors(node)
-        return tuple(values[i] for i in at) if isinstance(at, tuple) else _shown(gp, at, values[at])
-    if gp is not None and not raw and label in gp.plan.call.statics:
-        return gp.plan.call.statics[label]
-    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
-
-
-def _is_number(node: Any, at: int) -> bool:
-    """Whether a saved value is a number to torch too; one that has an edge is a tensor there."""
-    gp, saved = node.gp, node.saved
-    return (
-        saved is not None
-        and isinstance(saved[at], _NUMBERS)
-        and not (at < len(gp.saved_in) and gp.saved_in[at] in gp.edge_leaves)
-    )
-
-
-def _shown(gp: Any, at: int, value: Any) -> Any:
-    """A saved value; a number that has an edge is one that torch turned into a tensor."""
-    if isinstance(value, _NUMBERS) and at < len(gp.saved_in) and gp.saved_in[at] in gp.edge_leaves:
-        wide = {float: dtypes.float64, complex: dtypes.complex128}
-        dtype = wide.get(type(value)) or dtypes.of_python(type(value))
-        return make(jnp.asarray(value, dtype.np), meta((), dtype, gp.plan.device))
-    return value
-
-
-def _getattr(node: Node, name: str) -> Any:
-    if name.startswith(("_saved_", "_raw_saved_")):
-        return saved_attribute(node, name)
-    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
-
-
-def _dir(node: Node) -> list[str]:
-    return [*object.__dir__(node), *saved_names(node)]
-
-
 SavedTensor.__module__ = "torch._C._autograd"  # which its repr names in torch
-Node.__getattr__ = _getattr
-Node.__dir__ = _dir

@@ -58,7 +58,7 @@ class Call:
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal",
         "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout",
         "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
-        "real", "refused", "result", "run", "statics", "undifferentiable", "wide_numbers",
+        "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,7 @@ class Call:
         self.compares = False
         self.formal: tuple[str, ...] = ()
         self.refused: Any = None
+        self.severed: Any = None
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.masks = self.real = self.wide_numbers = False
@@ -145,9 +146,7 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
         return wide.pop()
     first, second = list(dict.fromkeys(k.device for k in metas))[:2]
     if any(d.type == "meta" for d in devices):
-        raise RuntimeError(
-            f"Tensor on device {second} is not on the expected device {first}!"
-        )
+        raise RuntimeError(f"Tensor on device {second} is not on the expected device {first}!")
     raise RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {second}!"

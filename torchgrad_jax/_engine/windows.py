@@ -144,7 +144,7 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
             if not node.variable._rg:  # no longer wants its gradient
                 return None
             continue
-        if node.gp is None or node.gp.raises or node.saved is None:
+        if node.gp is None or node.gp.alone or node.saved is None:
             return None
         for edge in node.edges:
             if edge is not None:

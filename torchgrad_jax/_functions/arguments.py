@@ -224,6 +224,8 @@ def flag(fn: str, name: str, value: Any, position: int = 0) -> bool:
 
 def dtype_of(fn: str, value: Any, name: str = "dtype") -> dtypes.dtype:
     """A dtype argument: a dtype, or Python's bool, int, float, complex."""
+    if isinstance(value, dtypes.NamedDtype):
+        raise NotImplementedError(f"{fn}(): tensors of dtype {value!r} are not supported")
     if isinstance(value, dtypes.dtype):
         return value
     if isinstance(value, type) and value in _PYTHON_DTYPES:

@@ -100,10 +100,12 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
         if ndim == 0:
             if any(isinstance(v, slice) for v in items):
                 raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-            raise IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                "convert a 0-dim tensor to a number"
-            )
+            if not isinstance(index, tuple) and (number := _as_int(index)) is not None:
+                raise IndexError(
+                    f"index {number} is out of bounds for dimension 0 with size 0"
+                    if number
+                    else errors.NO_INDEX
+                )
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, at = x, 0
     gathered: dict[int, Tensor] = {}

@@ -40,8 +40,13 @@ def _one(fn: str, name: str, value: Any) -> int:
             f"{fn}(): argument '{name}' must be tuple of ints, not {type(value).__name__}"
         )
     if len(ints) != 1:
+        ways = {
+            "stride": "None, an int, list of ints, or tuple of ints",
+            "padding": "an int, list of ints, or tuple of ints",
+        }
+        either = ways.get(name, "an int, list of ints or tuple of ints")
         raise RuntimeError(
-            f"{fn}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(ints)}"
+            f"{fn}() {name} must be {either} of size 1 but got size {len(ints)}"
         )
     return ints[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core import dtypes, shapes
 from .._engine.arguments import as_int
-from .._engine.bind import NAMESPACES, composite, ops
+from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.composite import composite_out
 from .._engine.tensor import Tensor
 from .pointwise import div
@@ -143,15 +143,24 @@ def var_mean(
     return _moment("var_mean", input, dim, unbiased, keepdim, correction)
 
 
-@composite(out=True)
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+@composite
+def nanmean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Tensor | None = None
+) -> Tensor:  # fmt: skip
     """Mean of the elements that are not NaN."""
     if input._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
             f"{dtypes.scalar_type_name(input._m.dtype)}"
         )
+    if dtype is not None and dtype.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"Got: {dtypes.scalar_type_name(dtype)}"
+        )
     count = ops.sum(ops.eq(input, input), dim, keepdim)  # NaN alone differs from itself
+    if out is not None:
+        return METHODS["div_"](ops.nansum(input, dim, keepdim, dtype=dtype, out=out), count)
     return div(ops.nansum(input, dim, keepdim, dtype=dtype), count)
 
 

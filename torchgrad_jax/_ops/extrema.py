@@ -263,11 +263,14 @@ def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:
 
 
 def _median_full(x: Array, ignore_nan: bool) -> Array:
+    if not x.size and is_bool(x):
+        return jnp.ones((), x.dtype)
     _check_median(x)
     if not x.size:
-        if not is_float(x):
-            return jnp.full((), np.iinfo(x.dtype).min, x.dtype)
-        return jnp.full((), jnp.nan, x.dtype)
+        if is_float(x):
+            return jnp.full((), jnp.nan, x.dtype)
+        # NaN as an integer: the lowest, of which the narrow types keep the last bits.
+        return jnp.full((), 0 if x.dtype.itemsize < 4 else np.iinfo(x.dtype).min, x.dtype)
     dims = tuple(range(x.ndim))
 
     def value(x: Array) -> Array:

@@ -31,8 +31,10 @@ _UNROLL = 32
 
 def _per_axis(name: str, what: str, value: Shape, k: int, omitted: bool = False) -> Shape:
     if len(value) not in (1, k):
-        either = "either be omitted, a single int," if omitted else "either be a single int,"
-        raise RuntimeError(f"{name}: {what} must {either} or a tuple of {_WORDS[k]}")
+        verb = "must be" if name == "avg_pool3d" else "must either be"
+        verb = "must be either" if what == "dilation" else verb
+        ways = "omitted, a single int" if omitted else "a single int"
+        raise RuntimeError(f"{name}: {what} {verb} {ways}, or a tuple of {_WORDS[k]}")
     return tuple(value) * k if len(value) == 1 else tuple(value)
 
 
@@ -83,8 +85,13 @@ def _windows(
                 f"kernel_size={n} and dilation={d}"
             )
     _check_filled(name, x, k)
+    image = x.shape[-k:]
+    if name == "avg_pool3d" and any(n + 2 * p < m for n, p, m in zip(image, padding, kernel)):
+        sizes = " ".join(f"{a}: {n}" for a, n in zip("THW", image))
+        kernels = " ".join(f"k{a}: {n}" for a, n in zip("THW", kernel))
+        raise RuntimeError(f"input image ({sizes}) smaller than kernel size ({kernels})")
     windows = [(n, s, p, d, ceil_mode) for n, s, p, d in zip(kernel, stride, padding, dilation)]
-    sizes = [_out_size(n, w) for n, w in zip(x.shape[-k:], windows)]
+    sizes = [_out_size(n, w) for n, w in zip(image, windows)]
     if any(n < 1 for n in sizes):
         c = x.shape[-k - 1]
         raise RuntimeError(
@@ -101,13 +108,10 @@ def _check_filled(name: str, x: Array, k: int) -> None:
             f"got:{list(x.shape)}"
         )
     if k == 3 and 0 in x.shape[-4:]:
-        axis = x.shape[-4:].index(0)
-        label = (
-            "max_pool3d_with_indices_out_cpu_template" if "max" in name else "avg_pool3d_out_frame"
-        )
+        label = "max_pool3d_with_indices_out_cpu_template" if "max" in name else name
         raise RuntimeError(
             f"{label}(): Expected input's non-batch dimensions to have positive length, but input has "
-            f"a shape of {list(x.shape)} and non-batch dimension {axis} has length zero!"
+            f"a shape of {list(x.shape)} and non-batch dimension 0 has length zero!"
         )
 
 
@@ -442,7 +446,7 @@ def _avg_pool(
     name: str, x: Array, k: int, kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Array:  # fmt: skip
-    if divisor_override == 0:
+    if divisor_override == 0 and x.ndim in (k + 1, k + 2):
         raise RuntimeError("divisor must be not zero")
     windows = _windows(name, x, k, kernel, stride, padding, (1,), ceil_mode)
     _refuse(name, x, only_long=True)
@@ -502,13 +506,6 @@ def avg_pool3d(
     padding: Dims = 0,  # type: ignore[assignment] - made a tuple when called
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
-    if input.ndim in (4, 5) and len(kernel_size) in (1, 3):
-        image, kernel = input.shape[-3:], _per_axis("", "", kernel_size, 3)
-        pads = _per_axis("avg_pool3d", "padding", padding, 3)
-        if any(n + 2 * p < m for n, p, m in zip(image, pads, kernel)):
-            sizes = " ".join(f"{a}: {n}" for a, n in zip("THW", image))
-            kernels = " ".join(f"k{a}: {n}" for a, n in zip("THW", kernel))
-            raise RuntimeError(f"input image ({sizes}) smaller than kernel size ({kernels})")
     return _avg_pool(
         "avg_pool3d",
         input,

@@ -188,6 +188,15 @@ def _mean(x: Array, dims: Shape) -> Array:
     return lax.reduce_sum(x, axes=dims) / jnp.asarray(_numel(x, dims), x.dtype)
 
 
+def _running_mean(x: Array, dims: Shape) -> Array:
+    """The mean as one that is brought up to date element by element: after an infinity it is NaN."""
+    kept = [d for d in range(x.ndim) if d not in dims]
+    rows = lax.transpose(x, (*kept, *sorted(dims)))
+    rows = rows.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
+    after = jnp.isinf(rows[..., :-1]).any(-1)
+    return jnp.where(after, jnp.asarray(jnp.nan, x.dtype), _mean(x, dims))
+
+
 def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Array:
     """Variance or its root. The derivative holds the mean fixed, whose own terms cancel."""
 
@@ -224,7 +233,7 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         y = _moment(input, dims, dof, keepdim, root)
         if not with_mean:
             return y
-        average = _mean(_wide(input), dims).astype(input.dtype)
+        average = _running_mean(_wide(input), dims).astype(input.dtype)
         return y, _keep(average, dims, input.ndim, keepdim)
 
     return impl

@@ -179,7 +179,7 @@ class OpDef:
     # edge, and may not require grad
     aten: str = ""  # torch's name of what runs, where it is not the row's
     severed: Callable[..., Sequence[int]] | None = None  # (metas and types of the arguments,
-    # **statics) -> arguments that torch's formula gives undefined gradients: no edge leads to them
+    # **statics) -> arguments that torch's formula gives undefined gradients: nothing goes along their edges
     grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
     grad_version: int | tuple[int, ...] = 0  # in-place writes that torch's formula makes to the
     # gradients it returns, or to each of them

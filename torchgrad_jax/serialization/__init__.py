@@ -16,6 +16,7 @@ from ._save import save_to as _save_to
 
 _safe: dict[str, Any] = {}
 
+DEFAULT_PROTOCOL = 2
 FILE_LIKE = _FileLike
 MAP_LOCATION = Callable[[_Storage, str], _Storage] | _device | str | dict[str, str] | None
 

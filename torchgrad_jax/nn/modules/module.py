@@ -32,7 +32,10 @@ from ._hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from ._loading import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - torch has it here
+from ._loading import (  # torch has them here
+    EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX,  # noqa: F401
+    _IncompatibleKeys,  # noqa: F401
+)
 from ._state_dict import StateDict
 
 __all__ = [

@@ -6,6 +6,7 @@ Dtypes are written in letters: I all integers, F float32 and float64, C the comp
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ _NUMPY = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcs
           "mul": "multiply", "sub": "subtract", "eq": "equal", "ne": "not_equal", "ge": "greater_equal",
           "gt": "greater", "le": "less_equal", "lt": "less", "pow": "power", "true_divide": "divide",
           "atan2": "arctan2", "sinc": "sinc", "positive": "positive"}  # fmt: skip
+
+_WITH_INPLACE = [f"nn.functional.{n}" for n in "elu celu selu silu mish leaky_relu hardsigmoid".split()]
 
 Group = tuple[str, str | None, str, str]
 """Dtypes, those of derivatives where they are fewer, flags, names."""
@@ -120,6 +123,9 @@ _COMPARES = "ge gt le lt eq ne logical_and logical_or logical_xor isclose".split
 
 def _unary(name: str, group: Group, **more: Any) -> UnaryUfuncInfo:
     letters, backward, flags, _ = group
+    if name in _WITH_INPLACE:
+        fn = getattr(torch.nn.functional, name.removeprefix("nn.functional."))
+        more["inplace_variant"] = functools.partial(fn, inplace=True)
     return UnaryUfuncInfo(
         name, ref=_ref(name), dtypes=dtypes(letters), domain=_DOMAINS.get(name, (None, None)),
         backward_dtypes=None if backward is None else dtypes(backward), **knows(flags), **more,

@@ -1,0 +1,68 @@
+"""torch._C._functorch: what may be asked about a tensor inside of a transform.
+
+Tensors here are not wrapped once per transform, so that nothing wraps or unwraps them either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._core.errors import no_such_name as _no_such_name
+from .._core.state import LIFT, MODES
+from .._engine.tensor import Tensor
+
+
+def is_batchedtensor(tensor: Tensor, /) -> bool:
+    """Whether a tensor stands for one example of the batch of a running `vmap`."""
+    return bool(MODES.bits & LIFT) and any(
+        run.size is not None and run.inside(tensor) for run in MODES.lifts
+    )
+
+
+is_functorch_wrapped_tensor = is_batchedtensor
+
+
+def is_legacy_batchedtensor(tensor: Tensor, /) -> bool:
+    """False: the first form of `vmap` is gone."""
+    return False
+
+
+def is_gradtrackingtensor(tensor: Tensor, /) -> bool:
+    """False: `func.grad` runs on the ordinary graph."""
+    return False
+
+
+is_functionaltensor = is_dead_tensor_wrapper = is_gradtrackingtensor
+
+
+def maybe_current_level() -> int | None:
+    """How many transforms are running, or None."""
+    depth = len(MODES.lifts) if MODES.bits & LIFT else 0
+    return depth + MODES.transforms or None
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"torch._C._functorch.{name}: tensors are not wrapped for transforms in torchgrad_jax; call torch.func.vmap "
+            "or torch.func.grad on a function instead"
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused: tensors are not wrapped for transforms."
+    return refuse
+
+
+_add_batch_dim = _refused("_add_batch_dim")
+_remove_batch_dim = _refused("_remove_batch_dim")
+_unwrap_batched = _refused("_unwrap_batched")
+_vmap_increment_nesting = _refused("_vmap_increment_nesting")
+_vmap_decrement_nesting = _refused("_vmap_decrement_nesting")
+get_unwrapped = _refused("get_unwrapped")
+maybe_get_bdim = _refused("maybe_get_bdim")
+maybe_get_level = _refused("maybe_get_level")
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch._C._functorch.{name}"))

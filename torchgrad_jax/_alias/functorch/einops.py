@@ -1,0 +1,5 @@
+"""functorch.einops."""
+
+from ...func import rearrange as rearrange
+
+__all__ = ["rearrange"]

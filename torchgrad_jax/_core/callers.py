@@ -1,0 +1,40 @@
+"""How the user's own code made the call that is being complained about."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from types import FrameType
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _outside() -> FrameType | None:
+    """The innermost running frame that does not belong to this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _is_ours(frame: FrameType) -> bool:
+    # Generated functions have globals of their own, and are named after the file that writes them.
+    name = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == _PACKAGE or f"/{_PACKAGE}/" in frame.f_code.co_filename
+
+
+def by_keyword(name: str) -> bool:
+    """Whether the user's call names this argument.
+
+    torch's messages give the position of an argument unless it came by keyword, which a Python
+    function is not told; the instruction that is calling it knows. Only error messages ask.
+    """
+    frame = _outside()
+    if frame is None:
+        return False
+    code = frame.f_code
+    last = [step for step in dis.get_instructions(code) if step.offset <= frame.f_lasti][-3:]
+    # Up to Python 3.12 the names are an instruction before the call, then a constant that it takes.
+    kinds = ("LOAD_CONST", "KW_NAMES") if last[-1].opname == "CALL_KW" else ("KW_NAMES",)
+    names = [code.co_consts[step.arg or 0] for step in last if step.opname in kinds]
+    return any(isinstance(n, tuple) and name in n for n in names)

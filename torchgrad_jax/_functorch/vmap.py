@@ -1,0 +1,5 @@
+"""`vmap` under an older name."""
+
+from ..func import vmap as vmap
+
+__all__ = ["vmap"]

@@ -24,10 +24,11 @@ class Elsewhere(Dataset[Any]):
 
     def __getitem__(self, i: int) -> Any:
         info = get_worker_info()
-        assert info is not None and info.dataset is self
+        assert info is not None
+        assert info.dataset is self
         return {
             "i": i, "pid": os.getpid(), "worker": info.id, "started": [info.id] == STARTED,
-            "torch": torch.rand(1).item(), "python": random.random(), "numpy": np.random.rand(),
+            "torch": torch.rand(1).item(), "python": random.random(), "numpy": np.random.rand(),  # noqa: NPY002
             "large": torch.full((3000,), float(i)),
         }  # fmt: skip
 

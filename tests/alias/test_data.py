@@ -161,82 +161,6 @@ def refusals(m):
 
 
 @PROGRAMS
-def draws_in_workers(m):
-    class Noisy(data(m).Dataset):
-        def __getitem__(self, i):
-            return i, m.rand(2), m.randint(0, 9, (2,))
-
-        def __len__(self):
-            return 6
-
-    m.manual_seed(0)
-    loader = data(m).DataLoader(Noisy(), 2, shuffle=True, num_workers=2, persistent_workers=True)
-    return [list(loader), list(loader), m.rand(1)]
-
-
-@PROGRAMS
-def errors_in_workers(m):
-    class TwoArguments(Exception):
-        def __init__(self, a, b):
-            super().__init__(a, b)
-
-    class Broken(numbers(m).__class__):
-        def __getitem__(self, i):
-            if i in (2, 3, 4):
-                raise (KeyError("two"), ValueError("three"), TwoArguments(1, 2))[i - 2]
-            return i
-
-    def told(error):
-        text = str(error).strip().split("\n")
-        return type(error).__name__, text[0], text[1], text[-1]
-
-    loader, seen = iter(data(m).DataLoader(Broken(), 1, num_workers=2)), []
-    for _ in range(6):
-        got = attempt(lambda: next(loader))
-        seen.append(told(got) if isinstance(got, Exception) else got)
-    refused = data(m).DataLoader(numbers(m), num_workers=1, worker_init_fn=lambda i: 1 / 0)
-    return seen, told(attempt(lambda: next(iter(refused)))), attempt(lambda: next(loader))
-
-
-@PROGRAMS
-def streams_of_workers(m):
-    d = data(m)
-
-    class Part(d.IterableDataset):
-        def __iter__(self):
-            info = d.get_worker_info()
-            return iter(range(info.id, 11, info.num_workers))
-
-        def __len__(self):
-            return 9
-
-    loader = d.DataLoader(Part(), 2, num_workers=3, prefetch_factor=1)
-    before = batches(loader)
-    return [
-        before, len(loader), batches(d.DataLoader(Part(), 2, num_workers=2, drop_last=True)),
-        batches(d.DataLoader(Part(), None, num_workers=2, persistent_workers=True)),
-    ]  # fmt: skip
-
-
-@PROGRAMS
-def workers_introduce_themselves(m):
-    told = []
-
-    class Told(numbers(m).__class__):
-        def __getitem__(self, i):
-            info = data(m).get_worker_info()
-            return info.id, info.num_workers, m.initial_seed() - info.seed, told[0]
-
-    def start(i):
-        info = data(m).get_worker_info()
-        told[:] = [str(attempt(lambda: setattr(info, "id", 3)))]
-        m.manual_seed(info.seed + 7)
-
-    loader = data(m).DataLoader(Told(), 3, num_workers=1, worker_init_fn=start)
-    return list(loader), data(m).get_worker_info()
-
-
-@PROGRAMS
 def iterators(m):
     d = data(m)
     one = d.DataLoader(numbers(m), 4)
@@ -260,7 +184,6 @@ def contexts_refused(m):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_as_torch(program, same):
     same(program)
 
@@ -285,6 +208,101 @@ def test_workers_are_threads_and_keep_the_order():
     assert not any(b[2].any() for b in got)
     assert sorted(started) == [0, 1]
     assert ours.get_worker_info() is None
+
+
+DRAWS = [
+    0.7821398973464966, 0.21315340548154382, 0.8371640508861415,
+    0.6938178539276123, 0.7733861492043289, 0.6702704958690073,
+]  # fmt: skip
+
+
+# What torch answered in what follows is written down: its workers fork, which a process that runs JAX does not survive.
+
+
+def test_draws_in_workers():
+    class Noisy(ours.Dataset):
+        def __getitem__(self, i):
+            return i, tg.rand(1), tg.randint(0, 9, (2,))
+
+        def __len__(self):
+            return 6
+
+    tg.manual_seed(0)
+    loader = ours.DataLoader(Noisy(), 2, shuffle=True, num_workers=2, persistent_workers=True)
+    seen = [[[x.flatten().tolist() for x in b] for b in loader] for _ in range(2)]
+    assert [b[0] for b in seen[0]] == [[0, 4], [3, 5], [2, 1]]
+    assert [b[0] for b in seen[1]] == [[5, 0], [3, 2], [1, 4]]
+    assert seen[0][0][1][0] == pytest.approx(DRAWS[0])
+    assert seen[0][1][1][0] == pytest.approx(DRAWS[3])
+    # Kept workers go on with their generators, and those of the program do not notice.
+    assert seen[1][0][1] != seen[0][0][1]
+    assert tg.rand(1).item() == pytest.approx(0.4900934100151062)
+
+
+def told(error):
+    text = str(error).strip().split("\n")
+    return type(error).__name__, text[0], text[-1]
+
+
+def test_errors_in_workers():
+    class TwoArguments(Exception):
+        def __init__(self, a, b):
+            super().__init__(a, b)
+
+    class Broken(Where):
+        def __getitem__(self, i):
+            if i in (2, 3, 4):
+                raise (KeyError("two"), ValueError("three"), TwoArguments(1, 2))[i - 2]
+            return i
+
+        def __len__(self):
+            return 6
+
+    loader = iter(ours.DataLoader(Broken(), 1, num_workers=2))
+    assert [next(loader).item() for _ in range(2)] == [0, 1]
+    where = "in DataLoader worker process"
+    assert [told(attempt(lambda: next(loader))) for _ in range(3)] == [
+        ("KeyError", f"Caught KeyError {where} 0.", "KeyError: 'two'"),
+        ("ValueError", f"Caught ValueError {where} 1.", "ValueError: three"),
+        ("RuntimeError", f"Caught TwoArguments {where} 0.", f"{__name__}.{TwoArguments.__qualname__}: (1, 2)"),
+    ]  # fmt: skip
+    assert next(loader).item() == 5
+    assert list(loader) == []
+    refused = ours.DataLoader(Where(), num_workers=1, worker_init_fn=lambda i: refuse())
+    kind, first, last = told(attempt(lambda: next(iter(refused))))
+    assert (kind, first) == ("ZeroDivisionError", f"Caught ZeroDivisionError {where} 0.")
+    assert last == "ZeroDivisionError: division by zero"
+
+
+def test_streams_of_workers():
+    class Part(ours.IterableDataset):
+        def __iter__(self):
+            info = ours.get_worker_info()
+            return iter(range(info.id, 11, info.num_workers))
+
+    three = ours.DataLoader(Part(), 2, num_workers=3, prefetch_factor=1)
+    assert batches(three) == [[0, 3], [1, 4], [2, 5], [6, 9], [7, 10], [8]]
+    two = ours.DataLoader(Part(), 2, num_workers=2, drop_last=True)
+    assert batches(two) == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10]]
+    single = ours.DataLoader(Part(), None, num_workers=2, persistent_workers=True)
+    assert [batches(single), batches(single)] == [list(range(11))] * 2
+
+
+def test_workers_introduce_themselves():
+    seen = []
+
+    def start(i):
+        info = ours.get_worker_info()
+        seen.append([info.id, info.num_workers, info.dataset, tg.initial_seed() - info.seed])
+        seen.append(str(attempt(lambda: setattr(info, "id", 3))))
+        tg.manual_seed(info.seed + 7)
+        seen.append(tg.initial_seed() - info.seed)
+
+    dataset, before = Where(), tg.initial_seed()
+    list(ours.DataLoader(dataset, 3, num_workers=1, worker_init_fn=start))
+    assert seen == [[0, 1, dataset, 0], "cannot assign to field 'id'", 7]
+    assert ours.get_worker_info() is None
+    assert tg.initial_seed() == before
 
 
 def test_batches_as_they_are_ready():
@@ -322,12 +340,6 @@ def test_a_worker_that_takes_too_long_and_one_that_leaves():
         next(iter(ours.DataLoader(Waiting(), 1, num_workers=1)))
 
 
-DRAWS = [
-    0.7821398973464966, 0.21315340548154382, 0.8371640508861415,
-    0.6938178539276123, 0.7733861492043289, 0.6702704958690073,
-]  # fmt: skip
-
-
 def test_workers_as_processes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of more workers than cores
@@ -340,7 +352,8 @@ def test_workers_as_processes():
     assert [b["i"].tolist() for b in first] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert [b["worker"].tolist() for b in first] == [[0, 0], [1, 1], [0, 0], [1, 1]]
     pids = {b["pid"][0].item() for b in first + second}
-    assert len(pids) == 2 and os.getpid() not in pids
+    assert len(pids) == 2
+    assert os.getpid() not in pids
     assert all(b["started"].all() and b["large"].shape == (2, 3000) for b in first)
     assert [b["large"][1, -1].item() for b in second] == [1.0, 3.0, 5.0, 7.0]
     # The seeds that torch 2.13 gives its workers for this one.
@@ -371,7 +384,7 @@ def test_processes_that_fail():
 
 
 def test_what_is_refused():
-    with pytest.raises(NotImplementedError, match="fork.*hangs"):
+    with pytest.raises(NotImplementedError, match=r"fork.*hangs"):
         ours.DataLoader(Where(), num_workers=1, multiprocessing_context="fork")
     with pytest.raises(AttributeError, match=r"torch\.utils\.data\.nothing"):
         ours.nothing

@@ -25,6 +25,9 @@ from .._functions.splitting import narrow
 
 _KEPT = 512
 _CALLS: dict[Any, Call] = {}
+_FIXED = 3
+"""So many versions of a program that differ in numbers alone are compiled before one takes them as arguments."""
+_MET: dict[Any, int] = {}
 
 
 def vmap(
@@ -215,16 +218,13 @@ def _over(
         return []
     axes = (0,) * len(inputs) + tuple(0 if m else None for m in lifted.mapped)
     nondiff = tuple(k for k, r in enumerate(requires) if not r)
-    key = (lifted.key, axes, nondiff, node)
-    call = _CALLS.get(key)
+    call, numbers = _CALLS.get((lifted.key, axes, nondiff, node)), ()
     if call is None:
-        if len(_CALLS) >= _KEPT:
-            _CALLS.pop(next(iter(_CALLS)))
-        call = _CALLS[key] = _call(lifted.function(), axes, nondiff, node)
+        call, numbers = _new_call(lifted, axes, nondiff, node)
     bits = MODES.bits
     MODES.bits = bits & ~DUAL  # tangents go through on their own
     try:
-        results = apply(call, (*inputs, *lifted.captured))
+        results = apply(call, (*inputs, *lifted.captured, *numbers))
     finally:
         MODES.bits |= bits & DUAL
     return [_laid_out(t, m) for t, m in zip(results, metas)]
@@ -252,11 +252,43 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
     return t if same else movedim(t, source, destination)
 
 
+def _new_call(
+    lifted: lift.Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
+) -> tuple[Call, Sequence[Any]]:
+    """A call for steps that were not met before, and the numbers to give it.
+
+    Numbers are part of a program, which XLA makes use of, until a program comes again and again with others.
+    """
+    key, numbers, run = lifted.loose()
+    if numbers:
+        shape = (key, axes, nondiff, node)
+        met = _MET.get(shape, 0)
+        if met >= _FIXED:
+            call = _CALLS.get(shape)
+            if call is None:
+                call = _call(run, (*axes, *[None] * len(numbers)), nondiff, node)
+                _keep(_CALLS, shape, call)
+            return call, numbers
+        _keep(_MET, shape, met + 1)
+    call = _call(lifted.function(), axes, nondiff, node)
+    _keep(_CALLS, (lifted.key, axes, nondiff, node), call)
+    return call, ()
+
+
+def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put an entry into a table of limited size."""
+    if len(table) >= _KEPT and key not in table:
+        table.pop(next(iter(table)))
+    table[key] = value
+
+
 def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
     batched = jax.vmap(run, in_axes=axes)
     return Call(
         "vmap", lambda leaves: tuple(batched(*leaves)), node_name=node, nondiff=nondiff,
-        edges=lambda keys: tuple(i for i, k in enumerate(keys) if k.dtype.category >= 2),
+        edges=lambda keys: tuple(
+            i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2
+        ),
     )  # fmt: skip
 
 

@@ -169,6 +169,16 @@ def undifferentiable(function: str, argument: str) -> str:
     )
 
 
+def no_forward(function: str, why: str = "") -> str:
+    """What forward mode says of a function that it cannot follow."""
+    if why:
+        return f"Trying to use forward AD with {function} that does not support it because {why}"
+    return no_forward(function, "it has not been implemented yet.") + (
+        "\nPlease file an issue to PyTorch at https://github.com/pytorch/pytorch/issues/new?template="
+        "feature-request.yml so that we can prioritize its implementation."
+    )
+
+
 def untracked_out(function: str) -> str:
     """The message about ``out=`` where something requires grad."""
     return (

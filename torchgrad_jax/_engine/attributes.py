@@ -292,7 +292,7 @@ def _detach(self: Tensor) -> Tensor:
 
 def detach_(self: Tensor) -> Tensor:
     """Cut the tensor itself from the graph; in inference mode autograd does not see the call."""
-    if MODES.bits & INFERENCE:
+    if MODES.bits & INFERENCE or (self._x is not None and self._x.inference):
         return self
     if MODES.transforms:
         check_captured(self, "detach_")

@@ -625,11 +625,8 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         want = meta(want.shape, g._m.dtype, want.device, want.strides)
     if create:
         leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
-    elif MODES.bits & DUAL:  # the tangents come along
-        if old is None:
-            leaf._g = g
-        else:
-            apply_inplace(_add_call, (old, g))
+    elif MODES.bits & DUAL and old is not None:  # the tangents come along
+        apply_inplace(_add_call, (old, g))
     elif old is not None:
         windows.warn_of_layout(old, leaf._m)
         if old._m.dtype is not g._m.dtype:
@@ -647,6 +644,10 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         and not g._rg
     ):
         leaf._g = g
+        if MODES.bits & DUAL:  # torch detaches what it takes over, and copies of the rest have tangents
+            leaf._g = make(read(g), g._m)
+    elif MODES.bits & DUAL:
+        leaf._g = apply(_clone_call, (g,))
     else:
         leaf._g = new = make(read(g), want)
         new._st.version = 1

@@ -82,17 +82,21 @@ class Binding:
                 )
                 recipe.append((p.name, at, -1, default))
                 argnames.append(p.name)
-        impl = row.impl
 
-        def run(leaves: Sequence[Any]) -> Any:
-            kwargs = dict(passed)
-            for name, at, n, default in recipe:
-                if n >= 0:
-                    kwargs[name] = tuple(leaves[at : at + n])
-                else:
-                    v = leaves[at]
-                    kwargs[name] = default if v is None else v
-            return impl(**kwargs)
+        def runner(impl: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+            def run(leaves: Sequence[Any]) -> Any:
+                kwargs = dict(passed)
+                for name, at, n, default in recipe:
+                    if n >= 0:
+                        kwargs[name] = tuple(leaves[at : at + n])
+                    else:
+                        v = leaves[at]
+                        kwargs[name] = default if v is None else v
+                return impl(**kwargs)
+
+            return run
+
+        run = runner(row.impl)
 
         def bound(leaves: Sequence[Any]) -> dict[str, Any]:
             out: dict[str, Any] = dict(passed)
@@ -148,7 +152,9 @@ class Binding:
         if (made_as := row.made_as) is not None:
             call.made_as = lambda shape: made_as(shape, **static)
         call.keeps, call.formal = row.keeps, row.formal
+        call.forward = row.forward and runner(row.forward)
         call.compares = "compares" in row.tags
+        call.inplace_facts = (row.inplace_node, row.inplace_missing)
         if row.severed is not None:
             call.severed = functools.partial(row.severed, **static)
         if (refused := row.refused) is not None:

@@ -77,20 +77,22 @@ class PyNode(Node):
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__qualname__} object at {id(self):#x}>"
 
-    @property
-    def materialize_grads(self) -> bool:
-        """Whether undefined gradients reach the backward as zeros; torch lets one only set it."""
-        raise AttributeError(
-            "attribute 'materialize_grads' of 'torch._C._FunctionBase' objects is not readable"
-        )
+    def __getattr__(self, name: str) -> Any:
+        if name == "materialize_grads":  # can only be set
+            raise AttributeError(
+                f"attribute '{name}' of 'torch._C._FunctionBase' objects is not readable"
+            )
+        return super().__getattr__(name)
 
-    @materialize_grads.setter
-    def materialize_grads(self, value: bool) -> None:
+    def _set_materialize(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise TypeError(
                 "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
             )
         self._materialize = value
+
+    materialize_grads = property(None, _set_materialize)
+    """Whether undefined gradients reach the backward as zeros."""
 
     @property
     def n_outputs(self) -> int:
@@ -225,7 +227,9 @@ class PyNode(Node):
             return t
         from .record import zeros_for
 
-        return zeros_for(m)
+        zeros = zeros_for(m)
+        zeros._st.version = 1  # made empty and filled
+        return zeros
 
     def apply_boxed(self, *args: Any) -> Any:
         """The user's backward."""
@@ -480,6 +484,8 @@ def _wrap_outputs(
             t._al.creation = CREATED_CUSTOM
         n_diff += diff
         wrapped.append(t)
+        if not (diff or ctx._materialize_non_diff_grads):
+            ctx.outs = (*ctx.outs[:nr], None, *ctx.outs[nr + 1 :])  # nothing to make zeros like
     if n_diff > 1:
         for t in wrapped:
             if isinstance(t, Tensor) and t._al is not None and t._al.base is not None:
@@ -591,6 +597,7 @@ def _push_tangents(
         ):
             t = zeros_for(a._m)
         tangents.append(t)
+    versions = {k: t._vc.version for k, t in given.items() if t is not None}
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:
@@ -622,7 +629,7 @@ def _push_tangents(
                     "a differentiable Tensor.You should return None at that position instead."
                 )
             continue
-        if g is None:
+        if g is None and not (id(out) in dirty and given.get(id(out)) is not None):
             raise RuntimeError(
                 f"Function's jvp returned None at position {i}, where the forward output is a differentiable Tensor; "
                 "return zeros"
@@ -632,19 +639,23 @@ def _push_tangents(
             for a in args
             if isinstance(a, Tensor) and a._st is t._st and given[id(a)] is not None
         ]
-        _set_tangent(t, g, given.get(id(out)), id(out) in dirty, viewed)
+        before = given.get(id(out))
+        if id(out) in dirty and before is not None:
+            _check_written(g, before, versions[id(out)])
+        else:
+            _set_tangent(t, g, viewed)
 
 
-def _set_tangent(
-    t: Tensor, g: Tensor, before: Any, is_dirty: bool, viewed: Sequence[Tensor]
-) -> None:
-    if is_dirty and before is not None:
-        if g is not before:
-            raise RuntimeError(
-                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
-                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
-            )
-        return
+def _check_written(g: Any, before: Tensor, version: int) -> None:
+    """Complain unless the jvp wrote to the tangent of what its Function wrote to."""
+    if g is not before or g._vc.version == version:
+        raise RuntimeError(
+            "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+            "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+        )
+
+
+def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
     if viewed and t._al is not None and t._al.base is not None:
         if g._al is None or g._al.base is None:
             raise RuntimeError(

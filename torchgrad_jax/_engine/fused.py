@@ -37,13 +37,16 @@ _MAX_SEEN = 4096
 class _Structure:
     """What a walk over a fusable graph found."""
 
-    __slots__ = ("args", "key", "leaves", "nodes")
+    __slots__ = ("args", "key", "leaves", "nodes", "where")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.leaves: list[Any] = []  # AccumulateGrad nodes
         self.key: list[Any] = []
         self.args: list[Any] = []
+        self.where: dict[Node, list[int]] = {}
+        """The places of what a node saved among the arguments. Inside of a lift each read gives a new object, so
+        that a second walk would not find the same ones."""
 
 
 TOO_LONG = _Structure()
@@ -252,6 +255,7 @@ def _structure(
         found.nodes.append(node)
         key.append(node.gp)
         key.append(ids[node])
+        where = found.where[node] = []
         for entry, then in zip(node.saved, node.vers):
             kind = entry.__class__
             if kind is Storage:
@@ -263,6 +267,7 @@ def _structure(
                     return None
                 array = entry._st.array if entry._al is None and not lifting else read(entry)
             elif kind is int or kind is float or kind is bool or kind is complex:
+                where.append(len(args))
                 key.append(len(args))
                 key.append(kind)
                 args.append(entry)
@@ -273,6 +278,7 @@ def _structure(
             if at is None:
                 at = positions[id(array)] = len(args)
                 args.append(array)
+            where.append(at)
             key.append(at)
         for edge in node.edges:
             if edge is None:
@@ -307,13 +313,11 @@ def _compile(
 
     With it come meta and version of each result, as the node-by-node walk would leave them.
     """
-    nodes, n_args = found.nodes, len(roots)
+    nodes = found.nodes
     ids: dict[Node, int] = {}
     order: list[tuple[Any, list[int], list[tuple[int, int, int]], int]] = []
     for node, _ in roots:
         ids.setdefault(node, len(ids))
-    seen: dict[int, int] = {}
-    cursor = n_args
     needed_ids = None if targets is None else set()
     for node in nodes:
         ids.setdefault(node, len(ids))
@@ -322,17 +326,7 @@ def _compile(
     if needed_ids is not None:
         needed_ids.update(ids.values())
     for node in nodes:
-        where = []
-        for entry in node.saved:
-            if isinstance(entry, Storage | Tensor):
-                array = entry.array if isinstance(entry, Storage) else read(entry)
-                if id(array) not in seen:
-                    seen[id(array)] = cursor
-                    cursor += 1
-                where.append(seen[id(array)])
-            else:
-                where.append(cursor)
-                cursor += 1
+        where = found.where[node]
         edges = [
             (p, ids[e[0]], e[1])
             for p, e in zip(node.gp.edge_grads, node.edges)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
+from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
 from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, RESULT, ROW_MAJOR
 from .._ops.registry import OWN, SAME, Grad, Layout
@@ -477,7 +478,8 @@ class RefusedGradPlan(GradPlan):
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say what torch says."""
-        raise RuntimeError(self.complaint)
+        said = self.complaint
+        raise said if isinstance(said, Exception) else RuntimeError(said)
 
     def call(self, *args: Any) -> Any:
         """The same."""
@@ -506,7 +508,9 @@ class MissingGradPlan(GradPlan):
         """Say which op has no derivative."""
         if self.complaint:
             raise NotImplementedError(self.complaint)
-        raise RuntimeError(f"derivative for aten::{self.plan.call.name} is not implemented")
+        name = self.plan.call.name
+        name = name if name == "set_" else f"aten::{op_name(name)}"
+        raise RuntimeError(f"derivative for {name} is not implemented")
 
     def call(self, *args: Any) -> Any:
         """The same."""
@@ -575,6 +579,8 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
             kind = SeveredGradPlan
         try:
             found = kind(plan, mask)
+            if kind is GradPlan and found.name == "NotImplemented":
+                found = MissingGradPlan(plan, mask)
         except errors.NoDerivative as complaint:
             found = MissingGradPlan(plan, mask)
             found.complaint = str(complaint)

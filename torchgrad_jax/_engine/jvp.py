@@ -19,7 +19,7 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
     """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
     call = plan.call
     n, present = len(plan.keys), plan.present
-    diff, single = plan.diff, plan.single
+    diff, single, fn = plan.diff, plan.single, plan.forward or plan.fn
     where = [present.index(i) for i in tangents]
 
     def run(leaves: Sequence[Any]) -> Any:
@@ -30,7 +30,7 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
             full = list(prim)
             for p, v in zip(where, d):
                 full[p] = v
-            out = plan.fn(*full)
+            out = fn(*full)
             outs = (out,) if single else tuple(out)
             return tuple(outs[k] for k in diff)
 
@@ -40,9 +40,44 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
     return Call(
         f"{call.name}_jvp",
         run,
-        node_name=f"{call.name}_jvp",
+        node_name=_name(call, run),
         layout=call.layout if isinstance(call.layout, Layout) else Layout.CONTIGUOUS,
     )
+
+
+_LAST = {
+    "add": "Add", "add_any": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "select_n": "Where",
+    "reduce_sum": "Sum", "gather": "Gather", "dot_general": "Mm",
+}  # fmt: skip
+
+
+def _name(call: Call, run: Any) -> Any:
+    """The name of a recorded tangent: that of its last step, as in torch, where the step has one."""
+
+    def of(keys: Sequence[Any]) -> str:
+        avals = [aval(k) for k in keys if k is not None]
+        where = [k is not None for k in keys]
+
+        def flat(*xs: Any) -> Any:
+            it = iter(xs)
+            return run([next(it) if w else None for w in where])
+
+        last = _last_step(jax.make_jaxpr(flat)(*avals).jaxpr)
+        return f"{_LAST[last]}Backward0" if last in _LAST else f"{call.name}_jvp"
+
+    return of
+
+
+def _last_step(jaxpr: Any) -> str:
+    """The primitive that the first result comes from."""
+    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    eqn = made.get(jaxpr.outvars[0]) if not hasattr(jaxpr.outvars[0], "val") else None
+    if eqn is None:
+        return ""
+    inner = eqn.params.get("jaxpr") or eqn.params.get("call_jaxpr")
+    if inner is not None and eqn.outvars.index(jaxpr.outvars[0]) == 0:
+        return _last_step(getattr(inner, "jaxpr", inner))
+    return eqn.primitive.name
 
 
 def jvp_reads(plan: Plan) -> frozenset[int]:
@@ -74,4 +109,6 @@ def jvp_reads(plan: Plan) -> frozenset[int]:
 
     steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
     read = steps.slice(steps.out, frozenset())[1]
+    if plan.call.nondiff:  # places, by which torch picks tangents: nothing depends on the values
+        read = read & steps.flows(steps.out, frozenset())
     return frozenset(i for p, i in enumerate(present) if p in read)

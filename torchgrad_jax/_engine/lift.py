@@ -276,20 +276,31 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
 class Lifted:
     """What a run of `vmap` came to: steps over inputs and captured tensors."""
 
-    __slots__ = ("captured", "function", "key", "mapped")
+    __slots__ = ("_about", "_outs", "_steps", "_tape", "captured", "key", "mapped")
 
     def __init__(self, lift: Lift, steps: Sequence[Any], outs: Sequence[Any]) -> None:
-        tape = lift.tape
+        tape = self._tape = lift.tape
+        self._steps, self._outs = steps, tuple(outs)
         consts = [c if isinstance(c, jax.Array) else jnp.asarray(c) for _, c in tape.consts]
-        n_captured = len(lift.captured)
         self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
         self.mapped = [*lift.mapped, *[False] * len(consts)]
-        self.key = (
-            tuple([v.aval for v in tape.inputs]), tuple(steps), tuple(outs), tuple(tape.outside),
+        self._about = (
+            tuple([v.aval for v in tape.inputs]), self._outs, tuple(tape.outside),
             tuple([number for number, _ in tape.consts]),
         )  # fmt: skip
-        self.function = lambda: tape.function(steps, outs, n_captured)
-        """Gives a pure function of the inputs and the captured arrays."""
+        self.key = (self._about, tuple(steps))
+
+    def function(self) -> Callable[..., list[Any]]:
+        """A pure function of the inputs and the captured arrays."""
+        n_captured = len(self.captured) - len(self._tape.consts)
+        return self._tape.function(self._steps, self._outs, n_captured)
+
+    def loose(self) -> tuple[Any, list[Any], Callable[..., list[Any]]]:
+        """The same with the numbers in it as further arguments: key, numbers, function."""
+        steps, numbers = self._tape.loosened(self._steps)
+        n_captured = len(self.captured) - len(self._tape.consts)
+        key = (self._about, tuple(steps), tuple([v.__class__ for v in numbers]))
+        return key, numbers, self._tape.function(steps, self._outs, n_captured, len(numbers))
 
 
 _COMPILED = type(jax.jit(lambda: None))

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .._core import errors, outputs
-from .._core.state import MODES
+from .._core.state import DUAL, MODES
 from .history import requires_grad_of
 from .record import no_grad
 from .resize import resize
@@ -32,6 +32,8 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
     if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
         raise RuntimeError(errors.untracked_out(me.__name__))
+    if MODES.bits & DUAL and name not in outputs.UNTRACKED:
+        _check_tangents(me.__name__, [*tensors, *targets])
     if name in outputs.COMPUTED_AS:
         if named.get("dtype") is None:
             named["dtype"] = targets[0]._m.dtype
@@ -61,6 +63,11 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         if hasattr(result, "_fields")
         else tuple(out)
     )
+
+
+def _check_tangents(name: str, tensors: Sequence[Tensor]) -> None:
+    if any(MODES.tangents.tangent_of(t) is not None for t in tensors):
+        raise NotImplementedError(errors.no_forward(f"{name}_out", "it is an out= function"))
 
 
 def _out_name(me: Any) -> str:

@@ -403,8 +403,9 @@ class InplaceCall(Call):
     __slots__ = ("inner",)
 
     def __init__(self, inner: Call) -> None:
+        node, missing = inner.inplace_facts
         super().__init__(
-            inner.name, inner.run, node_name=inner.node_name, argnames=inner.argnames,
+            inner.name, inner.run, node_name=node or inner.node_name, argnames=inner.argnames,
             promote=inner.promote, promoted=inner.promoted, nondiff=inner.nondiff, grad=inner.grad,
             layout=inner.layout, check=inner.check, check_result=inner.check_result,
             edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
@@ -413,7 +414,10 @@ class InplaceCall(Call):
         self.grad_facts = inner.grad_facts
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
+        self.forward = inner.forward
         self.compares, self.refused, self.severed = inner.compares, inner.refused, inner.severed
+        if missing:
+            self.refused = lambda *_: NotImplementedError(missing)
         self.fits, self.wide_numbers = inner.fits, inner.wide_numbers
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:

@@ -282,11 +282,31 @@ class Tape(jax.core.Trace):
                 wanted.update([r for r in refs if r.__class__ is int])
         return kept[::-1]
 
-    def function(self, steps: Sequence[Any], outs: Sequence[Any], n_captured: int) -> Any:
-        """The steps as a pure function of the inputs, the captured arrays and the constants."""
-        n_in, count = len(self.inputs), self.count
+    def loosened(self, steps: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The steps with the numbers that kernels get made values, and these numbers."""
+        numbers: list[Any] = []
+        out = []
+        for fn, refs, at, n in steps:
+            if fn.__class__ is not Bound and fn.__class__ is not Closed:
+                given = list(refs)
+                for i, r in enumerate(refs):
+                    if r.__class__ is Literal and r.value.__class__ in (int, float, complex):
+                        given[i] = self.count + len(numbers)
+                        numbers.append(r.value)
+                refs = tuple(given)
+            out.append((fn, refs, at, n))
+        return out, numbers
+
+    def function(
+        self, steps: Sequence[Any], outs: Sequence[Any], n_captured: int, n_numbers: int = 0
+    ) -> Any:
+        """The steps as a pure function of the inputs, the captured arrays, the constants, and numbers."""
+        n_in, n_consts = len(self.inputs), len(self.consts)
+        last = n_in + n_captured + n_consts
         places = [(number, n_in + i) for number, i in self.outside]
         places += [(number, n_in + n_captured + k) for k, (number, _) in enumerate(self.consts)]
+        places += [(self.count + k, last + k) for k in range(n_numbers)]
+        count = self.count + n_numbers
 
         def run(*arrays: Any) -> list[Any]:
             env: list[Any] = [None] * count

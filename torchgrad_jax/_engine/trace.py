@@ -55,8 +55,8 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal",
-        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "joins", "keeps", "layout",
+        "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
+        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout",
         "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
         "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
@@ -75,8 +75,10 @@ class Call:
         self.made_as: Any = None
         self.compares = False
         self.formal: tuple[str, ...] = ()
+        self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own
         self.refused: Any = None
         self.severed: Any = None
+        self.inplace_facts: tuple[str | None, str] = (None, "")
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.masks = self.real = self.wide_numbers = False
@@ -167,7 +169,7 @@ def _promoted(x: Any, dtype: Any) -> Any:
 class Plan:
     """A call for given input metas."""
 
-    __slots__ = ("any_diff", "call", "device", "diff", "fn", "fwd", "grads", "keys", "out",
+    __slots__ = ("any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "keys", "out",
                  "outs", "present", "single")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
@@ -195,16 +197,20 @@ class Plan:
                     casts[i] = np.float32 if widened and lone else target.np
             if len(set(casts.values())) == 1 and len(casts) == len(call.promoted):
                 casts = dict.fromkeys(casts, target.np)
-        n, present, run = len(keys), self.present, call.run
+        n, present = len(keys), self.present
 
-        def fn(*xs: Any) -> Any:
-            leaves: list[Any] = [None] * n
-            for i, x in zip(present, xs):
-                leaves[i] = _promoted(x, casts[i]) if i in casts else x
-            return run(leaves)
+        def of(run: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+            def fn(*xs: Any) -> Any:
+                leaves: list[Any] = [None] * n
+                for i, x in zip(present, xs):
+                    leaves[i] = _promoted(x, casts[i]) if i in casts else x
+                return run(leaves)
 
-        fn.__name__ = fn.__qualname__ = call.name
-        self.fn = fn
+            fn.__name__ = fn.__qualname__ = call.name
+            return fn
+
+        self.fn = fn = of(call.run)
+        self.forward = call.forward and of(call.forward)
         avals = [aval(keys[i]) for i in present]
         jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
         if any(getattr(o, "weak_type", False) for o in jaxpr.out_avals):
@@ -336,7 +342,7 @@ class ViewPlan(Plan):
             return run(leaves)
 
         fn.__name__ = fn.__qualname__ = call.name
-        self.fn = fn
+        self.fn, self.forward = fn, None
         self.fwd = jax.jit(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
         self._without_data()

@@ -6,6 +6,7 @@ nobody donates the array of a tensor that it did not compute itself.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -15,12 +16,16 @@ import numpy as np
 from .._core import abstract, devices, dtypes, errors, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, LIFT, MODES
+from .._core.state import GRAD, INFERENCE, LIFT, MODES
 from .._core.transfer import put
+from .._engine.history import check_inplace
+from .._engine.record import apply_inplace
 from .._engine.resize import resize
 from .._engine.strided import check_writable, write
 from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference
+from .._engine.trace import Call
 from .._engine.views import requires_grad_of
+from .._ops.registry import Grad
 from .arguments import NO_GRAD_DTYPE, check_shape, format_of, options, wrong
 
 # --- fresh tensors --------------------------------------------------------------------------------
@@ -157,16 +162,34 @@ def into(
         raise RuntimeError(
             f"device type {devices.resolve(device).type} does not match device type of out parameter ({m.device.type})"
         )
-    if requires_grad_of(out):
-        raise RuntimeError(errors.untracked_out(f"aten::{fn}"))
     check_shape(shape, m.dtype.itemsize)
+    if requires_grad_of(out):
+        if fn == "empty":
+            raise RuntimeError("cannot resize variables that require grad")
+        if MODES.bits & GRAD:
+            check_inplace(out)
     array = values(m.dtype, m.device)
     resize(out, shape)
     check_writable(out)
-    write(out, array)
-    if requires_grad:
-        out.requires_grad_(True)
+    if requires_grad_of(out):  # recorded, without a gradient
+        apply_inplace(_filling(fn), (out, make(array, meta(shape, m.dtype, m.device))))
+    else:
+        write(out, array)
+    if requires_grad or out._fn is None:  # torch sets the flag of what it returns
+        out._rg = bool(requires_grad)
     return out
+
+
+@functools.cache
+def _filling(fn: str) -> Call:
+    """The recorded form of a write that forgets what was there."""
+    return Call(
+        fn,
+        lambda leaves: leaves[1],
+        node_name="NotImplemented",
+        argnames=("self", "values"),
+        grad=Grad.MISSING,
+    )
 
 
 def like(

@@ -301,7 +301,8 @@ def rms_norm(
     x = input.to(dtypes.float32) if m.dtype.itemsize < 4 else input
     if eps is None:
         eps = dtypes.finfo(x._m.dtype).eps
-    root = x.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True).add(eps).rsqrt()
+    square = x.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True)
+    root = ops.rsqrt(ops.add_number(square, eps))
     out = x.mul(root)
     if weight is not None:
         out = out.mul(weight)

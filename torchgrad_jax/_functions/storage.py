@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
+from .._core.errors import no_forward
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
-from .._core.state import GRAD, MODES
+from .._core.state import DUAL, GRAD, MODES
 from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
@@ -83,6 +84,10 @@ def set_(
         raise NotImplementedError(
             "set_() is not differentiable; use it on tensors that do not require grad"
         )
+    if MODES.bits & DUAL and any(
+        t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)
+    ):
+        raise NotImplementedError(no_forward("set_"))
     old = self._m
     st, m, offset = _source(source, old)
     if m.dtype is not old.dtype:

@@ -133,8 +133,25 @@ def _div_jvp(primals: Any, tangents: Any) -> Any:
     return _div(x, y), _div(tx, y) - ty * _div(_div(x, y), y)
 
 
+@jax.custom_jvp
+def _div_forward(x: Array, y: Array) -> Array:
+    return lax.div(x, y)
+
+
+@_div_forward.defjvp
+def _div_forward_jvp(primals: Any, tangents: Any) -> Any:
+    """torch's forward mode divides once, which decides about infinities where `y` is 0."""
+    (x, y), (tx, ty) = primals, tangents
+    out = _div(x, y)
+    return out, _div(tx - ty * out, y)
+
+
+def _true_divide_forward(input: Any, other: Any) -> Array:
+    return _widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
+
+
 @_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", tags=frozenset({"wide_numbers"}),
-              wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
+              forward=_true_divide_forward, wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _widely(_div, *broadcast(jnp.asarray(input), jnp.asarray(other)))

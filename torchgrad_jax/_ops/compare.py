@@ -243,21 +243,36 @@ def _takes_fmin(x: Array, y: Array) -> Array:
     return (x <= y) | (y != y)
 
 
+def _share_forward(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> Array:
+    """torch's forward mode goes along with the other operand unless the first wins or both are equal."""
+    half = jnp.asarray(0.5, tx.dtype)
+    return ty + jnp.where(x == y, half, wins.astype(tx.dtype)) * (tx - ty)
+
+
 _pair = functools.partial(binary, scalar=False, inplace=False, tags=frozenset({"masks"}))
 _pair(
     "maximum",
     _maximum,
     grad_version=1,
     rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y),
+    forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x > y),
 )
 _pair(
     "minimum",
     _minimum,
     grad_version=1,
     rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y),
+    forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x < y),
 )
-_pair("fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty))
-_pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
+# Equal operands: torch's reverse mode takes the first, its forward mode the other.
+_pair(
+    "fmax", _fmax, rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
+    forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
+)  # fmt: skip
+_pair(
+    "fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty),
+    forward=lambda x, y, out, tx, ty: choose((x < y) | (y != y), tx, ty),
+)  # fmt: skip
 
 
 @jax.custom_jvp

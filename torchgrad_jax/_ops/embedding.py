@@ -60,7 +60,17 @@ def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
         raise IndexError("index out of range in self")
 
 
-@op(method=False, out=False, check=_check_rows, tags=frozenset({"real_gradient"}))
+def _embedding_forward(
+    weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+) -> Array:
+    """torch's forward mode knows of no padding and no frequencies."""
+    return _looked_up(-1, False, weight, indices)
+
+
+@op(
+    method=False, out=False, check=_check_rows, tags=frozenset({"real_gradient"}),
+    forward=_embedding_forward,
+)  # fmt: skip
 def embedding(
     weight: Array, indices: Array, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,

@@ -304,6 +304,14 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     return _pow(x, y)
 
 
+def _not_in_place(name: str) -> dict[str, str]:
+    """torch derives these, but not their in-place forms."""
+    return {
+        "inplace_node": f"{name.capitalize()}Backward1",
+        "inplace_missing": f"the derivative for 'inplace version of {name}' is not implemented.",
+    }
+
+
 # --- trigonometry -------------------------------------------------------------------------------
 
 unary("sin", lax.sin, promote=FLOAT)
@@ -315,9 +323,9 @@ unary("atan", lax.atan, promote=FLOAT, aliases=("arctan",))
 unary("sinh", lax.sinh, promote=FLOAT)
 unary("cosh", lax.cosh, promote=FLOAT)
 unary("tanh", lax.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: (t + t * y) * (1 - y)))
-unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",))
-unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",))
-unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",))
+unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",), **_not_in_place("asinh"))
+unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",), **_not_in_place("acosh"))
+unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",), **_not_in_place("atanh"))
 unary("sinc", half_as_float(jnp.sinc), promote=FLOAT)
 unary(
     "deg2rad",
@@ -338,9 +346,9 @@ unary(
 
 
 def _atan2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
-    """torch: both slopes are 0 at the origin."""
+    """torch: both slopes are 0 at the origin; theirs are NaN there."""
     norm = x * x + y * y
-    inverse = where(norm == 0, 0, 1 / where(norm == 0, 1, norm))
+    inverse = where(norm == 0, 0, 1 / norm)
     return tx * (y * inverse) - ty * (x * inverse)
 
 
@@ -349,8 +357,13 @@ def _hypot(x: Array, y: Array) -> Array:
     return half_as_float(jnp.hypot)(x, y)
 
 
+def _atan2_forward(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
+    """torch's forward mode divides 0 by 0 at the origin."""
+    return (tx * y - ty * x) / (x * x + y * y)
+
+
 binary("atan2", _kernel(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=False,
-       rule=_atan2_rule, aliases=("arctan2",))  # fmt: skip
+       rule=_atan2_rule, forward=_atan2_forward, aliases=("arctan2",))  # fmt: skip
 binary(
     "hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out)
 )
@@ -455,7 +468,9 @@ unary("i0", _kernel(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT
       rule=half_as_float(lambda x, y, t: t * _i1(x)))  # fmt: skip
 
 
-@_elementwise(promote=FLOAT, function=False, method=False, inplace=True)
+@_elementwise(
+    promote=FLOAT, function=False, method=False, inplace=True, inplace_node="PolygammaBackward1"
+)
 def polygamma(input: Array, n: int) -> Array:
     """The `n`-th derivative of digamma."""
     if n < 0:
@@ -625,6 +640,7 @@ def frexp(input: Array) -> Any:
 unary(
     "conj_physical",
     lambda x: lax.conj(x) if category(x) == COMPLEX else x,
+    inplace_node="ConjPhysicalBackward1",
     function=False,
     method=False,
     out=False,

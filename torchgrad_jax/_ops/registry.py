@@ -146,7 +146,8 @@ class OpDef:
     grad: Grad = Grad.YES
     layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
     inplace: bool = False  # also derive `name_`
-    inplace_node: str | None = None  # backward node of the in-place form where it differs (views)
+    inplace_node: str | None = None  # backward node of the in-place form where it differs
+    inplace_missing: str = ""  # what torch's backward says of the in-place form, which it cannot derive
     out: bool = True  # also accept out=
     function: bool = True  # exposed as torch.<name> (or in `namespace`)
     method: bool = True  # exposed as Tensor.<name>
@@ -156,6 +157,8 @@ class OpDef:
     reflected: str | None = None
     inplace_operator: str | None = None
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
+    forward: Callable[..., Any] | None = None  # the implementation with the derivative of torch's
+    # forward mode, where that is another one than its reverse mode takes
     grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides,
     # where torch's gradient is a view of the incoming one; SAME where it is that very tensor, OWN
     # where it is none although it could be; None where nothing special is known
@@ -305,23 +308,30 @@ def unary(
 
 def binary(
     name: str, fn: Callable[[Array, Array], Any], *, promote: Promote = COMMON,
-    rule: Callable[..., Any] | None = None, inplace: bool = True, scalar: bool = True, **options: Any,
+    rule: Callable[..., Any] | None = None, inplace: bool = True, scalar: bool = True,
+    forward: Callable[..., Any] | None = None, **options: Any,
 ) -> None:  # fmt: skip
     """An elementwise op of a tensor and a tensor or number, broadcasting.
 
     ``rule(x, y, out, tx, ty)`` gives the tangent of ``out = fn(x, y)``; x and y arrive broadcast
-    to one shape whenever there is a rule.
+    to one shape whenever there is a rule. `forward` is the rule of forward mode where that differs.
     """
     import jax.numpy as jnp
 
     from .helpers import broadcast
 
-    body = _with_rule(fn, rule) if rule else fn
+    def ruled_by(rule: Callable[..., Any] | None) -> Callable[..., Any]:
+        body = _with_rule(fn, rule) if rule else fn
 
-    def impl(input: Array, other: Any) -> Any:
-        x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
-        return body(x, y)
+        def impl(input: Array, other: Any) -> Any:
+            x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
+            return body(x, y)
 
+        return impl
+
+    impl = ruled_by(rule)
+    if forward is not None:
+        options["forward"] = ruled_by(forward)
     impl.__name__ = impl.__qualname__ = name
     impl.__annotations__["other"] = Array | Scalar if scalar else Array
     options.setdefault("layout", Layout.ELEMENTWISE)

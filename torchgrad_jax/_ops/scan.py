@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -174,7 +175,7 @@ def _logsumexp_scan(x: Array, axis: int) -> Array:
     return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, axis)
 
 
-def _running_logsumexp(x: Array, axis: int) -> Array:
+def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
     if not x.size:
         return x
 
@@ -191,12 +192,20 @@ def _running_logsumexp(x: Array, axis: int) -> Array:
         def join(a: Any, b: Any) -> Any:
             return a[0] * b[0], b[0] * a[1] + b[1]
 
-        return lax.associative_scan(join, (carry, jnp.exp(x - y) * t), axis=axis)[1]
+        own = jnp.exp(x - y)
+        if forward:  # of which torch's forward mode gives the share of -inf in -inf as 0
+            own = jnp.where(x == -jnp.inf, none, own)
+        return lax.associative_scan(join, (carry, own * t), axis=axis)[1]
 
     return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)
 
 
-@op
+def _logcumsumexp_forward(input: Array, dim: int) -> Array:
+    x, run = _accumulating(input, None, functools.partial(_running_logsumexp, forward=True))
+    return _on_axis(x, dim, run, ruled=True)
+
+
+@op(forward=_logcumsumexp_forward)
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""
     if not (is_float(input) or is_complex(input)):

@@ -18,8 +18,6 @@ from typing import Any, Protocol
 
 from ...._core import devices
 from ...._engine.copying import _Holder
-from ...._engine.record import concrete
-from ...._engine.tensor import make
 from .worker import Job, caught, introduce, work
 
 PATIENCE = 5.0

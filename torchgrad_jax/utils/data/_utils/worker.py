@@ -93,7 +93,7 @@ def introduce(job: Job, worker: int, *, thread: bool) -> None:
     else:
         random.seed(seed)
         manual_seed(seed)
-        np.random.seed(numpy_seed(job.base_seed, worker))
+        np.random.seed(numpy_seed(job.base_seed, worker))  # noqa: NPY002
     method = "thread" if thread else "multiprocessing"
     RUNNING.info = WorkerInfo(worker, job.num_workers, seed, job.dataset, rng, method)
 

@@ -49,7 +49,12 @@ from ..overrides import (
     has_torch_function_unary as _has_torch_function_unary,
     has_torch_function_variadic as _has_torch_function_variadic,
 )
-from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch
+from . import (
+    _autograd as _autograd,
+    _functions as _functions,
+    _functorch as _functorch,
+    _nn as _nn,
+)
 
 TensorBase = _TensorBase = Tensor
 _TensorMeta = type(Tensor)
@@ -170,6 +175,13 @@ def _pop_torch_function_stack() -> Any:
 def _skip_one_hop_torch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """See `torch.overrides.redispatch_function`."""
     return _skip_one(func, args, kwargs or {})
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """The accelerator; the CPU if there is none."""
+    from ..accelerator import current_accelerator
+
+    return current_accelerator() or devices.device("cpu")
 
 
 def _are_functorch_transforms_active() -> bool:

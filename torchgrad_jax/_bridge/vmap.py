@@ -11,7 +11,7 @@ import jax
 from .._core import tree
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, MODES
-from .._engine import lift
+from .._engine import deferred, lift
 from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
@@ -193,8 +193,14 @@ def _run(
                 told.requires.append(requires_grad_of(t))
                 told.metas.append(t._m)
         current = MODES.lifts[-1]
+        looks[:] = current.tape.looks
+        for t in [t for look in looks for t in look.tensors]:
+            results.append(t)
+            told.requires.append(False)
+            told.metas.append(t._m)
         return [current.array_of(t) for t in results]
 
+    looks: list[deferred.Look] = []
     avals = [aval_of(m) for m in metas]
     avals += [avals[k] for k, t in enumerate(tangents) if t is not None]
     inputs = (*fronts, *given)
@@ -202,6 +208,8 @@ def _run(
         run, avals, randomness=randomness, size=size, inputs=inputs, rows=batch_outside
     )
     results = _over(lifted, inputs, told.metas, told.requires, told.node)
+    if looks:
+        deferred.take(looks, results[-sum(len(look.tensors) for look in looks) :])
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
     for i, k in told.written.items():

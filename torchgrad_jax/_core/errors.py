@@ -218,6 +218,8 @@ BATCHED_ITEM = (
     "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
     "internals, please file a bug report."
 )
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+"""About tensors that stand for one example of a batch."""
 BATCHED_TRUTH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."

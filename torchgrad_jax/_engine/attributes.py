@@ -382,7 +382,7 @@ def _item(self: Tensor) -> Any:
 
 def tolist(self: Tensor) -> Any:
     """The values as nested Python lists."""
-    return concrete(self).tolist()
+    return concrete(self, errors.NO_STORAGE).tolist()
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
@@ -405,7 +405,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
         raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
-    return np.array(concrete(self))
+    return np.array(concrete(self, errors.NO_STORAGE))
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -499,11 +499,20 @@ def _recorded(
         leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
         leaves += _formal(node)
         if any([isinstance(v, Tensor) for v in leaves]):
-            by_pos[p] = apply(call, leaves)
+            by_pos[p] = found = apply(call, leaves)
+            if passed is not None and passed[p][0].strides != found._m.strides:
+                _lay_out(found, passed[p][0])
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
     return by_pos
+
+
+def _lay_out(t: Tensor, m: Meta) -> None:
+    """Give a new tensor the strides that its gradient has in a pass that is not recorded."""
+    own = t._m
+    if own.shape == m.shape and own.dtype is m.dtype and t._al is None:
+        t._m = t._st.meta = m
 
 
 def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, tuple[int, ...], Any]:
@@ -644,7 +653,9 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         and not g._rg
     ):
         leaf._g = g
-        if MODES.bits & DUAL:  # torch detaches what it takes over, and copies of the rest have tangents
+        if (
+            MODES.bits & DUAL
+        ):  # torch detaches what it takes over, and copies of the rest have tangents
             leaf._g = make(read(g), g._m)
     elif MODES.bits & DUAL:
         leaf._g = apply(_clone_call, (g,))

@@ -173,8 +173,8 @@ class Binding:
             call.overlaps = Overlap.FINE
         if "warns_of_overlap" in row.tags:
             call.overlaps = Overlap.WARNED
-        if "fits" in row.tags or "fits_widely" in row.tags:
-            call.fits = "fits" in row.tags
+        if fits := [tag for tag in row.tags if tag.startswith("fits")]:
+            call.fits = fits[0]
         call.wide_numbers = "wide_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)

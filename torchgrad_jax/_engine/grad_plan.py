@@ -406,9 +406,34 @@ class GradPlan:
                 return self.fn(cts, leaves[n:], (which,), ins, outs)[0]
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
-                        layout=Layout.CONTIGUOUS)  # fmt: skip
+                        layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             found = self.calls[key] = (call, ins, outs, used)
         return found
+
+    def _seen_again(self) -> Any:
+        """How the gradient of a view's recorded gradient is laid out: as the view itself would be."""
+        geometry = self.plan.call.geometry
+        if geometry is None or len(self.plan.keys) != 1 or len(self.plan.outs) != 1:
+            return None
+
+        def strides(ct: Meta, key: Meta) -> Any:
+            try:
+                found = geometry(ct, (None,))
+            except RuntimeError:  # no such view of this gradient: torch copies it
+                return None
+            return found.strides if tuple(found.shape) == key.shape and not found.offset else None
+
+        return strides
+
+    def _layout(self, which: int) -> Layout:
+        """The layout of a recorded gradient: that of an elementwise step where the formula is one."""
+        key, out, layout = (
+            self.plan.keys[self.inputs[which]],
+            self.plan.outs[0],
+            self.plan.call.layout,
+        )
+        alike = layout is Layout.ELEMENTWISE and isinstance(key, Meta) and key.shape == out.shape
+        return Layout.ELEMENTWISE if alike else Layout.CONTIGUOUS
 
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
         """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""

@@ -32,8 +32,9 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     tracked = MODES.bits & 1 and name not in outputs.UNTRACKED
     if tracked and any(requires_grad_of(t) for t in [*tensors, *targets]):
         raise RuntimeError(errors.untracked_out(me.__name__))
-    if MODES.bits & DUAL and name not in outputs.UNTRACKED:
-        _check_tangents(me.__name__, [*tensors, *targets])
+    followed = MODES.bits & DUAL and any(
+        MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets]
+    )
     if name in outputs.COMPUTED_AS:
         if named.get("dtype") is None:
             named["dtype"] = targets[0]._m.dtype
@@ -51,9 +52,16 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
             check_writable(t)
             if t._m.numel or name not in outputs.UNLESS_EMPTY:
                 check_disjoint(t, tensors, True)
-    with nullcontext() if tracked else no_grad():
-        for t, r in zip(targets, results):
-            _store(t, r, name in outputs.ROW_MAJOR)
+    bits = MODES.bits
+    MODES.bits = bits & ~DUAL
+    try:
+        with nullcontext() if tracked else no_grad():
+            for t, r in zip(targets, results):
+                _store(t, r, name in outputs.ROW_MAJOR)
+    finally:
+        MODES.bits = bits
+    if followed:  # torch looks for tangents once the values are written
+        raise NotImplementedError(errors.no_forward(f"{me.__name__}_out", "it is an out= function"))
     if name in outputs.SILENT:
         return None
     return (
@@ -63,11 +71,6 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         if hasattr(result, "_fields")
         else tuple(out)
     )
-
-
-def _check_tangents(name: str, tensors: Sequence[Tensor]) -> None:
-    if any(MODES.tangents.tangent_of(t) is not None for t in tensors):
-        raise NotImplementedError(errors.no_forward(f"{name}_out", "it is an out= function"))
 
 
 def _out_name(me: Any) -> str:

@@ -29,7 +29,7 @@ from .._core.state import (
     next_sequence_nr,
 )
 from .._ops.registry import Grad
-from . import lift, saved as saving
+from . import deferred, lift, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
 from .history import (
@@ -230,9 +230,12 @@ def only_inference(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bo
 
 def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tuple[Any, ...]:
     """Run the forward with the call's checks on concrete values around it."""
-    if call.check is not None and not any(isinstance(x, jax.core.Tracer) for x in xs):
-        it = iter(xs)
-        call.check([None if v is None else next(it) for v in leaves])
+    if call.check is not None:
+        if not any(isinstance(x, jax.core.Tracer) for x in xs):
+            it = iter(xs)
+            call.check([None if v is None else next(it) for v in leaves])
+        elif MODES.bits & LIFT:
+            deferred.check_later(call, leaves)
     if MODES.bits & OBSERVED and MODES.observers:
         outs = events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
     else:
@@ -348,6 +351,8 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         return None
     keys, xs, mask = lift.keys_of(leaves)
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
+    if call.check is not None:
+        deferred.check_later(call, leaves)
     arrays = lift.run_kernel(plan, xs)
     if not plan.single:
         outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])

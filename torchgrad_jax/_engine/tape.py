@@ -125,7 +125,9 @@ class Tape(jax.core.Trace):
     Arguments are numbers of values, or literals. A step with one result that is no tuple says -1.
     """
 
-    __slots__ = ("consts", "count", "inputs", "known", "outside", "parent_trace", "steps")
+    __slots__ = (
+        "consts", "count", "inputs", "known", "looks", "outside", "parent_trace", "steps",
+    )  # fmt: skip
 
     def __init__(self, avals: Sequence[Any], parent: Any) -> None:
         super().__init__()
@@ -138,6 +140,8 @@ class Tape(jax.core.Trace):
         self.known: dict[int, int] = {}
         self.outside: list[tuple[int, int]] = []
         """Values that stand for captured tensors: their numbers, and those of the tensors."""
+        self.looks: list[Any] = []
+        """What is to be looked at when the run is over: see `deferred`."""
         self.inputs = [self._value(a) for a in avals]
 
     def _value(self, aval: Any) -> Value:
@@ -277,7 +281,7 @@ class Tape(jax.core.Trace):
         wanted, kept = {r for r in outs if r.__class__ is int}, []
         for step in reversed(self.steps):
             _, refs, at, n = step
-            if n < 0 and at in wanted or not wanted.isdisjoint(range(at, at + n)):
+            if (n < 0 and at in wanted) or not wanted.isdisjoint(range(at, at + n)):
                 kept.append(step)
                 wanted.update([r for r in refs if r.__class__ is int])
         return kept[::-1]

@@ -82,7 +82,7 @@ class Call:
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.masks = self.real = self.wide_numbers = False
-        self.fits: bool | None = None  # numbers must fit the result's dtype, the halves' range too
+        self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if layout is Layout.ELEMENTWISE else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
         self.inplace_check: Any = None
@@ -241,13 +241,17 @@ class Plan:
         if self.device.type == "meta":
             self.fwd = abstract.kernel(self.fwd, self.outs, self.single)
 
-    def _check_numbers(self, halves: bool) -> None:
+    def _check_numbers(self, how: str) -> None:
         """Let the forward refuse numbers that do not fit the dtype of the result."""
         dt = self.outs[0].dtype
-        if dt in _HALVES and not halves:
+        if dt in _HALVES and how == "fits_widely":
             return
+        if dt in _HALVES and how == "fits_as_float":
+            dt = dtypes.float32
         places = [n for n, i in enumerate(self.present) if not isinstance(self.keys[i], Meta)]
-        if dt is dtypes.float64 or not places:
+        if dt is dtypes.float64:  # holds all numbers but complex ones
+            places = [n for n in places if self.keys[self.present[n]] is complex]
+        if not places:
             return
         fwd = self.fwd
 

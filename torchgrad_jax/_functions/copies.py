@@ -82,11 +82,16 @@ def slice_range(
 def narrow_copy(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """A copy of `length` elements along `dim` from `start`."""
     sizes = input._m.shape
+    if sizes and dim >= len(sizes):
+        raise RuntimeError(
+            "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.  (Could this error "
+            "message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
     if sizes and length < 0 and -len(sizes) <= dim < len(sizes):
         raise RuntimeError(
             f"start ({start}) + length ({length}) exceeds dimension size ({sizes[dim]})."
         )
-    d, at = narrow_range(input, dim, start, length)
+    d, at = narrow_range(input, shapes.wrap_dim(dim, len(sizes)) if sizes else dim, start, length)
     return ops.narrow_copy_row(input, d, at, length)
 
 

@@ -164,10 +164,13 @@ def into(
         )
     check_shape(shape, m.dtype.itemsize)
     if requires_grad_of(out):
-        if fn == "empty":
+        if fn in ("empty", "randn"):
             raise RuntimeError("cannot resize variables that require grad")
         if MODES.bits & GRAD:
-            check_inplace(out)
+            try:
+                check_inplace(out)
+            except RuntimeError:
+                raise RuntimeError(errors.untracked_out(f"aten::{fn}")) from None
     array = values(m.dtype, m.device)
     resize(out, shape)
     check_writable(out)

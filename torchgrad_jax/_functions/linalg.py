@@ -15,6 +15,7 @@ from .._core.errors import LinAlgError
 from .._core.matrices import require_square
 from .._core.state import GRAD, MODES
 from .._engine.bind import NAMESPACES, composite, ops
+from .._engine.deferred import later
 from .._engine.history import requires_grad_of
 from .._engine.return_types import return_type
 from .._engine.strided import read
@@ -36,7 +37,14 @@ def _peek(t: Tensor) -> np.ndarray | None:
 def _raise_if(info: Tensor, complain: Callable[[str, int], Exception]) -> None:
     """Raise for the first batch element whose `info` is not 0."""
     values = _peek(info)
-    if values is None or not values.any():
+    if values is None:
+        later((info,), lambda rows: _complain_of(rows[0], complain))
+    else:
+        _complain_of(values, complain)
+
+
+def _complain_of(values: np.ndarray, complain: Callable[[str, int], Exception]) -> None:
+    if not values.any():
         return
     at = int(np.flatnonzero(values)[0])
     batch = f" (Batch element {at}):" if values.ndim else ""

@@ -165,18 +165,19 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
         raise RuntimeError("both inputs should have same dtype")
 
 
-@composite(out=True)
-def inner(input: Tensor, other: Tensor) -> Tensor:
+@composite
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimensions."""
     _same_dtype(input, other)
     if input._m.ndim == 0 or other._m.ndim == 0:
-        return ops.mul(input, other)
+        return ops.mul(input, other) if out is None else ops.mul(input, other, out=out)
     if input._m.shape[-1] != other._m.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input._m.shape)} and {list(other._m.shape)}"
         )
-    return _tensordot(input, other, (input._m.ndim - 1,), (other._m.ndim - 1,))
+    result = _tensordot(input, other, (input._m.ndim - 1,), (other._m.ndim - 1,))
+    return result if out is None else _store(out, result, "tensordot")
 
 
 def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int, ...]) -> Tensor:
@@ -187,9 +188,9 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     for i, j in zip(dims_a, dims_b):
         n, k = a._m.shape[i], b._m.shape[j]
         if k == 1:  # a dimension of size 1 broadcasts: sum the other side first
-            a = ops.sum(a, i, True)
+            a = ops.sum(a, i, True, dtype=a._m.dtype)
         elif n == 1:
-            b = ops.sum(b, j, True)
+            b = ops.sum(b, j, True, dtype=b._m.dtype)
         elif n != k:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {n} in dim {i} and second has size "
@@ -210,7 +211,7 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     if rows == cols == 1:
         if not (left._m.contiguous and right._m.contiguous):
             product = ops.mul(ops.squeeze_all(left), ops.squeeze_all(right))
-            return reshape(ops.sum(product), tuple(sizes))
+            return reshape(ops.sum(product, dtype=product._m.dtype), tuple(sizes))
         left = left if left._m.ndim == 1 else reshape(left, (count,))
         right = right if right._m.ndim == 1 else reshape(right, (count,))
         return reshape(ops.dot(left, right), tuple(sizes))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .._core import devices, dtypes, warn
 from .._core.state import MODES, SETTINGS
 from .._engine import printing
@@ -13,6 +15,7 @@ from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
 from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, wrong
 from .convert import parse_type_name, tensor_type_name
+from .fresh import from_host
 from .typed_storage import TypedStorage
 
 # --- tensors --------------------------------------------------------------------------------------
@@ -79,6 +82,33 @@ def is_inference(input: Any) -> bool:
 def numel(input: Any) -> int:
     """The number of elements."""
     return _checked("numel", input)._m.numel
+
+
+@composite(name="_assert_async", method=False)
+def _assert_async(input: Any, assert_msg: str | None = None) -> None:
+    """Raise if the one element of a tensor is zero.
+
+    Args:
+        input: the tensor.
+        assert_msg: what to say then.
+    """
+    if not is_nonzero(input):
+        raise RuntimeError(
+            "Expected Tensor with single nonzero value, but got zero" if assert_msg is None else assert_msg
+        )
+
+
+@composite(name="_shape_as_tensor", method=False)
+def _shape_as_tensor(input: Any) -> Tensor:
+    """The sizes of a tensor as a tensor."""
+    shape = _checked("_shape_as_tensor", input)._m.shape
+    return from_host(np.array(shape, np.int64), devices.CPU)
+
+
+@composite(name="_has_compatible_shallow_copy_type", method=False)
+def _has_compatible_shallow_copy_type(input: Any, other: Any) -> bool:
+    """Whether one tensor's `.data` may be the other: both have data, or both have none."""
+    return input.is_meta is other.is_meta
 
 
 @composite(method=False)

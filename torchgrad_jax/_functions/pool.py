@@ -54,6 +54,21 @@ def _one(fn: str, name: str, value: Any) -> int:
 def _max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> tuple[Tensor, Tensor]:
+    """Maxima and where they are; torch computes these two with the kernel for images, which checks."""
+    fn = "max_pool1d"
+    _check_dims(fn, input)
+    k = _single(fn, "kernel_size", kernel_size)
+    s = k if stride is None or _ints(stride) == () else _single(fn, "stride", stride)
+    p, d = _single(fn, "padding", padding), _single(fn, "dilation", dilation)
+    wide = ops.unsqueeze(input, -2)
+    y, at = ops.max_pool2d_with_indices(wide, (1, k), (1, s), (0, p), (1, d), ceil_mode)
+    return ops.squeeze_dim(y, -2), ops.squeeze_dim(at, -2)
+
+
+def _check_max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> None:
+    """What torch's function that gives the maxima alone refuses."""
     fn, m = "max_pool1d", input._m
     if m.ndim not in (2, 3) or 0 in m.shape[-2:]:
         raise RuntimeError(
@@ -76,9 +91,6 @@ def _max_pool1d(
     out = (m.shape[-1] + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
     if out <= 0:
         raise RuntimeError(f"{fn}() Invalid computed output size: {out}")
-    wide = ops.unsqueeze(input, -2)
-    y, at = ops.max_pool2d_with_indices(wide, (1, k), (1, s), (0, p), (1, d), ceil_mode)
-    return ops.squeeze_dim(y, -2), ops.squeeze_dim(at, -2)
 
 
 def _without_indices(y: Tensor) -> Tensor:
@@ -117,6 +129,8 @@ def _declare_max(k: int) -> None:
         ):
             kind = scalar_type_name(input._m.dtype)
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{kind}'")
+        if k == 1 and not return_indices:
+            _check_max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
         both = _max_pool(k, input, kernel_size, stride, padding, dilation, ceil_mode)
         if k == 1 and not return_indices and not (MODES.bits & GRAD and requires_grad_of(input)):
             return _without_indices(both[0])

@@ -16,11 +16,15 @@ from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
-from .._engine.history import check_captured, check_inplace, requires_grad_of
-from .._engine.record import check_counted, concrete
+from .._engine.grad_plan import grad_plan
+from .._engine.history import check_captured, check_inplace, move_retained, requires_grad_of
+from .._engine.node import Node
+from .._engine.record import begin_node, check_counted, concrete, end_node
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Storage, Tensor, Version
+from .._engine.trace import Call, ViewPlan
+from .._ops.registry import Grad
 from . import data as data_
 from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
 from .typed_storage import TypedStorage
@@ -80,10 +84,9 @@ def set_(
     if recording:
         check_inplace(self, requires_grad_of(self))
     given = source if isinstance(source, Tensor) else None
-    if recording and (requires_grad_of(self) or (given is not None and requires_grad_of(given))):
-        raise NotImplementedError(
-            "set_() is not differentiable; use it on tensors that do not require grad"
-        )
+    tracked = recording and any(t is not None and requires_grad_of(t) for t in (self, given))
+    if tracked and self._al is not None and self._al.base is not None:
+        raise NotImplementedError("set_() of a view is not differentiable; use it on tensors that are no views")
     if MODES.bits & DUAL and any(
         t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)
     ):
@@ -103,6 +106,7 @@ def set_(
             m.device,
             None if stride is None else shape_of("set_", stride, 4, "stride"),
         )
+    node = _forgetful(self, given) if tracked else None
     version = self._vc.version + 1
     self._vc = Version(version)
     self._st, self._m = st, m
@@ -110,7 +114,26 @@ def set_(
     self._al = None if whole else Alias(offset, None, 0, 0)
     if not whole:
         _check_window(self, offset)
+    if node is not None:
+        before, nr = self._fn, self._onr
+        end_node(node, (self,), MODES.bits)
+        move_retained(self, before, nr)
     return self
+
+
+_SET = Call("set_", lambda leaves: leaves[0], node_name="NotImplemented", argnames=("self", "source"),
+            grad=Grad.MISSING)  # fmt: skip
+
+
+def _forgetful(self: Tensor, source: Tensor | None) -> Node:
+    """The node of a tensor that is given other memory, which has no gradient."""
+    leaves = (self, source)
+    keys = tuple(None if t is None else t._m for t in leaves)
+    plan = _SET.plans.get(keys)
+    if plan is None:
+        plan = _SET.plans[keys] = ViewPlan(_SET, keys, (self._m,), False)
+    mask = sum(1 << i for i, t in enumerate(leaves) if t is not None and requires_grad_of(t))
+    return begin_node(grad_plan(plan, mask), leaves, MODES.bits)
 
 
 def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:

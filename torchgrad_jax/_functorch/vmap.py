@@ -1,5 +1,38 @@
-"""`vmap` under an older name."""
+"""`vmap` under an older name, and what packages take from beside it."""
 
+# ruff: noqa: F401 - names with an underscore are what this module is for
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._C._functorch import (
+    _add_batch_dim as _add_batch_dim,
+    _refused,
+    _remove_batch_dim as _remove_batch_dim,
+    _unwrap_batched as _unwrap_batched,
+)
+from .._core.errors import no_such_name as _no_such_name
+from .._engine.tensor import Tensor as Tensor
 from ..func import vmap as vmap
+from ..utils._pytree import (
+    _broadcast_to_and_flatten as _broadcast_to_and_flatten,
+    tree_flatten as tree_flatten,
+    tree_unflatten as tree_unflatten,
+)
 
 __all__ = ["vmap"]
+
+
+def _get_name(func: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return getattr(func, "__name__", None) or repr(func)
+
+
+_maybe_remove_batch_dim = _refused("_maybe_remove_batch_dim")
+_create_batched_inputs = _refused("_create_batched_inputs")
+_process_batched_inputs = _refused("_process_batched_inputs")
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch._functorch.vmap.{name}"))

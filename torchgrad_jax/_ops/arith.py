@@ -300,7 +300,7 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",))  # fmt: skip
+              numbers_first=("value",), tags=frozenset({"fits_as_float"}))  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
@@ -335,7 +335,8 @@ def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[s
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), check=_check_addcdiv, refused=_divides_in_place)  # fmt: skip
+              numbers_first=("value",), check=_check_addcdiv, refused=_divides_in_place,
+              tags=frozenset({"fits_as_float"}))  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
@@ -345,6 +346,8 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
 
 
 def _value(value: Any, x: Array) -> Array:
+    if category(value) == COMPLEX and category(x) != COMPLEX:  # refused when it is seen not to be real
+        value = lax.real(value)
     return lax.convert_element_type(value, x.dtype)
 
 
@@ -360,7 +363,7 @@ def _between_jvp(primals: Any, tangents: Any) -> Any:
     return _between(x, y, w), tx * (1 - w) + ty * w + tw * (y - x)
 
 
-@_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares"}),
+@_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares", "fits_as_float"}),
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""
@@ -374,6 +377,6 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 
     def body(x: Array, y: Array, w: Array) -> Array:
-        return _between(x, y, lax.convert_element_type(w, x.dtype))
+        return _between(x, y, _value(w, x))
 
     return half_as_float(body)(*broadcast(input, end, weight))

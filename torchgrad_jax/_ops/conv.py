@@ -96,6 +96,8 @@ def _check_dtypes(input: Array, weight: Array, bias: Array | None) -> None:
 
 
 def _check_dimensions(input: Array, weight: Array) -> None:
+    if weight.ndim < 3:
+        raise RuntimeError("weight should have at least three dimensions")
     if input.ndim != weight.ndim:
         raise RuntimeError(
             f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "

@@ -7,6 +7,7 @@ singular vectors are differentiated with torch's choice of gauge.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -143,8 +144,12 @@ def linalg_cholesky_ex(
     return _cholesky_of("linalg.cholesky", input, upper)
 
 
+def _columns_unless_empty(metas: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    return column_major(metas, shape) if metas[0].numel else shapes.contiguous_strides(shape)
+
+
 @op(
-    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=column_major,
+    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=_columns_unless_empty,
     method=False, function=False, out=False,
 )  # fmt: skip
 def _cholesky_factor(input: Array, upper: bool = False) -> tuple[Array, Array]:

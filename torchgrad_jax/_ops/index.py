@@ -175,7 +175,15 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
     return axis
 
 
-@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
+_IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, "index out of range in self")
+
+
+def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
+    """torch adds whole slices of a matrix one by one, and single elements and scaled slices otherwise."""
+    (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
+
+
+@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_add)
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
@@ -273,7 +281,7 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
 @op(
     inplace=True,
     check=_check_index_reduce,
-    tags=frozenset({"reads_apart"}),
+    tags=frozenset({"reads_apart", "compares"}),
     keeps={
         "input": ("input", "index", "source", "result"),
         "source": ("input", "index", "source", "result"),

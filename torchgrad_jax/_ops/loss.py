@@ -186,8 +186,8 @@ def binary_cross_entropy_with_logits(
 def _target_range(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = ""
 ) -> None:
-    x, t = np.asarray(input), np.asarray(target)
-    classes = x.shape[1 if x.ndim > 1 else 0]
+    t = np.asarray(target)
+    classes = input.shape[1 if input.ndim > 1 else 0]
     bad = (t != ignore_index) & ((t < 0) | (t >= classes))
     if bad.any():
         raise IndexError(f"Target {int(t[bad].flat[0])} is out of bounds.")

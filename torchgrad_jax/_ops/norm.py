@@ -116,6 +116,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
 
 
 @op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), layout=following(), out=False,
+    formal=("input", "weight", "bias"),
     undifferentiable=("running_mean", "running_var"),
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
@@ -190,6 +191,7 @@ def _check_batch_norm(
 @op(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
+    formal=("input", "weight", "bias"),
     out=False,
     method=False,
     function=False,

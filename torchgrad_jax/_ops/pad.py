@@ -151,6 +151,7 @@ def _declare(kind: str, word: str, one: Any, k: int) -> None:
         function=False,
         out=False,
         keeps=("input",),
+        formal=("input",),
     )
 
 

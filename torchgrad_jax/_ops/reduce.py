@@ -194,7 +194,8 @@ def _running_mean(x: Array, dims: Shape) -> Array:
     rows = lax.transpose(x, (*kept, *sorted(dims)))
     rows = rows.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
     after = jnp.isinf(rows[..., :-1]).any(-1)
-    return jnp.where(after, jnp.asarray(jnp.nan, x.dtype), _mean(x, dims))
+    # Added, so that the derivative is the mean's and reads nothing.
+    return _mean(x, dims) + lax.stop_gradient(jnp.where(after, jnp.nan, 0).astype(x.dtype))
 
 
 def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Array:

@@ -93,6 +93,21 @@ def _scatter_node(base: str) -> Callable[[dict[str, Any]], str]:
     return lambda a: base if a["reduce"] is None else "NotImplemented"
 
 
+def _cut_short(node: str) -> Callable[..., str | None]:
+    """torch's gradient of `src` has the shape of the index, whatever of `src` was not used."""
+
+    def refused(metas: dict[str, Any], outs: Any, wanted: set[str]) -> str | None:
+        have, want = metas["index"].shape, metas["src"].shape
+        if "src" not in wanted or have == want or not (have and want):
+            return None
+        return (
+            f"Function {node} returned an invalid gradient at index 1 - got {list(have)} but expected shape "
+            f"compatible with {list(want)}"
+        )
+
+    return refused
+
+
 def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
@@ -104,7 +119,7 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}), refused=_cut_short("ScatterBackward0"),
     node=_scatter_node("ScatterBackward0"),
 )  # fmt: skip
 def scatter_src(
@@ -128,7 +143,12 @@ def scatter_value(
     return _scattered(input, places, src, reduce)
 
 
-@op(tags=frozenset({"reads_apart"}), inplace=True, check=check_dim(RuntimeError))
+@op(
+    tags=frozenset({"reads_apart"}),
+    refused=_cut_short("ScatterAddBackward0"),
+    inplace=True,
+    check=check_dim(RuntimeError),
+)
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
     places, cut = _scatter_places(input, dim, index, src, "scatter_add")
@@ -136,7 +156,8 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @op(
-    tags=frozenset({"reads_apart"}),
+    tags=frozenset({"reads_apart", "compares"}),
+    refused=_cut_short("ScatterReduceBackward0"),
     inplace=True,
     check=check_dim(RuntimeError),
     keeps={

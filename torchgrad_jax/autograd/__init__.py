@@ -38,6 +38,7 @@ from .grad_mode import (
 )
 from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from .graph import GradientEdge
+from .profiler import _profiler_enabled as _profiler_enabled
 from .variable import Variable as Variable
 
 _TensorOrEdges = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
+from .._core.generator import Generator
 from .._core.meta import meta
 from .._engine.tensor import Tensor
 from ._jacobians import (
@@ -71,9 +72,9 @@ def _mismatch(a: Any, n: Any, i: int, j: int, like: Any, forward: bool, prefix: 
 def _check_constant(fn: Any, inputs: Sequence[Any], o: Options) -> None:
     """Outputs that do not require grad must not depend on the inputs."""
     if o.fast:
-        found = []
+        found, source = [], Generator()
         for i in checked(inputs):
-            real, imag = _directions(inputs[i])
+            real, imag = _directions(inputs[i], source)
             nudged = Nudged(_floating(fn), inputs, i, o.eps)
             found += column(nudged, inputs[i], real, imag, False)
     else:
@@ -143,17 +144,15 @@ def _slow(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tenso
                 raise GradcheckError(_mismatch(a, rows[i], i, j, out, forward, prefix))
 
 
-def _random_unit(rng: np.random.Generator, n: int) -> np.ndarray:
-    v = rng.random(n)
+def _random_unit(source: Generator, n: int) -> np.ndarray:
+    v = source.floats(n).astype(np.float64)
     return v / np.linalg.norm(v) if n else v
 
 
-def _directions(t: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Fixed random directions for the real and the imaginary part of an input."""
-    rng = np.random.default_rng(42)
-    n = t._m.numel
-    real = _random_unit(rng, n)
-    return real, _random_unit(rng, n)
+def _directions(t: Tensor, source: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The next random directions, as torch draws them: for an input's real part, and its imaginary part if any."""
+    real = _random_unit(source, t._m.numel)
+    return real, _random_unit(source, t._m.numel) if is_complex(t) else np.zeros(t._m.numel)
 
 
 def _fast(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tensor], o: Options, forward: bool,
@@ -163,12 +162,13 @@ def _fast(fn: Any, func_out: Any, inputs: Sequence[Any], outputs: Sequence[Tenso
         return
     keep = [k for k, t in enumerate(as_tuple(func_out)) if t.requires_grad]
     floats = [k for k, t in enumerate(as_tuple(func_out)) if t._m.dtype.category >= dtypes.FLOATING]
-    rng = np.random.default_rng(7)
-    vs = [_random_unit(rng, t._m.numel) for t in outputs]
+    source = Generator()
+    us = [_directions(inputs[which], source) for which in checked(inputs)]
+    vs = [_random_unit(source, t._m.numel) for t in outputs]
     pulled = None if forward else [_pulled_twice(inputs, out, v, o) for out, v in zip(outputs, vs)]
     for j, which in enumerate(checked(inputs)):
         t = inputs[which]
-        real, imag = _directions(t)
+        real, imag = us[j]
         along = column(Nudged(fn, inputs, which, o.eps), t, real, imag, forward)
         pushed = push(fn, inputs, which, real) if forward else None
         for i, (k, out, v) in enumerate(zip(keep, outputs, vs)):

@@ -159,6 +159,8 @@ class profile:
 
     def _start_trace(self) -> None:
         self.entered = True
+        if _profiler_enabled():
+            raise RuntimeError("Profiler is already enabled on this thread.")
         self._recorder = Recorder(
             self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
         )
@@ -333,6 +335,11 @@ class record_function(contextlib.ContextDecorator):
         raise NotImplementedError(
             "record_function cannot end with a future: there are no torch.futures here"
         )
+
+
+def _profiler_enabled() -> bool:
+    """Whether a profile is being recorded."""
+    return any(isinstance(o, Recorder) for o in MODES.observers)
 
 
 def _open_spans(name: str) -> list[tuple[Recorder, Span]]:

@@ -21,6 +21,7 @@ Kwargs: TypeAlias = dict[str, Any]
 StateDict: TypeAlias = dict[str, Any]
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 params_t: TypeAlias = ParamsT
+_params_t: TypeAlias = ParamsT
 
 
 class _RequiredParameter:

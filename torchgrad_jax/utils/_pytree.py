@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,60 @@ from .._core import tree as _tree
 
 TreeSpec = _tree.Spec
 PyTree = Any
+Context = Any
+SUPPORTED_NODES: Any = _tree._NODES
+"""Classes of containers, and how each is taken apart and put together."""
+
+
+def LeafSpec() -> TreeSpec:  # noqa: N802 - a class in torch
+    """The specification of a tree that is a leaf."""
+    return _tree.LEAF
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class under which a container is known; that of named tuples for all of them."""
+    return namedtuple if _tree._is_namedtuple(tree) and type(tree) not in SUPPORTED_NODES else type(tree)
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether something is no container."""
+    return (is_leaf is not None and is_leaf(tree)) or _tree._parts(tree) is None
+
+
+_is_leaf = tree_is_leaf
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether something is a named tuple, or a class of such."""
+    kind = obj if isinstance(obj, type) else type(obj)
+    fields = getattr(kind, "_fields", None)
+    return issubclass(kind, tuple) and isinstance(fields, tuple) and callable(getattr(kind, "_make", None))
+
+
+is_namedtuple_instance = is_namedtuple
+
+
+def is_structseq(obj: Any) -> bool:
+    """Whether something is one of the tuples with names that C makes, or a class of such."""
+    kind = obj if isinstance(obj, type) else type(obj)
+    counts = (getattr(kind, n, None) for n in ("n_fields", "n_sequence_fields", "n_unnamed_fields"))
+    return kind.__bases__ == (tuple,) and all(isinstance(n, int) for n in counts)
+
+
+is_structseq_instance = is_structseq
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Any]:
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Any) -> dict[Any, Any]:
+    return dict(zip(context, values))
+
+
+def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Any = None) -> list[Any] | None:
+    """One entry of a tree for each leaf of another that it is a prefix of, else None."""
+    return _tree.broadcast(tree, treespec)
 
 
 def tree_flatten(

@@ -133,6 +133,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._who: dict[int, int] = {}
         self._arrived: dict[int, Any] = {}
         self._alive = [True] * n
+        # Workers that ended on their own, of which nobody was told yet.
+        self._lost: set[int] = set()
         self._turns = itertools.cycle(range(n))
         if not first_iter:
             self._start_over()
@@ -145,7 +147,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._crew.send(i, AGAIN)
         waiting = self._num_workers
         while waiting:  # what was still under way from the pass before is dropped
-            waiting -= self._receive()[1] == AGAIN
+            _, number, _ = self._receive()
+            waiting -= number == AGAIN or number is None
 
     def _order(self) -> None:
         """Order the next batch, if there is one, from the next worker whose turn it is."""
@@ -169,7 +172,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return at_it < self._ahead * self._num_workers // sum(self._alive)
 
     def _receive(self) -> tuple[int, Any, Any]:
-        """The next answer, of whomever."""
+        """The next answer, of whomever; without a number from a worker that ended on its own."""
         assert self._crew is not None
         until = time.monotonic() + self._timeout if self._timeout else None
         while True:
@@ -182,8 +185,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return answer
             if self._alive[worker]:
                 self._alive[worker] = False
-                name = self._crew.name(worker)
-                raise RuntimeError(f"DataLoader worker ({name}) exited unexpectedly")
+                self._lost.add(worker)
+                return answer
 
     def _next_data(self) -> Any:
         while True:
@@ -196,6 +199,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                     self._shutdown_workers()
                 raise StopIteration
             worker, number, data = self._receive()
+            if number is None:
+                continue
             if isinstance(data, Ended):
                 self._alive[worker] = False
                 if not self._persistent_workers:
@@ -214,6 +219,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return
             self._who.pop(self._due, None)
             self._due += 1
+            if worker in self._lost:
+                assert self._crew is not None
+                self._lost.discard(worker)
+                name = self._crew.name(worker)
+                raise RuntimeError(f"DataLoader worker ({name}) exited unexpectedly")
 
     def _hand_out(self, number: int, data: Any) -> Any:
         self._who.pop(number, None)

@@ -83,8 +83,9 @@ class Threads:
 def _in_a_thread(job: Job, worker: int, orders: Any, answers: Any) -> None:
     introduce(job, worker, thread=True)
     try:
-        work(job, worker, orders.get, lambda number, data: answers.put((worker, number, data)))
-    finally:  # also of one that called `sys.exit`, as a process would
+        with contextlib.suppress(SystemExit):  # ends the worker, as it would a process
+            work(job, worker, orders.get, lambda number, data: answers.put((worker, number, data)))
+    finally:
         answers.put((worker, None, None))
 
 

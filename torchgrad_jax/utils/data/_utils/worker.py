@@ -82,6 +82,9 @@ def numpy_seed(base_seed: int, worker: int) -> list[int]:
     return np.random.SeedSequence(words).generate_state(4).tolist()
 
 
+_generate_state = numpy_seed
+
+
 def introduce(job: Job, worker: int, *, thread: bool) -> None:
     """Seed what the worker draws from, and make `get_worker_info` know it."""
     seed = job.base_seed + worker

@@ -1,0 +1,19 @@
+"""torch._C._nn: what `Module.to` makes of its arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._core.errors import no_such_name as _no_such_name
+from .._functions.convert import parse_to
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Device, dtype, whether not to wait, and memory format that the arguments of `to` name."""
+    device, dtype, kind = parse_to(args, kwargs)
+    waiting = kwargs.get("non_blocking", next((a for a in args if isinstance(a, bool)), False))
+    return device, dtype, waiting, kind
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch._C._nn.{name}"))

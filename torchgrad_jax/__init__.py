@@ -97,6 +97,7 @@ _LAZY = {
     ),
     **dict.fromkeys(("Stream", "Event"), "_streams"),
     "Future": "futures",
+    "PyTorchFileReader": "serialization._reader",
     "get_device_module": "accelerator",
     "install_as_torch": "_alias",
 }  # fmt: skip

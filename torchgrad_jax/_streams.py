@@ -108,6 +108,4 @@ class Event:
         raise RuntimeError(_NO_EVENTS.format(self.device.type))
 
     def __repr__(self) -> str:
-        return (
-            f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={int(self._timing)}, event_id=0"
-        )
+        return f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={int(self._timing)}, event_id=0"

@@ -167,5 +167,20 @@ class _Verbatim(str):
         return self
 
 
+def _get_available_device_type() -> str | None:
+    """The type of the accelerator; None without one."""
+    cuda = importlib.import_module(f"{__package__}.cuda")
+    return "cuda" if cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """torch.cpu, torch.cuda, ...: the module about a kind of device."""
+    if device_type not in ("cpu", "cuda", "mps", "xpu"):
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return importlib.import_module(f"{__package__}.{device_type}")
+
+
 def __getattr__(name: str) -> Any:
     raise AttributeError(_no_such_name(f"torch._utils.{name}"))

@@ -47,9 +47,7 @@ def get_device_module(device: Any = None) -> Any:
     elif isinstance(device, str | devices.device):
         kind = devices.device(device).type
     else:
-        raise RuntimeError(
-            f"Invalid value of device '{device}', expect torch.device, str, or None"
-        )
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     if kind not in ("cpu", "cuda", "mps", "xpu"):
         raise RuntimeError(
             f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."

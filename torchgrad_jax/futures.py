@@ -9,9 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 T = TypeVar("T")
 S = TypeVar("S")
 
-_ONCE = (
-    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
-)
+_ONCE = "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
 
 
 class Future(Generic[T]):

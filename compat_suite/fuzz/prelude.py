@@ -72,7 +72,8 @@ def forward(f, x, tangent):
     if out.requires_grad and x.requires_grad:  # its nodes have names of their own; their values count
         found = torch.autograd.grad(out.sum(), x, allow_unused=True, retain_graph=True)[0]
         log.append(("grad of tangent", found if found is None else found.detach().clone()))
-    return primal, out.detach().clone()  # whose memory it is, and where in it, is the library's affair
+    # whose memory it is, and how it lies in it, is the library's affair
+    return primal, out.detach().clone(memory_format=torch.contiguous_format)
 """
 
 FUNCTIONS = """

@@ -188,7 +188,7 @@ WRITES = (
     "lerp_({y}, {y})", "logical_and_({y})", "logit_(0.1)", "masked_fill_({y} > 0, 3)",
     "masked_fill_({y} > 0, {y}.mean())",
     "masked_scatter_({y} > 0, {y}.clone())", "mvlgamma_(1)", "nan_to_num_(0.5)", "nextafter_({y})",
-    "not_equal_({y})", "polygamma_(1)",
+    "not_equal_({y})", "polygamma_(2)",
     "pow_({y})", "pow_(-1)", "put_(torch.tensor([0]), {y}.reshape(-1)[:1])", "remainder_({y})",
     "renorm_(2, 0, 1.0)", "scatter_(0, torch.zeros_like({x}, dtype=torch.int64)[:1], {y}[:1])",
     "scatter_(0, torch.zeros_like({x}, dtype=torch.int64)[:1], 2.0, reduce='multiply')",

@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SUITES = [str(HERE / "suites" / name) for name in ("mixed.py", "parametrized.py")]
+SUITES = [str(HERE / "suites" / name) for name in ("mixed.py", "parametrized.py", "tables.py")]
 RECORDED = HERE / "recorded" / "suites.json"
 LINE = re.compile(r"^\S*?(\w+\.py::\S+) ([A-Z]+)( \(.*\))?", re.MULTILINE)
 

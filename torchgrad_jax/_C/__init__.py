@@ -22,6 +22,10 @@ from .._engine.subclass import disabled_torch_dispatch_impl as _disabled_torch_d
 from .._engine.tensor import Tensor
 from .._functions.random import Generator as Generator
 from .._library.keys import DispatchKey as DispatchKey, DispatchKeySet as DispatchKeySet
+from .._library.operator import (
+    get_autograd_fallback_mode as _get_autograd_fallback_mode,
+    set_autograd_fallback_mode as _set_autograd_fallback_mode,
+)
 from ..autograd._passes import Engine as _ImperativeEngine
 from ..autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,

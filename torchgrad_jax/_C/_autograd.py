@@ -50,14 +50,22 @@ def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
     return MODES.hooks_disabled
 
 
+def _all_are(values: Any, kind: type) -> bool:
+    return isinstance(values, list | tuple) and all(isinstance(v, kind) for v in values)
+
+
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
     """Set how often each tensor was written to."""
-    if isinstance(tensors, Tensor) or not isinstance(versions, Sequence):
+    if not (_all_are(tensors, Tensor) and _all_are(versions, int)):
         raise TypeError(
-            "_unsafe_set_version_counter(): incompatible function arguments: a sequence of tensors and one of ints "
-            "are expected"
+            "_unsafe_set_version_counter(): incompatible function arguments. The following argument types are "
+            "supported:\n    1. (arg0: collections.abc.Sequence[torch.Tensor], arg1: "
+            "collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None\n\n"
+            f"Invoked with: {tensors!r}, {versions!r}"
         )
-    for t, version in zip(tensors, versions, strict=True):
+    if len(tensors) != len(versions):
+        raise RuntimeError(f"tensors_len={len(tensors)}, versions_len={len(versions)}")
+    for t, version in zip(tensors, versions):
         if version < 0:
             raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
         t._vc.version = version

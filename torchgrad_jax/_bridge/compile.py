@@ -33,6 +33,7 @@ from .._engine.node import spent
 from .._engine.strided import write
 from .._engine.tensor import Storage, Tensor, make
 from .._engine.trace import Call
+from .handed import Handed, HandedView, handed
 from .joint import Backward, CompiledFunctionBackward, Parts, trace_backward
 from .state import Program, Source, discover, of_args
 from .watch import Watch
@@ -193,7 +194,7 @@ class Entry:
         self.parts = None
         if self.backward is not None:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
-            self.parts = Parts(program.jaxpr, program.consts, len(program.sources), n_results)
+            self.parts = Parts(program.jaxpr, program.consts, n_results)
         self._gradients = []
         self._again: Call | None = None
         donated = tuple(range(len(self.donated)))
@@ -249,6 +250,10 @@ class Entry:
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(x)
+                continue
+            shared = handed(MODES.lifts[-1], x)
+            if shared is not None:
+                outs.append(shared)
                 continue
             fn_ = grad_fn_of(x)
             requires = requires_grad_of(x)
@@ -365,9 +370,9 @@ class Entry:
                 g._st.version = version
         for st, k in program.fresh:
             st.array = arrays[k]
-        return self._outputs(arrays, node)
+        return self._outputs(arrays, node, args)
 
-    def _outputs(self, arrays: Sequence[Any], node: Any) -> Any:
+    def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:
             (o,) = self.outs
             if isinstance(o, _Out) and not o.requires:
@@ -375,7 +380,7 @@ class Entry:
         leaves: list[Any] = []
         for o in self.outs:
             if not isinstance(o, _Out):
-                leaves.append(o)
+                leaves.append(o.tensor(args) if isinstance(o, Handed | HandedView) else o)
                 continue
             t = make(arrays[o.index], o.meta)
             if o.freed:

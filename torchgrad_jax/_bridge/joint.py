@@ -27,6 +27,9 @@ from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .state import StateLift
 
+_FIRST = 1 << 30
+"""The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
+
 
 class Backward:
     """What was found out about the backward part while the function was traced."""
@@ -35,7 +38,6 @@ class Backward:
         self.roots: list[int] = []
         """Which results, by number, have a gradient coming in."""
         self.metas: list[Meta] = []
-        self.first_ct = 0
         self.targets: list[Any] = []
         """Where gradients go: an argument's number, a tensor from outside, or an edge of its graph."""
         self.grad_metas: list[Meta | None] = []
@@ -50,13 +52,12 @@ def trace_backward(
     told = Backward()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
     edges = _boundary(told, [fn for fn, _ in roots], began)
-    told.first_ct = len(current.sources)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
         told.roots.append(k)
         told.metas.append(m)
-        array = lift.outside_value(told.first_ct + len(cts), m)
+        array = lift.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
     silenced = _silence(edges)
     try:
@@ -117,13 +118,13 @@ def _named(current: StateLift, node: Any, nr: int) -> Any:
 class Parts:
     """Forward and backward part as compiled functions."""
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_sources: int, n_results: int) -> None:
+    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_results: int) -> None:
         self.n_results = n_results
         placeholder = lift.placeholder()
         late: set[Any] = set()
         early_steps, late_steps = [], []
         for eqn in jaxpr.eqns:
-            ct = eqn.primitive is placeholder and eqn.params["index"] >= n_sources
+            ct = eqn.primitive is placeholder and eqn.params["index"] >= _FIRST
             if ct or any(not hasattr(v, "val") and v in late for v in eqn.invars):
                 late_steps.append(eqn)
                 late.update(eqn.outvars)
@@ -152,7 +153,7 @@ class Parts:
 
         def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
-            lift.take(late_steps, env, cts, n_sources)
+            lift.take(late_steps, env, cts, _FIRST)
             return [v.val if hasattr(v, "val") else env[v] for v in grads]
 
         self.forward = jax.jit(forward)

@@ -156,6 +156,7 @@ class _Run:
         """Per output, in order: its number among the traced results, or an outside tensor."""
         self.metas: list[Meta] = []
         self.requires: list[bool] = []
+        self.versions: list[int] = []
         self.node = "VmapBackward0"
         self.tangents: dict[int, int] = {}
         self.written: dict[int, int] = {}
@@ -178,6 +179,7 @@ def _run(
         for i, array, m in zip(batched, arrays, metas):
             t = examples[i] = make(array, m)
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
+            MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i]
             inner.append(t)
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
@@ -210,6 +212,9 @@ def _run(
     results = _over(lifted, inputs, told.metas, told.requires, told.node)
     if looks:
         deferred.take(looks, results[-sum(len(look.tensors) for look in looks) :])
+    for t, version in zip(results, told.versions):
+        if t._fn is None:  # a node may have saved it as it is
+            t._st.version = version
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
     for i, k in told.written.items():
@@ -336,6 +341,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         results.append(tangent)
     for t in results:
         told.metas.append(t._m)
+        told.versions.append(t._vc.version)
         told.requires.append(requires_grad_of(t))
         if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
             told.node = grad_fn_of(t).name()

@@ -63,7 +63,9 @@ class _AbstractTrace(core.Trace):  # type: ignore[misc]
         if not self._abstract(args):
             return self.parent.process_primitive(primitive, args, params)
         out, _ = primitive.abstract_eval(*[jax.typeof(a) for a in args], **params)
-        made = [AbstractArray(o.shape, o.dtype) for o in (out if primitive.multiple_results else [out])]
+        made = [
+            AbstractArray(o.shape, o.dtype) for o in (out if primitive.multiple_results else [out])
+        ]
         return made if primitive.multiple_results else made[0]
 
     def process_call(self, primitive: Any, f: Any, args: Sequence[Any], params: Any, /) -> Any:
@@ -112,6 +114,22 @@ def call(fn: Callable[..., Any], *args: Any) -> Any:
         return fn(*args)
 
 
+def _steps_are_recorded(xs: Sequence[Any]) -> bool:
+    """Whether an array belongs to a run that will take its steps later."""
+    return any(isinstance(x, jax.core.Tracer) and not is_abstract(x) for x in xs)
+
+
+def described(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, which gives a list of arrays, for the meta device: their shapes and dtypes, whatever it is called with."""
+
+    def run(*xs: Any) -> Any:
+        if _steps_are_recorded(xs):
+            return fn(*xs)
+        return [AbstractArray(o.shape, o.dtype) for o in jax.eval_shape(fn, *xs)]
+
+    return run
+
+
 def kernel(fn: Callable[..., Any], outs: Sequence[Any], single: bool) -> Callable[..., Any]:
     """`fn` for arrays without elements: the results that are described by `outs`, without a computation.
 
@@ -119,7 +137,7 @@ def kernel(fn: Callable[..., Any], outs: Sequence[Any], single: bool) -> Callabl
     """
 
     def run(*xs: Any) -> Any:
-        if any(isinstance(x, jax.core.Tracer) and not is_abstract(x) for x in xs):
+        if _steps_are_recorded(xs):
             return fn(*xs)
         made = tuple([AbstractArray(m.shape, m.dtype.np) for m in outs])
         return made[0] if single else made

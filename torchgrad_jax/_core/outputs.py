@@ -6,11 +6,15 @@ their result; they stand here with torch's message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from . import dtypes
-from .dtypes import dtype, scalar_type_name
+from .dtypes import FLOATING, dtype, scalar_type_name
 from .kernels import cpp_name
+from .meta import Meta
 
 EXPECTED = "Expected out tensor to have dtype {want_c}, but got {got_c} instead"
 _FOUND = "Found dtype {got} but expected {want}"
@@ -24,7 +28,7 @@ _EXACT: dict[str, str] = {
         scatter_add unbind_copy unfold_copy msort squeeze_copy take_along_dim unsqueeze_copy transpose_copy tril triu
         t_copy scatter_reduce isin argmax argmin lu_unpack lu_solve softmax qr triangular_solve svd renorm log_softmax
         norm narrow_copy select_copy slice_copy split_copy detach_copy view_as_real_copy view_as_complex_copy diag
-        cumsum.dtype cumprod.dtype
+        cumsum.dtype cumprod.dtype sum.dtype prod.dtype mean.dtype matmul.mm
         nn.functional.avg_pool2d nn.functional.avg_pool3d nn.functional.linear linalg.cross linalg.det linalg.cholesky
         linalg.cholesky_ex linalg.eigh linalg.eigvalsh linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.qr
         linalg.slogdet linalg.vector_norm linalg.lu_factor linalg.lu_factor_ex linalg.lu linalg.lu_solve linalg.inv
@@ -33,13 +37,14 @@ _EXACT: dict[str, str] = {
     _FOUND: """
         abs absolute ceil conj_physical floor neg negative round sign sgn trunc fix frac bitwise_not
         nn.functional.softshrink nn.functional.hardshrink nn.functional.gelu nn.functional.softplus
+        clamp.number clamp_min.number clamp_max.number
     """,
     _SCALAR: "cummax cummin diff logcumsumexp",
     "expected scalar type {want} but found {got}": """
         native_batch_norm _native_batch_norm_legit nn.functional.logsigmoid linalg.solve_triangular
     """,
     "result dtype {got} does not match input dtype {want}": "dot vdot matmul",
-    "addmv input tensors must have the same dtype, but got {got}, {want}, and {want}": "mv",
+    "addmv input tensors must have the same dtype, but got {got}, {want}, and {want}": "mv matmul.mv",
     "self and mat2 must have the same dtype, but got {got} and {want}": "addbmm",
     "Expected object of scalar type {want} but got scalar type {got} for argument 'out'": "complex polar",
     "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
@@ -52,7 +57,15 @@ _EXACT: dict[str, str] = {
     "Expected the dtype for input and out to match, but got {want} for input's dtype and {got} for out's dtype.":
         "amax amin",
     "torch.frexp() expects mantissa to have dtype {want_c} but got {got_c}": "frexp",
+    "torch.frexp() expects exponent to have int dtype but got {got_c}": "frexp.1",
     "output values must be of same type as input": "kthvalue",
+    "output indices must be of scalar type Long": "kthvalue.1",
+    "nansum: provided dtype must match dtype of result. Got {got} and {want}.": "nansum.dtype",
+    "torch.{full}: Expected eigenvalues to be safely castable from {want} dtype, but got eigenvalues with dtype {got}":
+        "linalg.eig linalg.eigvals",
+    "torch.{full}: Expected eigenvectors to be safely castable from {want} dtype, but got eigenvectors with dtype "
+    "{got}":
+        "linalg.eig.1",
     "expected scalar type '{want}' but got '{got}' for values output": "mode",
     "{name}(): self and result must have the same scalar type": "masked_select index_select",
     "take(): self and out expected to have the same dtype, but got self.dtype = {want} and out.dtype = {got}": "take",
@@ -75,9 +88,9 @@ _EXACT: dict[str, str] = {
 }  # fmt: skip
 _TEXTS = {name: text for text, names in _EXACT.items() for name in names.split()}
 
-_ANY = frozenset({"cumsum", "cumprod", "lu", "bernoulli"})
+_ANY = frozenset({"cumsum", "cumprod", "sum", "prod", "lu", "bernoulli"})
 """torch computes in the dtype of ``out=``, whatever it is."""
-COMPUTED_AS = frozenset({"cumsum", "cumprod"})
+COMPUTED_AS = frozenset({"cumsum", "cumprod", "sum", "prod"})
 """Those of them that take a dtype, which is then that of ``out=``."""
 _CAT_LIKE = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack",
                        "column_stack", "_chunk_cat"})  # fmt: skip
@@ -123,15 +136,65 @@ ROW_MAJOR = frozenset({
 """Operators that resize an ``out=`` tensor to a row-major one, however their results lie elsewhere."""
 
 
-def refusal(name: str, results: int, want: dtype, got: dtype) -> Exception | None:
+_WIDER = frozenset({"linalg.eig", "linalg.eigvals", "linalg.eig.1"})
+"""Operators whose complaint is about results that do not fit, not about any other dtype."""
+_TRANSFORMS = {
+    "fft2": "fftn",
+    "ifft2": "fftn",
+    "ifftn": "fftn",
+    "rfft2": "rfftn",
+    "irfft2": "irfftn",
+}
+
+
+def variant(name: str, args: Sequence[Any], dtype_given: bool) -> str:
+    """The name under which an operator stands here, given the metas of its tensors and what else it was given."""
+    if dtype_given and f"{name}.dtype" in _TEXTS:
+        return f"{name}.dtype"
+    if name in ("clamp", "clip", "clamp_min", "clamp_max"):
+        tensors = any(isinstance(a, Meta) for a in args[1:])
+        return name if tensors else f"{name.replace('clip', 'clamp')}.number"
+    if name in ("abs", "absolute") and isinstance(args[0], Meta) and args[0].dtype.is_complex:
+        return "abs.complex"
+    metas = [a for a in args if isinstance(a, Meta)]
+    if name == "matmul" and any(m.ndim > 1 for m in metas):
+        return "matmul.mv" if [m.ndim for m in metas] == [2, 1] else "matmul.mm"
+    return name
+
+
+def _of_transform(name: str, want: dtype, got: dtype) -> Exception | None:
+    kind = name.removeprefix("fft.")
+    kind = _TRANSFORMS.get(kind, kind)
+    if want.is_complex != got.is_complex:
+        wanted = "complex" if want.is_complex else "floating point"
+        return RuntimeError(
+            f"{kind} expects a {wanted} output tensor, but got {scalar_type_name(got)}"
+        )
+    return None
+
+
+def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) -> Exception | None:
     """What torch raises when a result of dtype `want` is to go into a tensor of dtype `got`, or None."""
+    if name == "abs.complex":  # computed as complex numbers where it is to be one
+        want = dtypes.to_complex(want) if got.is_complex else want
     if want is got or name in _ANY:
         return None
+    if name.startswith("fft.") and (found := _of_transform(name, want, got)) is not None:
+        return found
+    if name == "nansum" and want.category == FLOATING != got.category:
+        return NotImplementedError(f"\"nansum_cpu\" not implemented for '{scalar_type_name(got)}'")
+    if which and f"{name}.{which}" in _TEXTS:
+        name = f"{name}.{which}"
     text = _TEXTS.get(name)
+    if text is None and name == "abs.complex" and got.is_complex:
+        text = _FOUND
+    if name in _WIDER and dtypes.can_cast(want, got):
+        return None
     single = name in ("max", "min") and results == 1  # of two tensors, or of all elements: cast
     if text is not None and not single and not (name in ("all", "any") and got is dtypes.uint8):
         words = {
-            "name": name.rpartition(".")[2], "want": scalar_type_name(want), "got": scalar_type_name(got),
+            "full": name.removesuffix(f".{which}"), "name": name.rpartition(".")[2],
+            "want": scalar_type_name(want), "got": scalar_type_name(got),
             "want_c": _cpp(want), "got_c": _cpp(got), "flag": str(want is dtypes.int32),
         }  # fmt: skip
         return RuntimeError(text.format(**words))

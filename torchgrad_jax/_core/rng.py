@@ -407,7 +407,8 @@ def bernoulli(
     if isinstance(p, (np.ndarray, np.generic)):
         _check(
             bool(((p >= 0) & (p <= 1)).all()),
-            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.",
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
+            "so, please report an enhancement request to PyTorch.)",
         )
         shape = p.shape if shape is None else shape
         count = math.prod(shape)

@@ -5,7 +5,7 @@ Everything else is a leaf, None included. Other modules may register classes of 
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -56,11 +56,66 @@ class Spec:
             and self.children == other.children
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((self.kind, self.n, len(self.children)))
 
     def __repr__(self) -> str:
         """As torch prints its tree specifications, which stand in error messages."""
         return self._text(0)
+
+    type = property(lambda self: self.kind, doc="The class of the container; None for a leaf.")
+    num_leaves = property(lambda self: self.n, doc="How many leaves there are.")
+    num_children = property(lambda self: len(self.children), doc="How many parts there are.")
+    children_specs = property(lambda self: self.children, doc="The parts.")
+
+    @property
+    def num_nodes(self) -> int:
+        """How many containers and leaves there are."""
+        return 1 + sum(c.num_nodes for c in self.children)
+
+    def is_leaf(self) -> bool:
+        """Whether it stands for a leaf."""
+        return self.kind is None
+
+    def child(self, index: int) -> Spec:
+        """One of the parts."""
+        return self.children[index]
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """What stands in a tree where this one has its leaves."""
+        if self.kind is None:
+            return [tree]
+        if type(tree) is not self.kind:
+            named = namedtuple if hasattr(self.kind, "_fields") else self.kind
+            raise ValueError(f"Node type mismatch; expected {named!r}, but got {type(tree)!r}.")
+        children, context = _parts(tree) or ([], None)
+        if len(children) != len(self.children):
+            raise ValueError(
+                f"Node arity mismatch; expected {len(self.children)}, but got {len(children)}."
+            )
+        if isinstance(tree, dict):
+            keys = self.context[-1] if self.kind is defaultdict else self.context
+            gone, more = ([k for k in a if k not in b] for a, b in ((keys, tree), (tree, keys)))
+            if gone:
+                raise ValueError(
+                    f"Node keys mismatch; missing key(s): {set(gone)}; extra key(s): {set(more)}."
+                )
+            children = [tree[k] for k in keys]
+        elif context != self.context and self.kind is not deque:
+            raise ValueError(
+                f"Node context mismatch for node type {self.kind!r}; expected {self.context!r}, but got {context!r}."
+            )
+        return [x for spec, c in zip(self.children, children) for x in spec.flatten_up_to(c)]
+
+    def unflatten(self, leaves: Any) -> Any:
+        """A tree with these leaves."""
+        given = leaves if isinstance(leaves, list | tuple) else list(leaves)
+        if len(given) != self.n:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a pytree that "
+                f"holds {self.n} items ({self})."
+            )
+        return unflatten(given, self)
 
     def pretty(self) -> str:
         """The containers written out, with a star for each leaf."""
@@ -69,7 +124,8 @@ class Spec:
     def _text(self, indent: int) -> str:
         if self.kind is None:
             return "*"
-        head = f"TreeSpec({self.kind.__name__}, {self.context}, ["
+        named = self.context.__class__ is type and hasattr(self.kind, "_fields")
+        head = f"TreeSpec({'namedtuple' if named else self.kind.__name__}, {self.context}, ["
         inner = [c._text(indent + 2) for c in self.children]
         return head + (",\n" + " " * (indent + 2)).join(inner) + "])"
 

@@ -43,6 +43,8 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "OptimizedModule":
+        return __getattr__("eval_frame").OptimizedModule
     if name == "eval_frame":  # needs nn, which is above this package
         import importlib
 

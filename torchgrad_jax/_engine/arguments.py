@@ -101,7 +101,7 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     elif kind is bool:
         out = bool(value) if isinstance(value, bool | np.bool_) else None
     elif kind is float:
-        if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        if isinstance(value, int | float | np.number):
             out = float(value)
         elif isinstance(value, Tensor) and value._m.numel == 1:
             out = float(record.concrete(value).reshape(()))

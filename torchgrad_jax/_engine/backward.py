@@ -498,7 +498,7 @@ def _recorded(
         leaves = [cts[j] for j in used]
         leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
         leaves += _formal(node)
-        if any([isinstance(v, Tensor) for v in leaves]):
+        if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
             if passed is not None and passed[p][0].strides != found._m.strides:
                 _lay_out(found, passed[p][0])
@@ -634,8 +634,11 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         want = meta(want.shape, g._m.dtype, want.device, want.strides)
     if create:
         leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
-    elif MODES.bits & DUAL and old is not None:  # the tangents come along
-        apply_inplace(_add_call, (old, g))
+    elif MODES.bits & DUAL:  # the tangents come along
+        if old is None:
+            leaf._g = g
+        else:
+            apply_inplace(_add_call, (old, g))
     elif old is not None:
         windows.warn_of_layout(old, leaf._m)
         if old._m.dtype is not g._m.dtype:
@@ -653,15 +656,21 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         and not g._rg
     ):
         leaf._g = g
-        if (
-            MODES.bits & DUAL
-        ):  # torch detaches what it takes over, and copies of the rest have tangents
-            leaf._g = make(read(g), g._m)
-    elif MODES.bits & DUAL:
-        leaf._g = apply(_clone_call, (g,))
     else:
         leaf._g = new = make(read(g), want)
         new._st.version = 1
+
+
+def _spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A gradient given by hand as a leaf takes it: copied into its shape."""
+    from .bind import ops
+
+    both = shapes.broadcast_shapes(shape, g._m.shape)
+    if both != shape:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}"
+        )
+    return ops.expand(g, shape)
 
 
 def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
@@ -675,7 +684,10 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
             raise TypeError(f"argument {i} is not a Variable")
     create = bool(MODES.bits & GRAD)
     if isinstance(node, AccumulateGrad):
-        _accumulate(node, None if grads[0] is None else Buffer(grads[0], False), create)
+        g = grads[0]
+        if g is not None and g._m.shape != node.variable._m.shape:
+            g = _spread(g, node.variable._m.shape)
+        _accumulate(node, None if g is None else Buffer(g, False), create)
         return ()
     found = _function(Task(True, create), node, list(grads), create, None)
     out = tuple(None if b is None else b.tensor for b in found)

@@ -20,7 +20,7 @@ from .history import (
     _relative,
     check_inplace,
     edge_of,
-    move_retained,
+    move_hooks,
     requires_grad_of,
 )
 from .node import Node
@@ -372,6 +372,26 @@ class _Undefined(Error):
         return [None] * len(self.edges)
 
 
+class WarnNotImplemented(_Undefined):
+    """A node that stands for a gradient that nobody wrote: it warns, and passes nothing on."""
+
+    __slots__ = ()
+
+    def __init__(self, message: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        super().__init__(message, inputs)
+        self.metas = tuple(t._m for t in outputs)
+        for nr, t in enumerate(outputs):
+            t._fn, t._onr, t._rg = self, nr, True
+
+    def name(self) -> str:
+        return "torch::autograd::WarnNotImplemented"
+
+    def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
+        """Say so."""
+        warnings.warn(self.message, UserWarning, stacklevel=2)
+        return super().backward_tensors(tensors)
+
+
 class UndefinedGrad:
     """The identity, through which gradients come out undefined."""
 
@@ -560,13 +580,13 @@ def rebase(t: Tensor, node: PyNode, nr: int) -> None:
     if al is None or al.base is None:
         old, old_nr = t._fn, t._onr
         t._fn, t._onr, t._rg = node, nr, True
-        move_retained(t, old, old_nr)
+        move_hooks(t, old, old_nr)
         return
     base = al.base
     outer = CopySlices(base, t, node)
     old, old_nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
-    move_retained(base, old, old_nr)
+    move_hooks(base, old, old_nr)
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)
@@ -643,6 +663,7 @@ def _push_tangents(
         if id(out) in dirty and before is not None:
             _check_written(g, before, versions[id(out)])
         else:
+            assert g is not None
             _set_tangent(t, g, viewed)
 
 
@@ -682,6 +703,7 @@ __all__ = [
     "Error",
     "PyNode",
     "UndefinedGrad",
+    "WarnNotImplemented",
     "apply_function",
     "rebase",
 ]

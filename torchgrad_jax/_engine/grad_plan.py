@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import dtypes, errors, shapes
+from .._core import abstract, dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
@@ -227,7 +227,10 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            found = self.vjps[present, wanted] = jax.jit(run)
+            found = jax.jit(run)
+            if self.plan.device.type == "meta":
+                found = abstract.described(found)
+            self.vjps[present, wanted] = found
         return found
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
@@ -421,6 +424,10 @@ class GradPlan:
                 found = geometry(ct, (None,))
             except RuntimeError:  # no such view of this gradient: torch copies it
                 return None
+            if isinstance(
+                found, list
+            ):  # one of several views, all the rest of which have no elements
+                return None
             return found.strides if tuple(found.shape) == key.shape and not found.offset else None
 
         return strides
@@ -498,21 +505,30 @@ class SeveredGradPlan(GradPlan):
 class RefusedGradPlan(GradPlan):
     """A node whose backward raises in torch for these arguments, after it was recorded like any other."""
 
-    __slots__ = ("complaint",)
-    raises = alone = True
+    __slots__ = ("about", "complaint")
+    alone = True
+    about: int | None  # the one gradient that raises, if not all of them do
+
+    @property
+    def raises(self) -> bool:  # type: ignore[override]
+        """Whether it does, whatever is asked for."""
+        return self.about is None
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say what torch says."""
+        wanted = args[2] if len(args) > 2 else kwargs.get("wanted")
+        if self.about is not None and wanted is not None and self.about not in wanted:
+            return super().fn(*args, **kwargs)
         said = self.complaint
         raise said if isinstance(said, Exception) else RuntimeError(said)
 
-    def call(self, *args: Any) -> Any:
+    def call(self, which: int, *args: Any) -> Any:
         """The same."""
-        return self.fn()
+        return self.fn() if self.about in (None, which) else super().call(which, *args)
 
     def passes(self, p: int) -> bool:
-        """Never: there is no gradient."""
-        return False
+        """Never, where there is no gradient."""
+        return self.about not in (None, p) and super().passes(p)
 
 
 class MissingGradPlan(GradPlan):
@@ -612,6 +628,9 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
         refused = call.refused and call.refused(plan.keys, plan.outs, found.inputs)
         if refused:
             found = RefusedGradPlan(plan, mask)
-            found.complaint = refused
+            found.complaint, found.about = refused, None
+            if isinstance(refused, tuple):
+                found.complaint, name = refused
+                found.about = found.inputs.index(call.argnames.index(name))
         plan.grads[mask] = found
     return found

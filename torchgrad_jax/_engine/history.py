@@ -91,7 +91,7 @@ def _regenerate(t: Tensor) -> None:
     old, nr = t._fn, t._onr
     t._fn, t._onr, t._rg = node, 0, True
     al.seen = t._vc.version
-    move_retained(t, old, nr)
+    move_hooks(t, old, nr)
 
 
 @functools.cache
@@ -127,6 +127,11 @@ def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, n
     return node
 
 
+def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
+    """A node with that name for `t`, which is a view of `base`."""
+    return _window(edge, base._m, t._m, _relative(base, t), t._al.conj, t._al.neg, name)
+
+
 def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node:
     """The nodes of the views that lead from a base to a view of it; the last one."""
     own = base._al
@@ -142,10 +147,15 @@ def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node
 # --- in-place writes ------------------------------------------------------------------------------
 
 
+def is_captured(t: Tensor) -> bool:
+    """Whether a function that is being transformed neither made a tensor's storage nor was given it."""
+    st = t._st
+    return bool(st.born < MODES.level and id(st) not in MODES.given)
+
+
 def check_captured(t: Tensor, name: str) -> None:
     """Refuse writes inside of a transform of `func` to what the function did not make and was not given."""
-    st = t._st
-    if st.born < MODES.level and id(st) not in MODES.given:
+    if is_captured(t):
         raise RuntimeError(errors.CAPTURED.format(usual_overload(name)))
 
 
@@ -170,7 +180,7 @@ def rebase_history(t: Tensor, node: Node) -> None:
     if al is None or al.base is None:
         old, nr = t._fn, t._onr
         t._fn, t._onr, t._rg = node, 0, True
-        move_retained(t, old, nr)
+        move_hooks(t, old, nr)
         return
     base = al.base
     gp = copy_slices_plan(node.gp, base._m, t._m, al.conj, al.neg)
@@ -187,10 +197,17 @@ def rebase_history(t: Tensor, node: Node) -> None:
         MODES.anomaly.node_recorded(outer)
     old, nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
-    move_retained(base, old, nr)
+    move_hooks(base, old, nr)
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)
+
+
+def move_hooks(t: Tensor, old: Any, nr: int) -> None:
+    """A tensor at a new node: hooks stay with the old one, and that of retain_grad comes along."""
+    if t._x is not None:
+        t._x.hooks = None
+        move_retained(t, old, nr)
 
 
 def move_retained(t: Tensor, old: Any, nr: int) -> None:

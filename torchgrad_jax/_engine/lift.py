@@ -49,8 +49,9 @@ def is_tracked(t: Tensor) -> bool:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "outer_level", "outer_lifts", "outer_trace",
-                 "outer_transforms", "own_leaves", "places", "rows", "randomness", "size", "tape", "traces")  # fmt: skip
+    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
+                 "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
+                 "size", "tape", "traces")  # fmt: skip
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
@@ -78,6 +79,8 @@ class Lift:
         """Whether a captured tensor has a row per example (random draws that differ)."""
         self.entered: dict[int, tuple[Any, Tensor]] = {}
         """Captured tensors with a row per example, by the identity of what stands for a row."""
+        self.origins: dict[int, tuple[Any, Tensor, int]] = {}
+        """What was given for all examples and along which dimension, by the identity of what stands for one."""
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
@@ -179,8 +182,8 @@ class Lift:
             array = read(t)
             # Detached, or made without recording: a derivative from outside must not pass either.
             if not is_tracked(t) and t._m.dtype.category >= 2 and self.owns(array):
-                taped = array.__class__ is Value and self.tape is not None
-                array = self.tape.stop(array) if taped else lax.stop_gradient(array)
+                tape = self.tape
+                array = lax.stop_gradient(array) if tape is None else tape.stop(array)
             return array
         al = t._al
         view = None if al is None else (al.offset, al.conj, al.neg)
@@ -234,6 +237,14 @@ class Lift:
         if mapped:
             self.entered[id(value)] = (value, t)
         return value
+
+    def origin_of(self, t: Tensor) -> tuple[Tensor, int] | None:
+        """The tensor, and its dimension, that `t` is the unchanged example of; else None."""
+        found = self.origins.get(id(t._st.array))
+        if found is None or not is_direct(t) or t._x is not None:
+            return None
+        _, whole, dim = found
+        return None if requires_grad_of(whole) is not requires_grad_of(t) else (whole, dim)
 
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""

@@ -35,17 +35,18 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     followed = MODES.bits & DUAL and any(
         MODES.tangents.tangent_of(t) is not None for t in [*tensors, *targets]
     )
-    if name in outputs.COMPUTED_AS:
-        if named.get("dtype") is None:
-            named["dtype"] = targets[0]._m.dtype
-        else:
-            name += ".dtype"
+    metas = [a._m if isinstance(a, Tensor) else a for a in args]
+    kind = outputs.variant(name, metas, named.get("dtype") is not None)
+    if name in outputs.COMPUTED_AS and named.get("dtype") is None:
+        named["dtype"] = targets[0]._m.dtype
     result = me(**named)
+    if not isinstance(result, tuple) and not isinstance(out, Tensor):
+        raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
-    for t, r in zip(targets, results):
-        refused = outputs.refusal(name, len(results), r._m.dtype, t._m.dtype)
+    for i, (t, r) in enumerate(zip(targets, results)):
+        refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
         if refused is not None:
             raise refused
         if name in outputs.APART:

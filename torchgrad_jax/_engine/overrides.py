@@ -171,6 +171,9 @@ def dispatch(func: Any, found: Sequence[Any], args: Sequence[Any], kwargs: dict[
         if result is not NotImplemented:
             return result
         asked.append(f"  - mode object {mode!r}\n")
+    seen = getattr(func, "seen", None)  # how arguments are seen, where torch rewrites them first
+    if seen is not None:
+        args = seen(args)
     for a in found:
         result = ask(a, func, kinds, args, kwargs)
         if result is not NotImplemented:

@@ -298,7 +298,7 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         return None
     if call.check is not None or call.check_result is not None:
         return None
-    t = make(plan.fwd(*xs), plan.out)
+    t = make(plan.fwd(*xs), plan.outs[0])
     if mode & GRAD and mask and plan.any_diff:
         gp = plan.grads.get(mask) or grad_plan(plan, mask)
         node = t._fn = object.__new__(gp.node_class)
@@ -357,7 +357,7 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     if not plan.single:
         outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     else:
-        outs = (make(arrays, plan.out),)
+        outs = (make(arrays, plan.outs[0]),)
     if mode & GRAD and mask and plan.any_diff:
         record(plan.grads.get(mask) or grad_plan(plan, mask), leaves, outs, mode)
     if mode & DUAL:

@@ -56,8 +56,8 @@ class Call:
 
     __slots__ = (
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
-        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout",
-        "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
+        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "inplace_facts", "joins", "keeps",
+        "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
         "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 

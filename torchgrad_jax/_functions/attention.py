@@ -49,8 +49,8 @@ def _check(
                 "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
                 f"attn_mask.dtype: {_cpp(mask._m)} and  query.dtype: {_cpp(q)} instead."
             )
-    if not 0.0 <= dropout_p <= 1.0:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if dropout_p > 1.0:  # torch takes a negative one for none
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if not q.dtype.is_floating_point and not q.dtype.is_complex:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: float != {_cpp(q)}"

@@ -245,7 +245,19 @@ def _keep_broadcast(path: Sequence[tuple[int, ...]], count: int) -> list[tuple[i
     return pairs
 
 
+def _in_a_row(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands that were given as one list."""
+    listed = len(args) == 2 and isinstance(args[1], list | tuple)
+    return (args[0], *args[1]) if listed else args
+
+
+def _seen_in_a_row(fn: Any) -> Any:
+    fn.seen = _in_a_row
+    return fn
+
+
 @composite(method=False)
+@_seen_in_a_row
 def einsum(*args: Any) -> Tensor:
     """Sums of products of tensors in Einstein's notation."""
     if len(args) < 2:

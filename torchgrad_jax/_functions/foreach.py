@@ -9,7 +9,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core.state import MODES
 from .._engine.bind import METHODS, NAMESPACES
+from .._engine.history import is_captured
+from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 
 UNARY = (
@@ -63,6 +66,18 @@ def _one(base: str, inplace: bool, x: Any, args: Sequence[Any], kwargs: dict[str
     return _method(base, inplace)(x, *args, **kwargs)
 
 
+def _written(x: Tensor, write: Callable[..., Any], *args: Any) -> Any:
+    """A write as torch does it inside of a transform of `func`: lists of captured tensors too, unseen by it."""
+    if not MODES.transforms or not is_captured(x):
+        return write(*args)
+    level, MODES.level = MODES.level, 0
+    try:
+        with no_grad():
+            return write(*args)
+    finally:
+        MODES.level = level
+
+
 def _make(base: str, inplace: bool) -> Any:
     name = f"_foreach_{base}{'_' if inplace else ''}"
 
@@ -79,8 +94,9 @@ def _make(base: str, inplace: bool) -> Any:
             if key in kwargs:
                 args = (*args, kwargs.pop(key))
         rows = zip(*[_spread(name, a, len(xs)) for a in args]) if args else [()] * len(xs)
-        out = [_one(base, inplace, x, row, kwargs) for x, row in zip(xs, rows)]
-        return out if inplace else tuple(out)
+        if not inplace:
+            return tuple([_one(base, False, x, row, kwargs) for x, row in zip(xs, rows)])
+        return [_written(x, _one, base, True, x, row, kwargs) for x, row in zip(xs, rows)]
 
     foreach.__name__ = foreach.__qualname__ = name
     foreach.__doc__ = f"`{base}{'_' if inplace else ''}` of each tensor of a list."
@@ -89,13 +105,14 @@ def _make(base: str, inplace: bool) -> Any:
 
 def _foreach_zero_(self: Any) -> list[Tensor]:
     """Fill each tensor of a list with zeros."""
-    return [METHODS["zero_"](x) for x in _tensors("_foreach_zero_", self)]
+    return [_written(x, METHODS["zero_"], x) for x in _tensors("_foreach_zero_", self)]
 
 
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> list[Tensor]:
     """Copy each tensor of a list into that of another."""
     xs = _tensors("_foreach_copy_", self)
-    return [METHODS["copy_"](x, y) for x, y in zip(xs, _spread("_foreach_copy_", src, len(xs)))]
+    rows = zip(xs, _spread("_foreach_copy_", src, len(xs)))
+    return [_written(x, METHODS["copy_"], x, y) for x, y in rows]
 
 
 def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:

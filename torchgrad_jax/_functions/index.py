@@ -13,7 +13,7 @@ from .._engine.bind import METHODS, composite, ops
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
-from .indexing import expand_masks, index_put_
+from .indexing import expand_masks, fills_masked, index_put_, refuse_byte_mask
 from .traced_spans import traced
 
 
@@ -112,6 +112,8 @@ def _index_put_inplace(
 @composite(inplace=_index_put_inplace)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with `values` written to, or added at, what the indices select."""
+    if fills_masked(_tensor_indices(indices), values, accumulate):
+        refuse_byte_mask(indices)
     return ops.index_put(input, _integer_indices(input, indices), values, accumulate)
 
 

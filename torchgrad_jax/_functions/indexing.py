@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -203,6 +204,11 @@ def _slice(out: Tensor, at: int, value: slice, always: bool = False) -> Tensor:
     return slice_along(out, at, start, stop, step)
 
 
+_BYTE_MASK = (
+    "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+)
+
+
 def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Bool and byte masks replaced by the integer indices of their true elements."""
     from .create import tensor
@@ -219,6 +225,8 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
             out.append(transfer(t, x._m.device) if elsewhere else t)
             at += 1
             continue
+        if t._m.dtype is dtypes.uint8 and t._m.ndim:
+            warnings.warn(_BYTE_MASK, stacklevel=4)
         mask = t._m.shape
         for k, n in enumerate(mask):
             if x._m.shape[at + k] != n:
@@ -314,7 +322,7 @@ def _set_part(self: Tensor, part: Tensor, value: Any) -> None:
     ops.copy_(part, tensor(value, dtype=dtype, device=self._m.device))
 
 
-def _fills(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
+def fills_masked(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
     """Whether torch sees `masked_fill_` in it, which does not ask where the one value lies."""
     given = [t for t in indices if t is not None]
     return (
@@ -325,15 +333,25 @@ def _fills(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
     )
 
 
+def refuse_byte_mask(given: Sequence[Any]) -> None:
+    """Raise where one value goes where a mask of bytes is set."""
+    if any(t is not None and t._m.dtype is dtypes.uint8 and t._m.ndim for t in given):
+        raise RuntimeError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+        )
+
+
 def index_put_(
     out: Tensor, given: Sequence[Any], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """`index_put_`. Where `out` overlaps itself, the later of two writes stays."""
-    fills = _fills(given, values, accumulate)
+    fills = fills_masked(given, values, accumulate)
     if fills and len(given) == 1 and given[0].is_meta:
         mask = given[0]
         mask = ops.view(mask, (*mask._m.shape, *[1] * (out._m.ndim - mask._m.ndim)))
         return ops.masked_fill_(out, mask, ops.view(ops._to_copy(values, out._m.dtype), ()))
+    if fills:
+        refuse_byte_mask(given)
     indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)

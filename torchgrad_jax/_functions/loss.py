@@ -436,6 +436,8 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Binary cross entropy of each class, averaged over the classes."""
+    if reduction not in ("none", "mean", "sum") and size_average is None and reduce is None:
+        raise ValueError(f"{reduction} is not valid")
     reduction = _reduction(reduction, size_average, reduce)
     hit = ops.mul(target, ops.log_sigmoid(input))
     miss = ops.mul(ops.rsub(target, 1), ops.log_sigmoid(ops.neg(input)))
@@ -501,7 +503,7 @@ def cosine_embedding_loss(
     size = ops.sqrt(ops.mul(ops.add_number(sq1, 1e-12), ops.add_number(sq2, 1e-12)))
     cos = ops.true_divide(dot, size)
     near = ops.where(ops.eq(target, 1), ops.sub(1, cos), 0.0)
-    far = ops.where(ops.eq(target, -1), ops.clamp_min(ops.sub(cos, margin), 0), 0.0)
+    far = ops.where(ops.eq(target, -1), ops.clamp_min(ops.sub_number(cos, margin), 0), 0.0)
     return _reduce(ops.add(near, far), reduction)
 
 
@@ -623,8 +625,6 @@ def _check_ctc(
     steps, batch, classes = log_probs._m.shape
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
-    if targets._m.dtype not in (dtypes.int32, dtypes.int64):
-        raise RuntimeError("targets must be int32 or int64")
     for name, given in (("input_lengths", t_in), ("target_lengths", t_out)):
         if len(given) != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
@@ -632,18 +632,18 @@ def _check_ctc(
         bad = next(n for n in t_in if n > steps)
         raise RuntimeError(
             f"Expected input_lengths to have value at most {steps}, but got value {bad} "
-            "(while checking arguments for ctc_loss_cpu)"
+            "(while checking arguments for ctc_loss_allocate_outputs)"
         )
     if targets._m.ndim == 1:
         if targets._m.numel != sum(t_out):
             raise RuntimeError(
                 f"Expected tensor to have size {sum(t_out)} at dimension 0, but got size {targets._m.numel} "
-                "for argument #2 'targets' (while checking arguments for ctc_loss_cpu)"
+                "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
             )
     elif any(n > targets._m.shape[1] for n in t_out):
         raise RuntimeError(
             f"Expected tensor to have size at least {max(t_out)} at dimension 1, but got size "
-            f"{targets._m.shape[1]} for argument #2 'targets' (while checking arguments for ctc_loss_cpu)"
+            f"{targets._m.shape[1]} for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
         )
 
 
@@ -653,6 +653,11 @@ def _ctc_loss(
 ) -> Tensor:  # fmt: skip
     """Minus the log-probability of label sequences over all alignments with the time steps."""
     reduction = _reduction(reduction)
+    for name, given in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+        if isinstance(given, Tensor) and given.is_floating_point():
+            raise RuntimeError(f"{name} must be integral")
+    if targets._m.dtype not in (dtypes.int32, dtypes.int64):
+        targets = targets.to(dtypes.int64)
     t_in, t_out = _lengths(input_lengths), _lengths(target_lengths)
     single = log_probs._m.ndim == 2
     if single:

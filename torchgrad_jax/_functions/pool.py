@@ -45,9 +45,7 @@ def _one(fn: str, name: str, value: Any) -> int:
             "padding": "an int, list of ints, or tuple of ints",
         }
         either = ways.get(name, "an int, list of ints or tuple of ints")
-        raise RuntimeError(
-            f"{fn}() {name} must be {either} of size 1 but got size {len(ints)}"
-        )
+        raise RuntimeError(f"{fn}() {name} must be {either} of size 1 but got size {len(ints)}")
     return ints[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.dtypes import float64
+from .._core.kernels import scalar_name
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -163,8 +164,17 @@ for _name, _mode in (
 # --- cells ----------------------------------------------------------------------------------------
 
 
+def _shown(t: Tensor) -> str:
+    return scalar_name(np.empty(0, t._m.dtype.np))
+
+
 def _check_cell(input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Tensor) -> None:
     hidden = w_hh._m.shape[1]
+    for x, w in ((input, w_ih), (states[0], w_hh)):
+        if x._m.dtype is not w._m.dtype:
+            raise RuntimeError(
+                f"mat1 and mat2 must have the same dtype, but got {_shown(x)} and {_shown(w)}"
+            )
     if input._m.shape[1] != w_ih._m.shape[1]:
         raise RuntimeError(
             f"input has inconsistent input_size: got {input._m.shape[1]} expected {w_ih._m.shape[1]}"

@@ -314,7 +314,7 @@ def quantile(
     input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Quantiles of all elements or along a dimension."""
-    return ops.quantile_along(input, q, dim, keepdim, interpolation, False)
+    return _quantile(input, q, dim, keepdim, interpolation, False)
 
 
 @composite(out=True)
@@ -322,7 +322,35 @@ def nanquantile(
     input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Quantiles of what is not NaN."""
-    return ops.quantile_along(input, q, dim, keepdim, interpolation, True)
+    return _quantile(input, q, dim, keepdim, interpolation, True)
+
+
+def _quantile(
+    input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> Tensor:
+    """Sort, pick the neighbours of each rank, and interpolate: the steps of torch, in place as there."""
+    ndim = input._m.ndim
+    if dim is None:
+        x, shape = input.flatten(), (1,) * ndim if keepdim else ()
+    else:
+        axis = shapes.wrap_dim(dim, ndim)
+        kept = list(input._m.shape)
+        if ndim:
+            kept[axis : axis + 1] = [1] if keepdim else []
+        shape = tuple(kept)
+        if axis >= ndim - 1:
+            x = input if ndim else input.flatten()
+        else:
+            x = ops.transpose(ops.unsqueeze(input, -1), axis, ndim)
+    flat = x if x._m.ndim == len(shape) + 1 else x.reshape(*shape, x._m.shape[-1])
+    below, above, weight = ops.quantile_places(flat.detach(), q, interpolation, ignore_nan)
+    ordered = ops.sort(x)[0].view(*shape, x._m.shape[-1])
+    out = ops.gather(ordered, -1, below)
+    if interpolation in ("linear", "midpoint"):
+        ops.lerp_(out, ops.gather(ordered, -1, above), weight)
+    if isinstance(q, Tensor) and q._m.ndim:
+        out.unsqueeze_(0).transpose_(0, -1)
+    return out.squeeze_(-1)
 
 
 # --- differences and integrals --------------------------------------------------------------------
@@ -393,10 +421,8 @@ def _steps(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
     if x._m.ndim == 1:
         if x._m.shape[0] != n:
             raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
-        low, high = _ends(x, 0)
-        gaps = ops.sub(high, low)
-        return ops.view(gaps, (gaps._m.shape[0],) + (1,) * (y._m.ndim - dim - 1))
-    if x._m.ndim < y._m.ndim:
+        x = ops.view(x, (*(1,) * dim, n, *(1,) * (y._m.ndim - dim - 1)))
+    elif x._m.ndim < y._m.ndim:
         x = ops.view(x, (1,) * (y._m.ndim - x._m.ndim) + x._m.shape)
     if x._m.shape[dim] != n:
         raise RuntimeError(f"{name}: There must be one `x` value for each sample point")

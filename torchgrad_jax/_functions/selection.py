@@ -24,8 +24,11 @@ _top = functools.partial(composite, method=False)
 @composite(out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
-    if indices._m.dtype not in (dtypes.int64, dtypes.int32):
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    if indices._m.dtype is not dtypes.int64:
+        raise RuntimeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{dtypes.scalar_type_name(indices._m.dtype)}"
+        )
     if dim is None:
         input, indices, axis = ops.view(input, (-1,)), ops.view(indices, (-1,)), 0
     else:

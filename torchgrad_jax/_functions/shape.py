@@ -165,6 +165,10 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
     d = shapes.wrap_dim(dim, m.ndim)
+    if not m.ndim:
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\nDimension specified as {d} but tensor has no dimensions"
+        )
     try:
         inner = shapes.infer_size(sizes, m.shape[d])
     except RuntimeError:

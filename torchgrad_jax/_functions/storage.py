@@ -17,7 +17,13 @@ from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
 from .._engine.grad_plan import grad_plan
-from .._engine.history import check_captured, check_inplace, move_retained, requires_grad_of
+from .._engine.history import (
+    check_captured,
+    check_inplace,
+    edge_of,
+    move_retained,
+    requires_grad_of,
+)
 from .._engine.node import Node
 from .._engine.record import begin_node, check_counted, concrete, end_node
 from .._engine.resize import resize
@@ -86,7 +92,9 @@ def set_(
     given = source if isinstance(source, Tensor) else None
     tracked = recording and any(t is not None and requires_grad_of(t) for t in (self, given))
     if tracked and self._al is not None and self._al.base is not None:
-        raise NotImplementedError("set_() of a view is not differentiable; use it on tensors that are no views")
+        raise NotImplementedError(
+            "set_() of a view is not differentiable; use it on tensors that are no views"
+        )
     if MODES.bits & DUAL and any(
         t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)
     ):
@@ -133,7 +141,9 @@ def _forgetful(self: Tensor, source: Tensor | None) -> Node:
     if plan is None:
         plan = _SET.plans[keys] = ViewPlan(_SET, keys, (self._m,), False)
     mask = sum(1 << i for i, t in enumerate(leaves) if t is not None and requires_grad_of(t))
-    return begin_node(grad_plan(plan, mask), leaves, MODES.bits)
+    node = begin_node(grad_plan(plan, mask), leaves, MODES.bits)
+    node.edges = tuple(edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None)
+    return node
 
 
 def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:

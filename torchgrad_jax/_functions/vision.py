@@ -12,6 +12,7 @@ import numpy as np
 from .._engine.arguments import as_int, type_name
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.tensor import Tensor
+from .splitting import slice_along
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -64,7 +65,7 @@ def pad(
         if mode == "replicate":
             return getattr(ops, f"replication_pad{k}d")(input, amounts)
         if mode == "circular":
-            return ops._pad_circular(input, amounts)
+            return _circular(input, amounts)
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     raise NotImplementedError(
         f"Padding size {len(amounts)} is not supported for {ndim}D input tensor.\n"
@@ -73,6 +74,33 @@ def pad(
         "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
         "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
     )
+
+
+def _circular(x: Tensor, amounts: Sequence[int]) -> Tensor:
+    """Wrap around: the middle is written first, then each side of each dimension, as in torch."""
+    sides = list(zip(amounts[::2], amounts[1::2]))  # from the last dimension on
+    axes = [x._m.ndim - 1 - i for i in range(len(sides))]
+    shape = list(x._m.shape)
+    for d, (lo, hi) in zip(axes, sides):
+        n = shape[d]
+        if lo > n or hi > n:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        if n + lo + hi < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        shape[d] = n + lo + hi
+    out = x.new_empty(tuple(shape))
+    to, source = out, x
+    for d, (lo, hi) in zip(axes, sides):
+        to = slice_along(to, d, max(lo, 0), shape[d] - max(hi, 0))
+        source = slice_along(source, d, max(-lo, 0), x._m.shape[d] - max(-hi, 0))
+    ops.copy_(to, source)
+    for d, (lo, hi) in zip(axes, sides):
+        start, stop = max(lo, 0), shape[d] - max(hi, 0)
+        if lo > 0:
+            ops.copy_(slice_along(out, d, 0, lo), slice_along(out, d, stop - lo, stop))
+        if hi > 0:
+            ops.copy_(slice_along(out, d, stop, shape[d]), slice_along(out, d, start, start + hi))
+    return out
 
 
 # --- patches ------------------------------------------------------------------------------------

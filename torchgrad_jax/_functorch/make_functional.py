@@ -42,7 +42,9 @@ class FunctionalModuleWithBuffers(Module):
         values = _values(model, params, "named_parameters", disable_autograd_tracking)
         return made, values, _values(model, buffers, "named_buffers", False)
 
-    def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    def forward(
+        self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any
+    ) -> Any:
         given = dict(zip((*self.param_names, *self.buffer_names), (*params, *buffers)))
         return functional_call(self.stateless_model, given, args, kwargs)
 
@@ -65,7 +67,9 @@ class FunctionalModule(Module):
         return made, _values(model, params, "named_parameters", disable_autograd_tracking)
 
     def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        return functional_call(self.stateless_model, dict(zip(self.param_names, params)), args, kwargs)
+        return functional_call(
+            self.stateless_model, dict(zip(self.param_names, params)), args, kwargs
+        )
 
 
 def _values(model: Any, names: dict[str, Any], walk: str, detach: bool) -> tuple[Any, ...]:
@@ -76,7 +80,9 @@ def _values(model: Any, names: dict[str, Any], walk: str, detach: bool) -> tuple
     return found
 
 
-def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, tuple[Any, ...]]:
+def make_functional(
+    model: Any, disable_autograd_tracking: bool = False
+) -> tuple[Any, tuple[Any, ...]]:
     """A module without buffers as a function, and its parameters.
 
     Args:
@@ -90,7 +96,9 @@ def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tupl
     return FunctionalModule._create_from(model, disable_autograd_tracking)
 
 
-def make_functional_with_buffers(model: Any, disable_autograd_tracking: bool = False) -> tuple[Any, Any, Any]:
+def make_functional_with_buffers(
+    model: Any, disable_autograd_tracking: bool = False
+) -> tuple[Any, Any, Any]:
     """A module as a function, its parameters, and its buffers.
 
     Args:

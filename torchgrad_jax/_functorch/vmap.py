@@ -1,6 +1,5 @@
 """`vmap` under an older name, and what packages take from beside it."""
 
-# ruff: noqa: F401 - names with an underscore are what this module is for
 from __future__ import annotations
 
 from collections.abc import Callable

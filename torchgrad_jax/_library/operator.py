@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from .._core.dtypes import dtype
 from .._core.state import GRAD, LIFT, MODES
+from .._engine.custom import WarnNotImplemented
 from .._engine.tensor import Tensor
 from ..amp.autocast_mode import autocast, is_autocast_enabled
 from ..autograd.function import Function
@@ -19,6 +21,32 @@ from .schema import Schema
 Kernel: TypeAlias = Callable[..., Any]
 
 _RECORDED_BY_ITSELF = (COMPOSITE, "Autograd")
+
+
+_fallback = {"mode": "warn"}
+_NO_KERNEL = (
+    "{}: an autograd kernel was not registered to the Autograd key(s) but we are trying to backprop through it. This "
+    "may lead to silently incorrect behavior. This behavior is deprecated and will be removed in a future version of "
+    "PyTorch. If your operator is differentiable, please ensure you have registered an autograd kernel to the correct "
+    "Autograd key (e.g. DispatchKey::Autograd, DispatchKey::CompositeImplicitAutograd). If your operator is not "
+    "differentiable, or to squash this warning and use the previous behavior, please register "
+    "torch::CppFunction::makeFallthrough() to DispatchKey::Autograd."
+)
+
+
+def get_autograd_fallback_mode() -> str:
+    """What a backward pass does about operators without a gradient."""
+    return _fallback["mode"]
+
+
+def set_autograd_fallback_mode(mode: str) -> None:
+    """Set it to "warn" or "nothing"."""
+    if mode not in ("warn", "nothing"):
+        raise RuntimeError("NYI: mode='error'" if mode == "error" else _UNKNOWN_MODE)
+    _fallback["mode"] = mode
+
+
+_UNKNOWN_MODE = "Expected mode to be one of 'warn', 'nothing', 'error'"
 
 
 class Operator:
@@ -71,11 +99,31 @@ class Operator:
             t.requires_grad for t in _tensors(values)
         )
         if not (batched or (followed and MODES.bits & GRAD)):
-            return self.run(kind, values, named)
+            result = self.run(kind, values, named)
+            if own is None and not self.isolated and not MODES.bits & LIFT:
+                self._fall_back([*values, *named.values()], result)
+            return result
         flat, spec = _flatten(values)
         call = _Call(self, kind, spec, named)
         outputs = self._as_function().apply(call, *flat)
         return call.results(outputs)
+
+    def _fall_back(self, values: Sequence[Any], result: Any) -> None:
+        """What torch does of a gradient for kernels that say nothing of one: warn of it in a backward pass."""
+        if _fallback["mode"] == "nothing" or not MODES.bits & GRAD:
+            return
+        overload = f".{self.schema.overload_name}" if self.schema.overload_name else ""
+        message = _NO_KERNEL.format(self.schema.name + overload)
+        inputs, bare = list(_tensors(values)), []
+        for out in _tensors(result if isinstance(result, list | tuple) else [result]):
+            if not (out.is_floating_point() or out.is_complex()):
+                continue
+            if out.requires_grad:
+                out.register_hook(lambda _: warnings.warn(message, UserWarning, stacklevel=2))
+            elif not any(out is t for t in inputs):
+                bare.append(out)
+        if bare and any(t.requires_grad for t in inputs):
+            WarnNotImplemented(message, inputs, bare)
 
     def run(self, kind: str, values: Sequence[Any], named: dict[str, Any]) -> Any:
         """The kernel alone, and the versions of what it writes to."""

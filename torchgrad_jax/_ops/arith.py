@@ -151,7 +151,8 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
 
 
 @_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", tags=frozenset({"wide_numbers"}),
-              forward=_true_divide_forward, wraps=True, operator="__truediv__", inplace_operator="__itruediv__")  # fmt: skip
+              forward=_true_divide_forward, wraps=True, operator="__truediv__",
+              inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _widely(_div, *broadcast(jnp.asarray(input), jnp.asarray(other)))
@@ -194,6 +195,18 @@ def _div_number(input: Array, other: Scalar) -> Array:
 )
 def _add_number(input: Array, other: Scalar) -> Array:
     return add(input, other)
+
+
+@_elementwise(
+    name="sub_number",
+    promote=COMMON,
+    promoted=("input", "other"),
+    function=False,
+    method=False,
+    node="SubBackward1",
+)
+def _sub_number(input: Array, other: Scalar) -> Array:
+    return sub(input, other)
 
 
 def _floor_div(x: Array, y: Array) -> Array:
@@ -346,7 +359,9 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
 
 
 def _value(value: Any, x: Array) -> Array:
-    if category(value) == COMPLEX and category(x) != COMPLEX:  # refused when it is seen not to be real
+    if (
+        category(value) == COMPLEX and category(x) != COMPLEX
+    ):  # refused when it is seen not to be real
         value = lax.real(value)
     return lax.convert_element_type(value, x.dtype)
 

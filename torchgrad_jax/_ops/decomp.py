@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
+from .._core import shapes, warn
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
 from .._core.matrices import (
@@ -295,6 +295,13 @@ def triangular_solve(
     input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Array, Array]:
     """Solve a triangular system (the older function); also gives a copy of the matrix."""
+    warn.once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
+        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
+        "of the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
+        "torch.linalg.solve_triangular(A, B).",
+        2,
+    )
     for name, x in (("b", input), ("A", A)):
         if x.ndim < 2:
             raise RuntimeError(

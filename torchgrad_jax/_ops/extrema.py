@@ -405,9 +405,7 @@ def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
         )
 
 
-def _check_q(
-    input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool
-) -> None:
+def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
     name = "nanquantile()" if ignore_nan else "quantile()"
     q = np.asarray(q)
     if q.size and not np.all((q >= 0) & (q <= 1)):
@@ -416,27 +414,14 @@ def _check_q(
         raise RuntimeError(f"{name} q values must be in the range [0, 1]")
 
 
-def _quantile_layout(metas: Any, shape: Shape) -> Shape:
-    """torch computes a vector of quantiles last and then moves it to the front."""
-    if len(metas) < 2 or metas[1].ndim == 0:
-        return shapes.contiguous_strides(shape)
-    strides = shapes.contiguous_strides((*shape[1:], shape[0]))
-    return (strides[-1], *strides[:-1])
-
-
-@op(
-    function=False, method=False, check=_check_q, node="SqueezeBackward4", layout=_quantile_layout,
-)  # fmt: skip
-def quantile_along(
-    input: Array, q: Array | Scalar, dim: int | None, keepdim: bool, interpolation: str,
-    ignore_nan: bool,
-) -> Array:  # fmt: skip
-    """Quantiles of all elements or along `dim`; a vector of `q` adds a leading dimension."""
+@op(function=False, method=False, out=False, check=_check_q, nondiff=(0, 1))
+def quantile_places(
+    input: Array, q: Array | Scalar, interpolation: str, ignore_nan: bool
+) -> tuple[Array, Array, Array]:
+    """Where quantiles lie in the sorted last dimension: the places below and above, and the share of the second."""
     q = jnp.asarray(q)
     _check_quantile(input, q, interpolation, "nanquantile()" if ignore_nan else "quantile()")
-    axis = shapes.wrap_dim(dim or 0, input.ndim)
-    x = input.reshape(-1) if dim is None or not input.ndim else jnp.moveaxis(input, axis, -1)
-    x = lax.sort(x, dimension=x.ndim - 1)
+    x = input
     each = jnp.broadcast_to(q.astype(x.dtype), (*x.shape[:-1], q.size))
     gaps = lax.reduce_sum((~jnp.isnan(x)).astype(x.dtype), axes=(x.ndim - 1,))
     gaps = lax.expand_dims(gaps, (x.ndim - 1,)) - 1
@@ -447,21 +432,6 @@ def quantile_along(
         rank = jnp.where(gaps < last, last, each * last)  # sorted last, a NaN is picked
     if (rounded := _ROUND[interpolation]) is not None:
         rank = rounded(rank)
-
-    def at(place: Array) -> Array:
-        index = lax.stop_gradient(place).astype(jnp.int64)
-        return jnp.take_along_axis(x, index, axis=-1, mode="promise_in_bounds")
-
-    y = at(jnp.floor(rank))
-    if rounded is None:
-        weight = rank - lax.stop_gradient(jnp.floor(rank))
-        weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else weight
-        above = at(jnp.ceil(rank))
-        gap = above - y  # as torch's lerp, which counts from the nearer end
-        y = jnp.where(weight < 0.5, y + weight * gap, above - (1 - weight) * gap)
-    y = jnp.moveaxis(y, -1, 0)
-    if keepdim and dim is None:
-        y = y.reshape((q.size, *(1,) * input.ndim))
-    elif keepdim and input.ndim:
-        y = lax.expand_dims(y, (axis + 1,))
-    return y if q.ndim else lax.squeeze(y, (0,))
+    low, high = lax.stop_gradient(jnp.floor(rank)), lax.stop_gradient(jnp.ceil(rank))
+    weight = jnp.full_like(rank, 0.5) if interpolation == "midpoint" else rank - low
+    return low.astype(jnp.int64), high.astype(jnp.int64), weight

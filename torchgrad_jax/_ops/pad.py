@@ -80,19 +80,6 @@ def _replicate(x: Array, axis: int, lo: int, hi: int) -> Array:
     return _crop(lax.concatenate(parts, axis) if len(parts) > 1 else x, axis, lo, hi)
 
 
-def _circular(x: Array, axis: int, lo: int, hi: int) -> Array:
-    n, parts = x.shape[axis], [x]
-    # torch copies the wrapped parts out of the padded result: where one side crops and the other
-    # pads, what is wrapped around is what the crop left.
-    if lo > 0:
-        stop = n + min(hi, 0)
-        parts.insert(0, lax.slice_in_dim(x, stop - lo, stop, axis=axis))
-    if hi > 0:
-        start = max(-lo, 0)
-        parts.append(lax.slice_in_dim(x, start, start + hi, axis=axis))
-    return _crop(lax.concatenate(parts, axis) if len(parts) > 1 else x, axis, lo, hi)
-
-
 def _check(kind: str, label: str, x: Array, pad: Shape) -> int:
     """torch's checks on reflected and replicated padding; the number of padded axes."""
     k = len(pad) // 2
@@ -158,15 +145,3 @@ def _declare(kind: str, word: str, one: Any, k: int) -> None:
 for _k in (1, 2, 3):
     _declare("reflect", "reflection", _reflect, _k)
     _declare("replicate", "replication", _replicate, _k)
-
-
-@op(node="CopySlices", out=False, method=False, function=False)
-def _pad_circular(input: Array, padding: Dims) -> Array:
-    """Wrap around; torch assembles it in place, hence the name of its node."""
-    for axis, (lo, hi) in enumerate(_pairs(input, padding)):
-        n = input.shape[axis]
-        if lo > n or hi > n:
-            raise RuntimeError("Padding value causes wrapping around more than once.")
-        if n + lo + hi < 0:
-            raise RuntimeError("Negative padding value is resulting in an empty dimension")
-    return _extend(input, padding, _circular)

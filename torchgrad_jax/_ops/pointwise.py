@@ -426,7 +426,11 @@ def _polygamma(n: int, x: Array) -> Array:
     turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     cot = 1 / lax.tan(jnp.pi * where(left, turn, 0.5))
     wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)
-    return where(left, -sign * y - wave, y)
+    pole = left & (turn == 0)
+    if n == 1:  # torch: as large as the sine of a rounded multiple of pi is small
+        steep = math.pi**2 / lax.square(lax.sin(jnp.asarray(math.pi, x.dtype) * x))
+        return where(pole, steep - y, where(left, -sign * y - wave, y))
+    return where(pole, sign * jnp.inf, where(left, -sign * y - wave, y))
 
 
 @_polygamma.defjvp

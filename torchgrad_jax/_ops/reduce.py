@@ -80,6 +80,9 @@ def nansum(
     """Sum that takes NaN for zero."""
     if is_complex(input):
         raise RuntimeError("nansum on CPU does not support complex inputs")
+    if dtype is not None and np.issubdtype(dtype, np.complexfloating):
+        kind = dtypes.scalar_type_name(dtypes.from_np(dtype))
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{kind}'")
     dims = shapes.wrap_dims(dim, input.ndim)
     x = jnp.where(jnp.isnan(input), jnp.zeros_like(input), input) if is_float(input) else input
     return _keep(_add_up(convert(x, _sum_dtype(x, dtype)), dims), dims, x.ndim, keepdim)

@@ -147,7 +147,9 @@ class OpDef:
     layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
     inplace: bool = False  # also derive `name_`
     inplace_node: str | None = None  # backward node of the in-place form where it differs
-    inplace_missing: str = ""  # what torch's backward says of the in-place form, which it cannot derive
+    inplace_missing: str = (
+        ""  # what torch's backward says of the in-place form, which it cannot derive
+    )
     out: bool = True  # also accept out=
     function: bool = True  # exposed as torch.<name> (or in `namespace`)
     method: bool = True  # exposed as Tensor.<name>
@@ -167,8 +169,11 @@ class OpDef:
     # parts lack that axis)
     formal: tuple[str, ...] = ()  # parameters that torch's gradient formula takes as arguments that
     # could require grad, although no gradient depends on them
-    refused: Callable[..., str | None] | None = None  # (metas by parameter, metas of the results,
-    # parameters that want a gradient) -> what torch's backward raises for them
+    refused: Callable[..., str | tuple[str, str] | None] | None = (
+        None  # (metas by parameter, metas of
+    )
+    # the results, parameters that want a gradient) -> what torch's backward raises for them; with the
+    # name of a parameter, only where its gradient is asked for
     keeps: (
         tuple[str, ...] | dict[str, tuple[str, ...]]
     ) = ()  # what torch saves although no gradient

@@ -80,9 +80,15 @@ def _no_bool(name: str) -> Callable[[Meta, Meta], bool]:
     return check
 
 
+def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
+    if dtype is not None and dtype == np.bool_ and x.ndim and x.size:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+
+
 @op(inplace=True, inplace_check=_no_bool("cumsum"))
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
+    _no_bool_result("cumsum", input, dtype)
     x, run = _accumulating(input, dtype, lax.cumsum)
     return _on_axis(x, dim, run)
 
@@ -113,6 +119,7 @@ def _running_product(x: Array, axis: int) -> Array:
 @op(inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"))
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
+    _no_bool_result("cumprod", input, dtype)
     x, run = _accumulating(input, dtype, _running_product)
     return _on_axis(x, dim, run, ruled=True)
 

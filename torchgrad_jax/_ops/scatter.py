@@ -93,17 +93,18 @@ def _scatter_node(base: str) -> Callable[[dict[str, Any]], str]:
     return lambda a: base if a["reduce"] is None else "NotImplemented"
 
 
-def _cut_short(node: str) -> Callable[..., str | None]:
+def _cut_short(node: str) -> Callable[..., tuple[str, str] | None]:
     """torch's gradient of `src` has the shape of the index, whatever of `src` was not used."""
 
-    def refused(metas: dict[str, Any], outs: Any, wanted: set[str]) -> str | None:
+    def refused(metas: dict[str, Any], outs: Any, wanted: set[str]) -> tuple[str, str] | None:
         have, want = metas["index"].shape, metas["src"].shape
         if "src" not in wanted or have == want or not (have and want):
             return None
-        return (
+        text = (
             f"Function {node} returned an invalid gradient at index 1 - got {list(have)} but expected shape "
             f"compatible with {list(want)}"
         )
+        return text, "src"
 
     return refused
 
@@ -119,7 +120,8 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}), refused=_cut_short("ScatterBackward0"),
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
+    refused=_cut_short("ScatterBackward0"),
     node=_scatter_node("ScatterBackward0"),
 )  # fmt: skip
 def scatter_src(
@@ -157,7 +159,6 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 @op(
     tags=frozenset({"reads_apart", "compares"}),
-    refused=_cut_short("ScatterReduceBackward0"),
     inplace=True,
     check=check_dim(RuntimeError),
     keeps={

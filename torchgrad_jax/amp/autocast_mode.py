@@ -20,7 +20,7 @@ from .._core.state import MODES
 from .._engine import overrides
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
-from ._lists import FLOAT32, LOWER, REFUSED, WIDEST
+from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
 _KNOWN = (dtypes.bfloat16, dtypes.float16)
@@ -41,6 +41,8 @@ STATE = _State()
 
 class _Mode:
     """Stands on the stack of function modes while autocast is on for some device."""
+
+    autocasts = True
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -68,7 +70,8 @@ class _Mode:
 
 _MODE = _Mode()
 _LISTED = frozenset().union(
-    *[names for table in (LOWER, FLOAT32, WIDEST, REFUSED) for names in table.values()]
+    *[names for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED) for names in table.values()],
+    ("pad",),
 )
 
 
@@ -118,6 +121,10 @@ def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
         return STATE.dtype[kind]
     if name in FLOAT32[kind]:
         return None if kwargs.get("dtype") is not None else dtypes.float32
+    if name in AS_STATES[kind]:
+        return next((t._m.dtype for t in _tensors((args[1:], kwargs)) if t.is_floating_point()), None)
+    if name == "pad":
+        return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:
         found = [t._m.dtype for t in _tensors((args, kwargs)) if t._m.dtype in _ORDER]
         if dtypes.float16 in found and dtypes.bfloat16 in found:

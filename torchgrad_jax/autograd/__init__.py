@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
+from .._core.shapes import Size
 from .._core.state import coming_sequence_nr as _get_sequence_nr  # noqa: F401
 from .._engine.overrides import public as overridable
 from .._engine.record import zeros_for
@@ -40,6 +41,21 @@ from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from .graph import GradientEdge
 from .profiler import _profiler_enabled as _profiler_enabled
 from .variable import Variable as Variable
+
+
+def kineto_available() -> bool:
+    """Whether `torch.profiler` can record: always."""
+    return True
+
+
+def _calculate_shape(
+    output: Tensor | GradientEdge, grad: Tensor, is_grads_batched: bool
+) -> tuple[Any, Any]:
+    """The shape of an output, and that of a gradient of it; of one row, where there is a batch of gradients."""
+    if isinstance(output, GradientEdge):
+        output = output.node._input_metadata[output.output_nr]
+    return Size(output.shape), grad.shape[1:] if is_grads_batched else grad.shape
+
 
 _TensorOrEdges = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 

@@ -51,10 +51,13 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: 
     """What the Function gives for one example, computed for all of them outside."""
     flat, spec = tree.flatten(args)
     at = [i for i, v in enumerate(flat) if isinstance(v, Tensor) and lift.touches((v,))]
-    rows = batch_outside(lift, [flat[i] for i in at])
-    for i, t in zip(at, rows):
-        flat[i] = t
-    dims = [0 if i in at else None for i in range(len(flat))]
+    wholes = {i: found for i in at if own and (found := lift.origin_of(flat[i])) is not None}
+    rest = [i for i in at if i not in wholes]
+    dims: list[int | None] = [None] * len(flat)
+    for i, t in zip(rest, batch_outside(lift, [flat[i] for i in rest])):
+        flat[i], dims[i] = t, 0
+    for i, (whole, dim) in wholes.items():
+        flat[i], dims[i] = whole, dim
     assert lift.size is not None
     with lift.outside():
         batch, in_dims = tree.unflatten(flat, spec), tree.unflatten(dims, spec)

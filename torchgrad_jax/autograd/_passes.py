@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import warnings
 from collections import namedtuple
@@ -16,7 +17,7 @@ from .._core import dtypes, errors
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._engine import fused
-from .._engine.backward import run
+from .._engine.backward import dependencies, run
 from .._engine.fit import fitted, leaf_grad_meta
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node, accumulator
@@ -39,6 +40,8 @@ class GradientEdge(
 
 
 _warned_of_cycles = False
+log = logging.getLogger("torch.autograd.graph")
+"""Told at level DEBUG which nodes run; under torch's name, by which programs ask for it."""
 
 
 def run_backward(
@@ -63,12 +66,56 @@ def run_backward(
     targets = [_target(t, accumulate) for t in inputs] or None
     if accumulate and create:
         _warn_of_cycle()
-    found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
+    handles = _logged(roots) if log.isEnabledFor(logging.DEBUG) else ()
+    try:
+        found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
+    finally:
+        for handle in handles:
+            handle.remove()
     if not allow_unreachable and not accumulate:
         for i, g in enumerate(found):
             if g is None:
                 raise RuntimeError(errors.UNUSED.format(index=i))
     return tuple(found)
+
+
+def _logged(roots: Sequence[tuple[Node, int]]) -> list[Any]:
+    """Log every node of a graph before it runs, with dtypes and shapes of what came to it."""
+
+    def prehook(node: Node) -> Any:
+        return lambda grads: log.debug(
+            "Executing: %s with grad_outputs: [%s]", node, ",".join(map(_brief, grads))
+        )
+
+    return [n.register_prehook(prehook(n)) for n in dependencies([n for n, _ in roots])]
+
+
+def _brief(t: Tensor | None) -> str:
+    if t is None:
+        return "None"
+    return f"{_short(t._m.dtype)}[{', '.join(map(str, t._m.shape))}]"
+
+
+def _short(dtype: Any) -> str:
+    """The short name of a dtype: f32, bf16, c64, i64, b8."""
+    name = str(dtype).rpartition(".")[2]
+    for long, short in (
+        ("bfloat", "bf"),
+        ("float", "f"),
+        ("complex", "c"),
+        ("uint", "u"),
+        ("int", "i"),
+    ):
+        if name.startswith(long):
+            return short + name[len(long) :]
+    return "b8" if name == "bool" else name
+
+
+def _whole(value: Any) -> int:
+    """An integer, or something that is one."""
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
 
 
 def _flag(value: Any) -> bool:
@@ -85,6 +132,10 @@ def _flag(value: Any) -> bool:
 
 def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
     if isinstance(t, GradientEdge):
+        if not isinstance(t.node, Node):
+            raise AttributeError(
+                f"'{type(t.node).__name__}' object has no attribute '_input_metadata'"
+            )
         return (t.node, t.output_nr), t.node.out_meta(t.output_nr)
     if not isinstance(t, Tensor):
         raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")
@@ -96,7 +147,12 @@ def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
 
 def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
     if isinstance(t, GradientEdge):
-        return t.node, t.output_nr
+        if not isinstance(t.node, Node):
+            raise RuntimeError(
+                "GradientEdge's first object must be an autograd.graph.Node but got "
+                f"{type(t.node).__name__}"
+            )
+        return t.node, _whole(t.output_nr)
     if not isinstance(t, Tensor):
         raise RuntimeError(
             f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"

@@ -453,10 +453,12 @@ def _rows(
     out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool
 ) -> tuple[Tensor, ...]:
     """One output's block per input, an element of the output at a time."""
-    flat = ops.view(out, (-1,)) if out._m.contiguous else out.reshape(-1)
+    flat = out
+    if out._m.ndim:
+        flat = ops.view(out, (-1,)) if out._m.contiguous else out.reshape(-1)
     blocks: list[list[Tensor]] = [[] for _ in inputs]
     for j in range(out._m.numel):
-        one = [ops.select(flat, 0, j)]
+        one = [ops.select(flat, 0, j) if out._m.ndim else out]
         found: tuple[Any, ...] = (None,) * len(inputs)
         if requires_grad_of(out):
             given = make_grads(one, (None,), False)

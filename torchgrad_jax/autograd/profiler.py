@@ -159,8 +159,6 @@ class profile:
 
     def _start_trace(self) -> None:
         self.entered = True
-        if _profiler_enabled():
-            raise RuntimeError("Profiler is already enabled on this thread.")
         self._recorder = Recorder(
             self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
         )

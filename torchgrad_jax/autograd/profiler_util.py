@@ -99,6 +99,9 @@ class EventMetadata(NamedTuple):
     is_async: bool | None
 
 
+_format_time = format_time  # the name that programs import it by
+
+
 def _as_text(name: str) -> property:
     return property(lambda self: format_time(getattr(self, name)))
 

@@ -122,6 +122,11 @@ def _gradients(
             [outs[i] for i in at], list(inputs), None if given is None else [given[i] for i in at],
             retain_graph=create or keep, create_graph=create, allow_unused=True,
         )  # fmt: skip
+    if not create:  # torch records each pass inside of a transform, and adds nothing in place
+        kept = [] if given is None else [v._st for v in given]
+        for g in found:
+            if g is not None and g._vc is g._st and not any(g._st is st for st in kept):
+                g._st.version = 0
     return [zeros_for(t._m) if g is None else g for t, g in zip(inputs, found)]
 
 

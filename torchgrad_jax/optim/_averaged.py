@@ -88,3 +88,6 @@ class AveragedModel(Module):
 
 
 __all__ = ["AveragedModel"]
+
+
+AveragedModel.__module__ = "torchgrad_jax.optim.swa_utils"

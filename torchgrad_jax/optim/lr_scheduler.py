@@ -44,3 +44,6 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+for _name in (*__all__, "_LRScheduler"):  # so that pickles and reprs name them as torch does
+    globals()[_name].__module__ = __name__

@@ -116,3 +116,6 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+
+for _fn in (get_ema_avg_fn, get_ema_multi_avg_fn, get_swa_avg_fn, get_swa_multi_avg_fn):
+    _fn.__module__ = __name__  # so that pickles name them as torch does

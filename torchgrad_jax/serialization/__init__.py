@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum as _enum
 import os as _os
 import pickle as _pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,8 @@ from .._core.errors import no_such_name as _no_such_name
 from ..types import FileLike as _FileLike, Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from
 from ._save import save_to as _save_to
+from ._survey import unsafe_names as _unsafe_names
+from ._tensors import Tensors as _Tensors
 
 _safe: dict[str, Any] = {}
 
@@ -116,6 +119,31 @@ def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
     finally:
         _safe.clear()
         _safe.update(before)
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The classes and functions of a checkpoint that `load(weights_only=True)` refuses unless they are added.
+
+    Args:
+        f: a path, or an open binary file with a checkpoint in the zip format; it is read, and nothing is made of it.
+    """
+    return _unsafe_names(f, _safe, _Tensors(lambda key, size: b"", lambda location: _device("cpu")))
+
+
+class SourceChangeWarning(Warning):
+    """That the source of a class is not what it was; sources are not kept in checkpoints any more."""
+
+
+class LoadEndianness(_enum.Enum):
+    """The byte order of storages in checkpoints that do not say it."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """None: checkpoints say their byte order, and others are of this machine's."""
 
 
 def __getattr__(name: str) -> Any:

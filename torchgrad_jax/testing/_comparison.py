@@ -188,9 +188,11 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
     ]
     with np.errstate(all="ignore"):
         wide = np.complex128 if np.iscomplexobj(x) else np.float64
-        apart = np.abs(x.astype(wide) - y.astype(wide))
-        if not np.issubdtype(x.dtype, np.inexact):
-            apart = np.abs(x.astype(object) - y.astype(object)) if x.dtype != bool else apart
+        whole = not np.issubdtype(x.dtype, np.inexact)
+        if whole:
+            apart = np.abs(x.astype(object) - y.astype(object))
+        else:
+            apart = np.abs(x - y if x.dtype.itemsize >= 4 else x.astype(wide) - y.astype(wide))
         kind = a._m.dtype.name
         double = kind in ("float64", "complex128")
         relative = (np.asarray(apart, np.float64) / np.abs(y.astype(wide))).astype(
@@ -203,7 +205,7 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
     for kind, values, allowed in (("absolute", apart, atol), ("relative", relative, rtol)):
         at = int(np.argmax(np.asarray(values, np.float64).reshape(-1)))
         value = values.reshape(-1)[at]
-        number = int(value) if kind == "absolute" and exact else float(value)
+        number = int(value) if kind == "absolute" and whole else float(value)
         where = tuple(int(i) for i in np.unravel_index(at, values.shape)) if values.ndim else ()
         place = f" at index {where}" if values.ndim else ""
         limit = "" if exact else f" (up to {allowed} allowed)"
@@ -223,6 +225,10 @@ def _close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> np.ndar
         if rtol == 0.0 and atol == 0.0:
             same = np.asarray(x == y)
         else:
+            if not np.issubdtype(np.result_type(x, y), np.inexact):
+                # Booleans have no difference, and that of unsigned numbers wraps around.
+                x, y = x.astype(object) * 1, y.astype(object) * 1
+                return np.asarray(np.abs(x - y) <= atol + rtol * np.abs(y)).astype(bool)
             same = np.asarray(x == y) | (
                 (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y)
             )

@@ -9,7 +9,18 @@ from .._core.errors import no_such_name as _no_such_name
 from . import checkpoint as checkpoint, hooks as hooks
 from ._swap import swap_tensors as swap_tensors
 
-_LATER = ("_contextlib", "_python_dispatch", "weak", "_foreach_utils", "_pytree", "data", "deterministic", "dlpack", "module_tracker")
+_LATER = (
+    "_contextlib",
+    "_python_dispatch",
+    "weak",
+    "_foreach_utils",
+    "_pytree",
+    "benchmark",
+    "data",
+    "deterministic",
+    "dlpack",
+    "module_tracker",
+)
 
 
 def __getattr__(name: str) -> _Any:

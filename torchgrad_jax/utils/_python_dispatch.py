@@ -1,26 +1,72 @@
-"""torch.utils._python_dispatch: what may be asked about subclasses of tensors; modes see calls elsewhere."""
+"""What torch's dispatcher offers to Python: modes and classes that see every operator. There is no dispatcher here."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
-from .._core.errors import no_such_name as _no_such_name
+_WHY = "there is no dispatcher below autograd; torch.overrides.TorchFunctionMode sees calls of public functions"
 
 
 class TorchDispatchMode:
-    """Refused: operators run on XLA, below which nothing dispatches; `TorchFunctionMode` sees calls of functions."""
+    """Refused when it is entered, so that files that define one can be imported.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Raises:
+        NotImplementedError: by `with`.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}.__torch_dispatch__")
+
+    def __enter__(self) -> Any:
         raise NotImplementedError(
-            "TorchDispatchMode is not supported: there is no dispatcher below the functions of torch. Use "
-            "torch.overrides.TorchFunctionMode, which sees the calls of functions"
+            f"{type(self).__name__}: a TorchDispatchMode cannot be entered: {_WHY}"
         )
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance, as in older programs."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that changes nothing."""
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Whether something is of a class that says how it is taken apart into tensors and put together."""
-    return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    """False: no tensor wraps others below autograd."""
+    return False
 
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(_no_such_name(f"torch.utils._python_dispatch.{name}"))
+def is_traceable_wrapper_subclass_type(t: type) -> bool:
+    """False."""
+    return False
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """False: none can be entered."""
+    return False
+
+
+def _get_current_dispatch_mode() -> None:
+    """None: none can be entered."""
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """No modes."""
+    return []
+
+
+@contextlib.contextmanager
+def _disable_current_modes() -> Generator[list[Any], None, None]:
+    """There are none to disable."""
+    yield []
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """Part of a `__torch_dispatch__`, which is never called."""
+    raise NotImplementedError(f"return_and_correct_aliasing(): {_WHY}")

@@ -34,7 +34,9 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     if _slots(type(t1)) != _slots(type(t2)):
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     if not isinstance(t1, Tensor) or not isinstance(t2, Tensor):
-        raise TypeError(f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}")
+        raise TypeError(
+            f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}"
+        )
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     own = [n for n in Tensor.__slots__ if n not in ("__dict__", "__weakref__")]
     for name in (*own, *_slots(type(t1))):

@@ -1,105 +1,108 @@
-"""Mappings from tensors, which are compared element by element, to values: by identity, held weakly."""
+"""Dictionaries that do not keep their keys, which tell tensors apart by identity."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Iterator, MutableMapping
+from typing import Any, Generic, TypeVar
+
+from .._engine.tensor import Tensor
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class WeakIdRef(weakref.ref):
-    """A weak reference that is equal to others of the very same object."""
+class WeakIdRef(weakref.ref, Generic[K]):  # type: ignore[type-arg]
+    """A weak reference that is hashed and compared by the identity of its object."""
 
     __slots__ = ("_id",)
-    _id: int
 
-    def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
+    def __init__(self, key: K, callback: Any = None) -> None:
         self._id = id(key)
+        super().__init__(key, callback)  # type: ignore[call-arg]
 
     def __hash__(self) -> int:
         return self._id
 
     def __eq__(self, other: object) -> bool:
-        mine, theirs = self(), other() if isinstance(other, weakref.ref) else None
-        return mine is theirs if mine is not None and theirs is not None else self is other
+        a, b = self(), other() if isinstance(other, weakref.ref) else None
+        return a is b if a is not None and b is not None else self is other
 
 
-TensorWeakRef = WeakTensorRef = WeakIdRef
-
-
-class WeakIdKeyDictionary(MutableMapping):  # type: ignore[type-arg]
-    """A dict whose keys are objects, not what they are equal to; an entry goes when its key does.
+class WeakIdKeyDictionary(MutableMapping[K, V]):
+    """A dictionary that holds its keys weakly and tells them apart by identity.
 
     Args:
         dict: entries to begin with.
-        ref_type: the kind of reference by which keys are held.
+        ref_type: what refers to the keys.
     """
 
-    def __init__(
-        self, dict: Mapping[Any, Any] | None = None, ref_type: type[WeakIdRef] = WeakIdRef
-    ) -> None:
+    def __init__(self, dict: Any = None, ref_type: Any = WeakIdRef) -> None:
         self.data: Any = {}
         self.ref_type = ref_type
-        mine = weakref.ref(self)
+        here = weakref.ref(self)
 
-        def gone(ref: Any) -> None:
-            table = mine()
-            if table is not None:
-                table.data.pop(ref, None)
+        def remove(ref: Any) -> None:
+            owner = here()
+            if owner is not None:
+                owner.data.pop(ref, None)
 
-        self._gone = gone
+        self._remove = remove
         if dict is not None:
             self.update(dict)
 
-    def _alive(self) -> list[tuple[Any, Any]]:
-        found = [(ref(), value) for ref, value in list(self.data.items())]
-        return [(key, value) for key, value in found if key is not None]
-
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: K) -> V:
         return self.data[self.ref_type(key)]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.data[self.ref_type(key, self._gone)] = value
+    def __setitem__(self, key: K, value: V) -> None:
+        self.data[self.ref_type(key, self._remove)] = value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: K) -> None:
         del self.data[self.ref_type(key)]
 
     def __contains__(self, key: object) -> bool:
         try:
             return self.ref_type(key) in self.data
-        except TypeError:
+        except TypeError:  # what nothing refers to weakly is no key
             return False
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter([key for key, _ in self._alive()])
+    def __iter__(self) -> Iterator[K]:
+        for ref in list(self.data):
+            key = ref()
+            if key is not None:
+                yield key
 
     def __len__(self) -> int:
-        return len(self._alive())
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return any(True for _ in self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {id(self):#x}>"
 
-    def items(self) -> Any:
-        """Keys and values."""
-        return self._alive()
+    def copy(self) -> Any:
+        """A dictionary of the same entries."""
+        return type(self)(self, self.ref_type)
 
-    def values(self) -> Any:
-        """Values."""
-        return [value for _, value in self._alive()]
+    __copy__ = copy
 
-    def copy(self) -> WeakIdKeyDictionary:
-        """The same entries in a dict of its own."""
-        new = WeakIdKeyDictionary(ref_type=self.ref_type)
-        for key, value in self._alive():
-            new[key] = value
-        return new
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        mine = {id(k): v for k, v in self.items()}
-        return mine == {id(k): v for k, v in other.items()}
+    def keyrefs(self) -> list[Any]:
+        """The weak references to the keys."""
+        return list(self.data)
 
 
 WeakTensorKeyDictionary = WeakIdKeyDictionary
+WeakTensorRefKey = WeakIdRef
+
+
+class TensorWeakRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise AssertionError(f"expected torch.Tensor, got {type(tensor)}.")
+        self.ref: Any = weakref.ref(tensor)
+
+    def __call__(self) -> Tensor | None:
+        return self.ref()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.errors import no_such_name as _no_such_name
-from ...nn.modules.module import Module
 from .. import _refuse
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel:
     """No module is one, and none can be made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -21,6 +20,14 @@ class FSDPModule:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse()
+
+
+class MixedPrecisionPolicy(FSDPModule):
+    """Refused: there are no process groups."""
+
+
+class CPUOffloadPolicy(FSDPModule):
+    """Refused: there are no process groups."""
 
 
 fully_shard = _refuse

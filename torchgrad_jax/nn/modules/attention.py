@@ -147,3 +147,7 @@ class MultiheadAttention(Module):
             padding = key_padding_mask.view(batch, 1, 1, length)
             merged = merged + padding.expand(-1, self.num_heads, -1, -1)
         return merged, 2
+
+
+# Where torch has it, so that pickles of modules go both ways.
+MultiheadAttention.__module__ = "torchgrad_jax.nn.modules.activation"

@@ -7,6 +7,7 @@ import numbers
 import warnings
 from typing import Any
 
+from ..._core.state import MODES
 from ..._engine.tensor import Tensor
 from .. import init
 from .._top import torch
@@ -182,7 +183,9 @@ class RNNBase(Module):
     def check_input(self, input: Any, batch_sizes: Any) -> None:
         """Complain about an input that does not fit."""
         wanted = self._flat_weights[0].dtype
-        if input.dtype != wanted:
+        # Autocast, a mode that this package does not import, makes them fit.
+        casts = any(getattr(mode, "autocasts", False) for mode in MODES.function_modes)
+        if input.dtype != wanted and not casts:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({wanted}). Convert input: "
                 f"input.to({wanted}), or convert model: model.to({input.dtype})"

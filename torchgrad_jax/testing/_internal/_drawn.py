@@ -1,5 +1,6 @@
 """Matrices with a rank or a condition that tests ask for, and checks of functions that make tensors."""
 
+# ruff: noqa: PT009 - the checks are of unittest's TestCase
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -73,8 +74,12 @@ def do_test_empty_full(self: Any, dtypes: Iterable[Any], layout: Any, device: An
                 self.assertIs(out.layout, layout)
                 self.assertEqual(str(out.device).partition(":")[0], str(device).partition(":")[0])
                 self.assertFalse(out.requires_grad)
-            full = torch["full"](shape, 1, dtype=kind, device=device, requires_grad=kind.is_floating_point)
-            self.assertEqual(full.detach(), torch["zeros"](shape, dtype=kind, device=device) + full.new_ones(()))
+            full = torch["full"](
+                shape, 1, dtype=kind, device=device, requires_grad=kind.is_floating_point
+            )
+            self.assertEqual(
+                full.detach(), torch["zeros"](shape, dtype=kind, device=device) + full.new_ones(())
+            )
             self.assertEqual(full.requires_grad, kind.is_floating_point)
 
 

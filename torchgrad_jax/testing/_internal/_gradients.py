@@ -3,6 +3,7 @@
 # ruff: noqa: PT009 - it is unittest's TestCase
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ class TestGradients(TestCase):
     def _get_safe_inplace(self, inplace_variant: Callable[..., Any]) -> Callable[..., Any]:
         """The in-place method of a copy, so that it may be called with a leaf."""
 
+        @functools.wraps(inplace_variant)
         def safe(t: Any, *args: Any, **kwargs: Any) -> Any:
             return inplace_variant(clone_input_helper(t), *args, **kwargs)
 
@@ -55,13 +57,15 @@ class TestGradients(TestCase):
         """
         if variant is None:
             self.skipTest("Skipped! Variant not implemented.")
-        inplace = variant is op.get_inplace() or variant is op.get_inplace_operator()
-        fn = self._get_safe_inplace(variant) if inplace else variant
+        inplace = getattr(variant, "__wrapped__", variant) in (
+            op.get_inplace(),
+            op.get_inplace_operator(),
+        )
         for sample in op.sample_inputs(device, dtype, requires_grad=True):
             if inplace and (sample.broadcasts_input or not isinstance(sample.input, Tensor)):
                 continue
             self._check_sample(
-                op, fn, sample, check, check_forward_ad=check_forward_ad,
+                op, variant, sample, check, check_forward_ad=check_forward_ad,
                 check_backward_ad=check_backward_ad, check_batched_grad=check_batched_grad,
                 check_batched_forward_grad=check_batched_forward_grad,
             )  # fmt: skip
@@ -107,7 +111,9 @@ class TestGradients(TestCase):
             raise AssertionError(f"unknown check {check!r}")
         self.assertTrue(passed)
 
-    def _grad_test_helper(self, device: str, dtype: Any, op: Any, variant: Any, **options: Any) -> None:
+    def _grad_test_helper(
+        self, device: str, dtype: Any, op: Any, variant: Any, **options: Any
+    ) -> None:
         """`_check_helper` with gradcheck."""
         return self._check_helper(device, dtype, op, variant, "gradcheck", **options)
 

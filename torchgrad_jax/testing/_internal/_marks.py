@@ -91,7 +91,9 @@ def _off(reason: str) -> Callable[..., Any]:
 
 
 runOnRocm = runOnRocmArch = skipIfNotMiopenSuggestNHWC = _off("test only runs on ROCm")
-skipIfNoTritonDSL = skipIfNoCuteDSL = skipIfNoNvmath = _off("there are no kernels in other languages")
+skipIfNoTritonDSL = skipIfNoCuteDSL = skipIfNoNvmath = _off(
+    "there are no kernels in other languages"
+)
 requires_mkl = _off("there is no MKL")
 requires_onednn = _off("there is no oneDNN")
 skipIfNoXPU = _off("test only runs on XPU")
@@ -142,7 +144,9 @@ def setBlasBackendsToDefaultFinally(fn: Any) -> Any:
     return fn
 
 
-setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = setBlasBackendsToDefaultFinally
+setLinalgBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = (
+    setBlasBackendsToDefaultFinally
+)
 
 
 class SwapTensorsGuard:

@@ -166,7 +166,9 @@ def skipOps(to_skip: Iterable[SkipSpec]) -> Callable[[Any], Any]:
                     here = mark.device_type in (None, device_cls.device_type)
                     if here and applies(mark, arguments):
                         found.append(
-                            unittest.expectedFailure if mark.expected_failure else unittest.skip("Skipped!")
+                            unittest.expectedFailure
+                            if mark.expected_failure
+                            else unittest.skip("Skipped!")
                         )
                 return found
 

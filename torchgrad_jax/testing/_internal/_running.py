@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.dtypes import dtype
+from ..._core.dtypes import dtype, uint8
 from ..._engine.bind import NAMESPACES
 from ..._engine.tensor import Tensor
 
@@ -65,16 +65,18 @@ class NoTest:
 
 def copy_func(f: Any) -> Any:
     """The same function again, with its own attributes."""
-    made = types.FunctionType(
-        f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__
-    )
+    made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     made.__kwdefaults__ = f.__kwdefaults__
     return functools.update_wrapper(made, f)
 
 
 def get_function_arglist(func: Any) -> list[str]:
     """The names of a function's parameters."""
-    return [p.name for p in inspect.signature(func).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]  # fmt: skip
+    return [
+        p.name
+        for p in inspect.signature(func).parameters.values()
+        if p.kind is p.POSITIONAL_OR_KEYWORD
+    ]
 
 
 def get_tensors_from(args: Iterable[Any], kwargs: dict[str, Any]) -> set[Tensor]:
@@ -83,16 +85,14 @@ def get_tensors_from(args: Iterable[Any], kwargs: dict[str, Any]) -> set[Tensor]
 
 
 def chunk_list(lst: Sequence[Any], nchunks: int) -> list[Any]:
-    """A list cut into that many pieces, as equal as they can be."""
-    size, longer = divmod(len(lst), nchunks)
-    cuts = [i * size + min(i, longer) for i in range(nchunks + 1)]
-    return [lst[a:b] for a, b in zip(cuts, cuts[1:])]
+    """A list dealt out to that many lists, one element to each in turn."""
+    return [lst[i::nchunks] for i in range(nchunks)]
 
 
 def bytes_to_scalar(byte_list: list[int], dtype: dtype, device: Any) -> Tensor:
     """The number that these bytes are in memory."""
     torch = NAMESPACES[""]
-    return torch["tensor"](byte_list, dtype=torch["uint8"], device=device).view(dtype).reshape(())
+    return torch["tensor"](byte_list, dtype=uint8, device=device).view(dtype).reshape(())
 
 
 def first_sample(self: unittest.TestCase, samples: Iterable[Any]) -> Any:
@@ -269,15 +269,15 @@ class TrackedInputIter:
 
 def remove_device_and_dtype_suffixes(test_name: str) -> str:
     """The name of a test without what instantiating it added at the end."""
+    from ._parametrize import dtype_name
     from .common_device_type import get_all_device_types
     from .common_dtype import get_all_dtypes
-    from ._parametrize import dtype_name
 
     words = test_name.split("_")
     if words[-1] in {dtype_name(d) for d in get_all_dtypes()}:
         words.pop()
-    if words[-1] in get_all_device_types():
-        words.pop()
+        if words[-1] in get_all_device_types():
+            words.pop()
     return "_".join(words)
 
 

@@ -12,7 +12,11 @@ from typing import Any, NamedTuple
 from ... import cuda
 from ..._core.dtypes import dtype, float8_e4m3fn, float8_e5m2
 from . import _flags
-from ._marks import _never, skipCUDANonDefaultStreamIf as skipCUDANonDefaultStreamIf, skipIfTorchDynamo as skipIfTorchDynamo
+from ._marks import (
+    _never,
+    skipCUDANonDefaultStreamIf as skipCUDANonDefaultStreamIf,
+    skipIfTorchDynamo as skipIfTorchDynamo,
+)
 from ._missing import missing_in
 from ._op_tests import (
     ANY_DTYPE_ORDER as ANY_DTYPE_ORDER,

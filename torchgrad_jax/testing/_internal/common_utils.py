@@ -26,7 +26,6 @@ from ._test_case import TestCase, run_tests, set_rng_seed
 from .common_cuda import TEST_CUDNN
 from .common_dtype import get_all_dtypes
 
-
 TestCaseBase = TestCase
 
 

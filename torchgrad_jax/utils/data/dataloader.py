@@ -21,6 +21,9 @@ from ._utils.worker import get_worker_info as get_worker_info
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
+
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -12,9 +12,16 @@ from ._samples import ErrorInput, M, S, SampleInput
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (S,), (M, S), (S, 0, M), (2, 1, S, 3))
 _FLOAT_EXTREMES = (float("inf"), float("-inf"), float("nan"))
-_SMALL = {"int": (0, 1, -1, 2, 5, -12, 27), "unsigned": (0, 1, 2, 5, 27, 200), "bool": (False, True)}
+_SMALL = {
+    "int": (0, 1, -1, 2, 5, -12, 27),
+    "unsigned": (0, 1, 2, 5, 27, 200),
+    "bool": (False, True),
+}
 _SMALL_FLOATS = (0.0, -0.0, 1e-3, -1e-3, 0.25, -0.25, 1.0, -1.0, 2.5, -2.5, 8.0)
-_LARGE = {"int": (-1113, 1113, -10701, 10701), "float": (-501.0, 501.0, -1001.2, 13437.7, -4988429.2)}
+_LARGE = {
+    "int": (-1113, 1113, -10701, 10701),
+    "float": (-501.0, 501.0, -1001.2, 13437.7, -4988429.2),
+}
 
 
 def _kind(dtype: Any) -> str:
@@ -46,7 +53,9 @@ def _unary_tensor(op: Any, shape: Sequence[int], device: Any, dtype: Any, grad: 
             return torch.full(tuple(shape), limits["low"], device=device, dtype=dtype)
     if dtype == torch.uint8:
         limits["low"] = max(0, limits["low"] or 0)
-    return torch.testing.make_tensor(tuple(shape), device=device, dtype=dtype, requires_grad=grad, **limits)
+    return torch.testing.make_tensor(
+        tuple(shape), device=device, dtype=dtype, requires_grad=grad, **limits
+    )
 
 
 def _sample_of(op: Any, x: Any, device: Any, dtype: Any) -> SampleInput:
@@ -108,7 +117,9 @@ def generate_elementwise_unary_extremal_value_tensors(
     if _kind(dtype) == "float":
         x: Any = _FLOAT_EXTREMES
         if dtype.is_complex:
-            x = [complex(a, b) for a, b in itertools.product((*_FLOAT_EXTREMES, 0.0, 1.0), repeat=2)]
+            x = [
+                complex(a, b) for a, b in itertools.product((*_FLOAT_EXTREMES, 0.0, 1.0), repeat=2)
+            ]
         t = torch.tensor(list(x), device=device, dtype=dtype, requires_grad=requires_grad)
         yield _sample_of(op, t, device, dtype)
 
@@ -159,10 +170,18 @@ def _pair(op: Any, left: Sequence[int], right: Sequence[int], **options: Any) ->
     )
 
 
-def _of_pairs(op: Any, pairs: Any, device: Any, dtype: Any, exclude_zero: bool, grad: bool) -> Iterator[SampleInput]:  # fmt: skip
+def _of_pairs(
+    op: Any, pairs: Any, device: Any, dtype: Any, exclude_zero: bool, grad: bool
+) -> Iterator[SampleInput]:
     for left, right in pairs:
         x, y = _pair(
-            op, left, right, device=device, dtype=dtype, requires_grad=grad, exclude_zero=exclude_zero
+            op,
+            left,
+            right,
+            device=device,
+            dtype=dtype,
+            requires_grad=grad,
+            exclude_zero=exclude_zero,
         )
         larger = torch.broadcast_shapes(left, right) != torch.Size(left)
         own = op.sample_kwargs(device, dtype, x)[0]
@@ -196,7 +215,9 @@ def generate_elementwise_binary_broadcasting_tensors(
     yield from _of_pairs(op, pairs, device, dtype, exclude_zero, requires_grad)
 
 
-def _all_pairs(op: Any, values: Sequence[Any], device: Any, dtype: Any, grad: bool) -> Iterator[SampleInput]:  # fmt: skip
+def _all_pairs(
+    op: Any, values: Sequence[Any], device: Any, dtype: Any, grad: bool
+) -> Iterator[SampleInput]:
     if dtype.is_complex:
         values = [complex(a, b) for a, b in itertools.product(values, values)]
     both = list(itertools.product(values, values))
@@ -266,7 +287,9 @@ def reference_inputs_elementwise_binary(
     yield from generate_elementwise_binary_broadcasting_tensors(op, exclude_zero=exclude, **options)
     yield from generate_elementwise_binary_small_value_tensors(op, **options)
     yield from generate_elementwise_binary_extremal_value_tensors(op, **options)
-    yield from generate_elementwise_binary_noncontiguous_tensors(op, exclude_zero=exclude, **options)
+    yield from generate_elementwise_binary_noncontiguous_tensors(
+        op, exclude_zero=exclude, **options
+    )
     yield from generate_elementwise_binary_with_scalar_samples(op, **options)
 
 

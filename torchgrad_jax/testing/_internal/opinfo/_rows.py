@@ -48,7 +48,10 @@ _NUMPY = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcs
           "gt": "greater", "le": "less_equal", "lt": "less", "pow": "power", "true_divide": "divide",
           "atan2": "arctan2", "sinc": "sinc", "positive": "positive"}  # fmt: skip
 
-_WITH_INPLACE = [f"nn.functional.{n}" for n in "elu celu selu silu mish leaky_relu hardsigmoid".split()]
+_WITH_INPLACE = [
+    f"nn.functional.{n}"
+    for n in ["elu", "celu", "selu", "silu", "mish", "leaky_relu", "hardsigmoid"]
+]
 
 Group = tuple[str, str | None, str, str]
 """Dtypes, those of derivatives where they are fewer, flags, names."""
@@ -118,7 +121,18 @@ _OPERANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "special.chebyshev_polynomial_t": ({"low": -1, "high": 1}, {"low": 0, "high": 4}),
     "special.hermite_polynomial_h": ({"low": -1, "high": 1}, {"low": 0, "high": 4}),
 }  # fmt: skip
-_COMPARES = "ge gt le lt eq ne logical_and logical_or logical_xor isclose".split()
+_COMPARES = [
+    "ge",
+    "gt",
+    "le",
+    "lt",
+    "eq",
+    "ne",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "isclose",
+]
 
 
 def _unary(name: str, group: Group, **more: Any) -> UnaryUfuncInfo:
@@ -135,18 +149,21 @@ def _unary(name: str, group: Group, **more: Any) -> UnaryUfuncInfo:
 def unary_rows() -> list[OpInfo]:
     """Functions of one tensor."""
     rows: list[OpInfo] = [_unary(n, group) for group in _UNARY for n in group[3].split()]
-    for name, scalar in (("nn.functional.leaky_relu", {"negative_slope": 0.1}), ("nn.functional.hardsigmoid", {})):  # fmt: skip
+    for name, scalar in (
+        ("nn.functional.leaky_relu", {"negative_slope": 0.1}),
+        ("nn.functional.hardsigmoid", {}),
+    ):
         kwargs = {"sample_kwargs": lambda d, k, x, given=scalar: (given, given)}
         rows.append(_unary(name, ("Fbh", None, "agfw" if scalar else "af", ""), **kwargs))
-    for n in (1, 2):
-        rows.append(
-            UnaryUfuncInfo(
-                "polygamma", op=lambda x, n, **kwargs: torch.polygamma(n, x, **kwargs),
-                variant_test_name=f"polygamma_n_{n}", dtypes=dtypes("IF?b"), domain=(0, None),
-                inplace_variant=None, method_variant=None, **knows("agfwo"),
-                sample_kwargs=lambda d, k, x, n=n: ({"n": n}, {"n": n}),
-            )
-        )  # fmt: skip
+    rows.extend(
+        UnaryUfuncInfo(
+            "polygamma", op=lambda x, n, **kwargs: torch.polygamma(n, x, **kwargs),
+            variant_test_name=f"polygamma_n_{n}", dtypes=dtypes("IF?b"), domain=(0, None),
+            inplace_variant=None, method_variant=None, **knows("agfwo"),
+            sample_kwargs=lambda d, k, x, n=n: ({"n": n}, {"n": n}),
+        )
+        for n in (1, 2)
+    )  # fmt: skip
     return rows
 
 
@@ -184,7 +201,8 @@ def binary_rows() -> list[OpInfo]:
     return rows
 
 
-_SCALARS = (
-    "add mul sub true_divide pow float_power rsub fmod remainder floor_divide eq ne ge gt le lt copysign xlogy "
-    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift special.xlog1py special.zeta".split()
-)
+_SCALARS = frozenset({
+    "add", "mul", "sub", "true_divide", "pow", "float_power", "rsub", "fmod", "remainder", "floor_divide", "eq", "ne",
+    "ge", "gt", "le", "lt", "copysign", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
+    "bitwise_right_shift", "special.xlog1py", "special.zeta",
+})  # fmt: skip

@@ -127,8 +127,7 @@ class SampleInput:
             if isinstance(v, dict):
                 return {k: str(short(x)) for k, x in v.items()}
             if isinstance(v, tuple):
-                inner = ", ".join(str(short(x)) for x in v)
-                return f"({inner}{',' if len(v) == 1 else ''})"
+                return f"({', '.join(str(short(x)) for x in v)})"
             if isinstance(v, list):
                 return f"TensorList[{', '.join(str(short(x)) for x in v)}]"
             return v

@@ -266,7 +266,9 @@ class OpInfo:
     def reference_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:  # fmt: skip
         """Samples to compare with the reference."""
         if self.reference_inputs_func is None:
-            return self._tracked(self._samples(device, dtype, requires_grad, kwargs), "reference input")
+            return self._tracked(
+                self._samples(device, dtype, requires_grad, kwargs), "reference input"
+            )
         made = self.reference_inputs_func(self, device, dtype, requires_grad, **kwargs)
         return self._tracked(made, "reference input")
 
@@ -509,4 +511,3 @@ def gradcheck_wrapper_triangular_input_real_positive_diagonal(
     diagonal = torch.diagonal(arg, dim1=-2, dim2=-1)
     arg = arg - torch.diag_embed(diagonal) + torch.diag_embed(diagonal.abs() + 1)
     return op(*args[:idx], arg, *args[idx + 1 :], upper, **kwargs)
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import tensor as _tensor
+from .. import tensor as _tensor
 
 
 def __getattr__(name: str) -> Any:

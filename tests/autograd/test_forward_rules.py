@@ -1,0 +1,86 @@
+"""Forward mode: what it refuses, names and dependence of tangents, Functions that write, compared with torch."""
+
+from tests.autograd.programs import attempt
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+@program
+def out_is_refused_after_it_was_written(m):
+    fw = m.autograd.forward_ad
+    with fw.dual_level():
+        d = fw.make_dual(m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0]))
+        out, second = m.empty(2), fw.make_dual(m.ones(2), m.tensor([5.0, 6.0]))
+        answers = [
+            attempt(m.add, d, 1, out=out),
+            attempt(m.mul, m.ones(2), 2, out=second),
+            attempt(m.cat, [d, d], out=m.empty(4)),
+            attempt(m.sum, d, 0, out=m.empty(())),
+            attempt(m.eq, d, d, out=m.empty(2, dtype=m.bool)),
+            attempt(m.add, m.ones(2), 1, out=m.empty(2)),
+        ]
+        return answers, out, fw.unpack_dual(out), fw.unpack_dual(second)
+
+
+@program
+def another_storage_is_refused(m):
+    fw = m.autograd.forward_ad
+    with fw.dual_level():
+        d = fw.make_dual(m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0]))
+        plain = m.zeros(2)
+        return (
+            attempt(plain.set_, d),
+            attempt(d.set_, m.ones(2)),
+            attempt(plain.set_, m.ones(2)),
+        )
+
+
+@program
+def which_tangents_require_a_gradient(m):
+    fw = m.autograd.forward_ad
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    with fw.dual_level():
+        d = fw.make_dual(x, m.tensor([1.0, 0.5]))
+        outs = (d.max(0)[0], d.sort()[0], d.topk(1)[0], d.abs(), d * d, d * 2, d.sum(), d.exp())
+        return [(t.tolist(), t.requires_grad) for t in (fw.unpack_dual(o).tangent for o in outs)]
+
+
+@program
+def names_of_recorded_tangents(m):
+    fw = m.autograd.forward_ad
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    with fw.dual_level():
+        d = fw.make_dual(x, m.tensor([1.0, 0.5]))
+        tangents = [fw.unpack_dual(o).tangent for o in (d * d, d.exp(), d.sin(), d @ d)]
+        return [t.grad_fn.name() for t in tangents]
+
+
+@program
+def a_function_that_writes_must_write_to_the_tangent(m):
+    fw = m.autograd.forward_ad
+    answers = []
+    for rule in (
+        lambda t: t, lambda t: t.clone(), lambda t: t.mul_(2), lambda t: None,
+        lambda t: (t.add_(1), t)[1], lambda t: t.view(-1),
+    ):  # fmt: skip
+
+        class F(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.add_(1)
+
+            @staticmethod
+            def jvp(ctx, t, rule=rule):
+                return rule(t)
+
+            @staticmethod
+            def backward(ctx, g):
+                return g
+
+        with fw.dual_level():
+            d = fw.make_dual(m.ones(2), m.ones(2))
+            answers.append((attempt(F.apply, d), fw.unpack_dual(d)))
+    return answers

@@ -1,0 +1,136 @@
+"""Results of compiled functions that share memory with arguments and tensors from outside."""
+
+import pytest
+
+import torchgrad_jax as torch
+
+VIEWS = {
+    "select": lambda t: t[0],
+    "transpose": lambda t: t.t(),
+    "reshape": lambda t: t.view(-1),
+    "slice": lambda t: t[1:, ::2],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_a_buffer(name):
+    def step(x):
+        buffer.add_(x)
+        return VIEWS[name](buffer)
+
+    buffer = torch.zeros(3, 2)
+    f = torch.compile(step)
+    for k in range(3):
+        out = f(torch.ones(2))
+        eager = VIEWS[name](buffer)
+        assert out._base is buffer
+        assert (out.shape, out.stride(), out.storage_offset()) == (
+            eager.shape, eager.stride(), eager.storage_offset(),
+        )  # fmt: skip
+        assert out._version == buffer._version == 2 * k + 1
+        out.mul_(1)
+        assert out.tolist() == eager.tolist()
+    out.fill_(7.0)
+    assert (VIEWS[name](buffer) == 7).all()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_a_parameter(name):
+    w = torch.ones(3, 2, requires_grad=True)
+    f = torch.compile(lambda x: (VIEWS[name](w), (w * x).sum()))
+    for _ in range(2):
+        view, loss = f(torch.ones(2))
+        eager = VIEWS[name](w)
+        assert view._base is w
+        assert view.requires_grad
+        assert view.grad_fn.name() == eager.grad_fn.name()
+        w.grad = None
+        (view.sum() * 3 + loss).backward()
+        got, w.grad = w.grad, None
+        (eager.sum() * 3 + w.sum()).backward()
+        assert got.tolist() == w.grad.tolist()
+
+
+def test_a_lone_view_of_a_parameter():
+    w = torch.ones(2, requires_grad=True)
+    f = torch.compile(lambda x: w.view(2, 1))
+    out = f(torch.ones(2))
+    out.sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0]
+
+
+def test_tensors_themselves():
+    w, buffer, x = torch.ones(2, requires_grad=True), torch.zeros(2), torch.arange(2.0)
+
+    def step(x):
+        buffer.copy_(x)
+        return w, buffer, x, {"x": x}
+
+    f = torch.compile(step)
+    for _ in range(2):
+        a, b, c, d = f(x)
+        assert a is w
+        assert b is buffer
+        assert c is x
+        assert d["x"] is x
+
+
+def test_views_of_arguments():
+    f = torch.compile(lambda x, y: (x[0], x.t(), y.view(-1), x + y))
+    x, y = torch.ones(2, 2), torch.ones(2, 2, requires_grad=True)
+    for _ in range(2):
+        row, turned, flat, total = f(x, y)
+        assert row._base is x
+        assert turned._base is x
+        assert flat._base is y
+        assert total._base is None
+    row.fill_(5.0)
+    assert x.tolist() == [[5.0, 5.0], [1.0, 1.0]]
+    y.grad = None
+    (flat * 2).sum().backward()
+    assert y.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_an_argument_that_is_a_view_itself():
+    whole = torch.arange(6.0)
+    f = torch.compile(lambda x: x[1:])
+    for part in (whole[:3], whole[3:]):
+        out = f(part)
+        assert out.tolist() == part[1:].tolist()
+
+
+def test_detached_tensors_share_memory():
+    w = torch.ones(2, requires_grad=True)
+    f = torch.compile(lambda x: (w.detach(), w * x))
+    for _ in range(2):
+        out, _ = f(torch.ones(2))
+        assert not out.requires_grad
+        assert out.data_ptr() == w.data_ptr()
+
+
+def test_what_is_made_inside_is_new():
+    buffer = torch.zeros(2)
+
+    def step(x):
+        y = buffer.clone()
+        y.add_(x)
+        return y, y[0]
+
+    f = torch.compile(step)
+    first, second = f(torch.ones(2)), f(torch.ones(2))
+    first[0].fill_(9.0)
+    assert second[0].tolist() == [1.0, 1.0]
+    assert buffer.tolist() == [0.0, 0.0]
+
+
+def test_gradients_are_looked_up_anew():
+    w = torch.ones(2, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad
+
+    f = torch.compile(step)
+    assert f(torch.ones(2)).tolist() == [1.0, 1.0]
+    assert f(torch.ones(2) * 3).tolist() == [3.0, 3.0]

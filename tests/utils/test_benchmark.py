@@ -1,0 +1,133 @@
+"""torch.utils.benchmark: what is told of given times as torch tells it, and that timing times."""
+
+import importlib
+import pickle
+import time
+
+import pytest
+
+from tests.engine.helpers import Programs, attempt
+from torchgrad_jax.utils import benchmark as ours
+
+PROGRAMS = Programs()
+
+
+def measured(m, times, stmt="a + b", setup="pass", runs=10, **names):
+    b = importlib.import_module(m.__name__ + ".utils.benchmark")
+    return b.Measurement(runs, [t * runs for t in times], b.TaskSpec(stmt, setup, **names))
+
+
+def sample(m):
+    return [
+        measured(m, [1e-6, 1.1e-6, 1.05e-6, 1.2e-6]),
+        measured(m, [1e-3], label="L", setup="x = 1"),
+        measured(m, [0.5, 0.6, 0.7], sub_label="s", description="d", num_threads=2),
+        measured(m, [1e-9, 3e-9, 1e-8, 2e-9, 5e-9], label="L", sub_label="S", setup="x = 1\ny = 2"),
+        measured(m, [1.2345678e-5] * 10, env="E", description="D"),
+        measured(m, [1e-5, 1.5e-5, 2e-5, 1e-5, 3e-5], label="a", stmt="a\nb"),
+    ]
+
+
+@PROGRAMS
+def told(m):
+    return [repr(x).replace("utils.benchmark.utils.common.", "") for x in sample(m)]
+
+
+@PROGRAMS
+def numbers(m):
+    return [
+        (x.median, x.mean, x.iqr, x.significant_figures, x.has_warnings, x.meets_confidence(), x.title, x.as_row_name,
+         x.times, x.env, x.num_threads, x.sub_label)
+        for x in sample(m)
+    ] + [attempt(lambda: sample(m)[0].nothing)]  # fmt: skip
+
+
+@PROGRAMS
+def merged(m):
+    once = sample(m)[0]
+    twice = importlib.import_module(m.__name__ + ".utils.benchmark").Measurement.merge([once, once])
+    return [len(twice), twice[0].times, twice[0].number_per_run]
+
+
+@PROGRAMS
+def tables(m):
+    b = importlib.import_module(m.__name__ + ".utils.benchmark")
+    shown = b.Compare(
+        [
+            measured(m, [t * k / n, t * k / n * 1.1, t * k / n * 0.9], label="lab", sub_label=s, description=d,
+                     num_threads=n)
+            for s, t in (("x", 1e-6), ("yy", 2e-5)) for d, k in (("one", 1), ("two", 3.3)) for n in (1, 4)
+            if (s, n) != ("yy", 4) or d == "one"
+        ]
+    )  # fmt: skip
+    out = [str(shown)]
+    shown.trim_significant_figures()
+    out.append(str(shown))
+    shown.colorize()
+    out.append(str(shown))
+    shown.colorize(rowwise=True)
+    shown.highlight_warnings()
+    shown.extend_results(
+        [measured(m, [2e-4], label="other", env=e, description="n") for e in ("old", "newer")]
+    )
+    return [*out, str(shown), attempt(lambda: shown.extend_results([3]))]
+
+
+@PROGRAMS
+def helpers(m):
+    b = importlib.import_module(m.__name__ + ".utils.benchmark")
+    return [
+        [b.select_unit(t) for t in (2e-9, 3e-5, 0.02, 7.0, 5e-11, 1e-3)],
+        [b.unit_to_english(u) for u in ("ns", "us", "ms", "s")],
+        [b.trim_sigfig(x, n) for x, n in ((3.14159, 2), (123456.0, 3), (0.00456, 1), (-99.9, 2))],
+        b.ordered_unique([3, 1, 3, 2, 1]),
+        attempt(lambda: b.Timer("1").repeat()),
+        attempt(lambda: b.Timer("1").autorange()),
+        attempt(lambda: b.Timer("1", language="fortran")),
+        attempt(lambda: b.Timer("1", global_setup="x")),
+        b.Timer("\n    x = 1\n    if x:\n        y = 2\n    ").timeit(1).stmt,
+        [b.Timer("w", globals={"w": 1}, num_threads=2, label="q").timeit(2).title],
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_as_torch(program, same):
+    same(program)
+
+
+def test_statements_are_timed():
+    slow = ours.Timer("sleep(0.002)", globals={"sleep": time.sleep})
+    m = slow.timeit(3)
+    assert (m.number_per_run, len(m.times)) == (3, 1)
+    assert m.median >= 0.002
+    seen = []
+    m = slow.blocked_autorange(lambda n, t: seen.append((n, t)), min_run_time=0.02)
+    assert [t for _, t in seen] == m.raw_times
+    assert sum(m.raw_times) >= 0.02
+    m = slow.adaptive_autorange(10.0, min_run_time=0.01)
+    assert len(m.times) > 3
+    assert pickle.loads(pickle.dumps(m)) == m
+
+
+def test_results_are_waited_for():
+    ready = []
+
+    class Array:
+        def block_until_ready(self):
+            ready.append(1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jax.live_arrays", lambda: [Array(), Array()])
+        assert ours.timer() > 0
+    assert ready == [1, 1]
+
+
+def test_what_is_refused():
+    with pytest.raises(NotImplementedError, match="Python"):
+        ours.Timer("x", language="c++")
+    with pytest.raises(NotImplementedError, match="callgrind"):
+        ours.Timer("x").collect_callgrind()
+    with pytest.raises(NameError):
+        ours.Timer("undefined").timeit(1)
+    with pytest.raises(AttributeError, match=r"torch\.utils\.benchmark\.Fuzzer"):
+        ours.Fuzzer

@@ -1,0 +1,104 @@
+"""Results of a compiled function that are tensors from outside, or views of them: they share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._core.meta import Meta
+from .._core.state import GRAD, MODES
+from .._engine.history import edge_of, grad_fn_of, requires_grad_of, view_node
+from .._engine.strided import storage_offset
+from .._engine.tensor import Alias, Tensor, Version, alias_of
+from .._engine.trace import ViewPlan
+from .state import StateLift, of_args
+
+
+class Handed:
+    """An argument (its number) or a tensor from outside, returned as it is."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def tensor(self, args: Sequence[Tensor]) -> Tensor:
+        """The result of a run on these arguments."""
+        return of_args(self.of, args)
+
+
+class HandedView:
+    """A view of one, or another tensor on its storage, made anew for each run."""
+
+    __slots__ = ("alias", "counted", "meta", "node", "of")
+
+    def __init__(self, of: Any, owner: Tensor, x: Tensor) -> None:
+        self.of = of
+        self.meta: Meta = x._m
+        self.alias: Alias | None = x._al
+        self.counted = x._vc is owner._vc
+        fn = grad_fn_of(x) if requires_grad_of(x) else None
+        self.node = None if fn is None else fn.name()
+
+    def tensor(self, args: Sequence[Tensor]) -> Tensor:
+        """The result of a run on these arguments."""
+        owner = of_args(self.of, args)
+        own, seen = owner._al, self.alias
+        at = storage_offset(owner) + (0 if seen is None else seen.offset)
+        base = None
+        if seen is not None and seen.base is not None:
+            base = owner if own is None or own.base is None else own.base
+        creation = 0 if seen is None else seen.creation
+        alias = Alias(at, base, creation, owner._vc.version)
+        for al in (own, seen):
+            if al is not None:
+                alias.conj, alias.neg = alias.conj ^ al.conj, alias.neg ^ al.neg
+        if seen is not None:
+            alias.chain = seen.chain
+        t = alias_of(owner, self.meta, alias, None if self.counted else Version())
+        if self.node is not None and MODES.bits & GRAD and base is not None:
+            alias.replay = self.node
+            t._fn = view_node(edge_of(base), base, t, self.node)
+            t._onr, t._rg = 0, True
+        return t
+
+
+def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
+    """What to return for a tensor of the result that shares memory with the outside; None for others."""
+    st = x._st
+    for i, (t, _, _, m, al, inner, _) in enumerate(current.swapped):
+        if inner is st:
+            if x is t:
+                return Handed(i)
+            if m is not inner.meta or (al is not None and (al.chain or al.base is not None)):
+                return None  # in the run it is laid out otherwise than outside
+            return HandedView(i, t, x) if _reaches(x, t) else None
+    if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
+        return None
+    if x._al is None:
+        return Handed(x)
+    owner = x._al.base
+    if owner is None or owner._al is not None:
+        return None
+    return HandedView(owner, owner, x) if _reaches(x, owner) else None
+
+
+def _reaches(x: Tensor, owner: Tensor) -> bool:
+    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
+    al = x._al
+    if al is not None and al.base is not None and al.base is not owner:
+        return False
+    if not requires_grad_of(x):
+        return True
+    fn = grad_fn_of(x)
+    if fn is None or al is None or al.chain:
+        return False
+    goal = edge_of(owner)
+    while fn.gp is not None and isinstance(fn.gp.plan, ViewPlan) and fn.edges[0] is not None:
+        if fn.edges == (goal,):
+            return True
+        fn = fn.edges[0][0]
+    return False
+
+
+__all__ = ["Handed", "HandedView", "handed"]

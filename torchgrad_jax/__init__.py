@@ -98,6 +98,7 @@ _LAZY = {
     **dict.fromkeys(("Stream", "Event"), "_streams"),
     "Future": "futures",
     "PyTorchFileReader": "serialization._reader",
+    "ScriptModule": "jit",
     "get_device_module": "accelerator",
     "install_as_torch": "_alias",
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .maker import Maker, dims, inexact, races, real, rule, touches, tracked, writable
+from .maker import Maker, dims, inexact, overlaps, races, real, rule, touches, tracked, writable
 from .rules import looked_at
 
 # --- views and writes -----------------------------------------------------------------------------
@@ -96,6 +96,8 @@ def rarer_write(m: Maker) -> str | None:
                     "index_fill_(0, torch.tensor([1]), {v})", "index_add_(0, torch.tensor([1]), {y}[:1], alpha=2)",
                     "index_copy_(0, torch.tensor([1]), {y}[:1])", "unbind()[0].mul_(2)"]  # fmt: skip
     option = m.one(*options).format(x, y=y, v=v)
+    if "index_put" in option and overlaps(t):
+        return None  # torch writes, in the order of its loops
     if "rounding_mode" in option and not inexact(t):
         return None  # a division by 0 leaves a part written, in torch
     return f"{x}{option}" if option[0] == "[" else f"{x}.{option}"
@@ -163,12 +165,12 @@ LAYERS = (
     "relu({x}, inplace=True)",
     "elu_({x})", "leaky_relu_({x})", "hardtanh_({x})", "soft_margin_loss({x}, {y}.detach())", "glu({x}.repeat(2), 0)",
 )  # fmt: skip
-# Of some of these torch saves arguments that no gradient reads: a copy, which nobody writes to, hides that.
+# Of a constant argument of a convolution torch saves what no gradient reads: a copy hides that.
 MATRIX_LAYERS = (
     "linear({x}, {y})", "linear({x}, {y}, {x}[:, 0])", "cross_entropy({x}, torch.tensor([1, 0]))",
-    "nll_loss({x}.clone(), torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
-    "group_norm({x}, 1)", "max_pool1d({x}.clone(), 2, 1)", "max_pool1d({x}.clone(), 3)",
-    "adaptive_max_pool1d({x}.clone(), 2)", "conv1d({x}.clone(), {y}.clone()[None])", "avg_pool1d({x}.clone(), 2, 1)",
+    "nll_loss({x}, torch.tensor([1, 0]))", "batch_norm({x}, None, None, training=True)",
+    "group_norm({x}, 1)", "max_pool1d({x}, 2, 1)", "max_pool1d({x}, 3)",
+    "adaptive_max_pool1d({x}, 2)", "conv1d({x}.clone(), {y}.clone()[None])", "avg_pool1d({x}, 2, 1)",
     "embedding(torch.tensor([1, 0, 1]), {x})", "multi_margin_loss({x}, torch.tensor([1, 0]))",
     "scaled_dot_product_attention({x}, {y}, {y})", "interpolate({x}[None], scale_factor=2)",
     "adaptive_avg_pool1d({x}, 1)", "one_hot(torch.tensor([1, 0]), 2) * 1.5",
@@ -366,6 +368,8 @@ def rarer_function(m: Maker) -> str | None:
         "Write",
         "Nothing",
     )
+    if kind in ("Both", "Write") and not writable(m.env[x]):
+        return None
     match kind:
         case "Scale":
             return f"{m.new()} = Scale.apply({x}, {m.scalar()})"

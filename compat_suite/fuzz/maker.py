@@ -170,6 +170,11 @@ def places(t: Any) -> set[int]:
     return out
 
 
+def overlaps(t: Any) -> bool:
+    """Whether two elements of a tensor are one in memory."""
+    return len(places(t)) < t.numel()
+
+
 def touches(a: Any, b: Any) -> bool:
     """Whether some element lies in both."""
     same = a.untyped_storage()._cdata == b.untyped_storage()._cdata

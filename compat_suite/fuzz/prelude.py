@@ -325,7 +325,7 @@ class Several(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, h, unused):
         (x,) = ctx.saved_tensors
-        log.append(("Several", g is None, h is None, unused is None))
+        log.append(("Several", (g is None, h is None, unused is None)))
         return g * ctx.k, h * x, None
 
 
@@ -400,8 +400,7 @@ class Stateful(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        g.mul_(2)
-        return g * ctx.out
+        return g * 2 * ctx.out
 
 
 class Outer(torch.autograd.Function):

@@ -181,7 +181,7 @@ def complex_view(m: Maker) -> str | None:
     if x is None:
         return None
     how = m.one("{0}.real", "{0}.imag", "torch.view_as_real({0})", "{0}.conj()", "{0}.abs()", "{0}.resolve_conj()",
-                "{0}.conj_physical()", "{0}.clone().angle()")  # fmt: skip
+                "{0}.conj_physical()", "{0}.angle()")  # fmt: skip
     return f"{m.new()} = " + how.format(x)
 
 
@@ -267,8 +267,6 @@ def two_results(m: Maker) -> str | None:
     known = m.has("Tensor." + option.partition("(")[0])
     if x and "cummax" in option and not m.env[x].numel():
         return None  # its gradient is the tensor itself in torch
-    if "cummax" in option:
-        option = "clone()." + option  # torch saves its argument without need
     return f"{m.news(2)} = {x}.{option}" if x and known else None
 
 
@@ -533,6 +531,8 @@ def function(m: Maker) -> str | None:
         return None
     y = m.pick(lambda t: real(t) and t.shape == m.env[x].shape) or x
     kind = m.one("Cube", "Saturate", "Twice", "Pair", "Sign", "Same", "Lazy")
+    if kind == "Twice" and not writable(m.env[x]):
+        return None
     match kind:
         case "Saturate":
             return f"{m.new()} = Saturate.apply({x}, 1.0)"

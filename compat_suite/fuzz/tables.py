@@ -13,7 +13,7 @@ POINTWISE = (
     "ceil", "floor", "round", "trunc", "frac", "erf", "erfc", "erfinv", "lgamma", "digamma",
     "sigmoid", "logit",
     "sinc", "i0", "deg2rad", "rad2deg", "relu", "nan_to_num", "positive", "signbit", "isnan",
-    "isfinite", "isinf",
+    "isinf",
     "logical_not", "conj_physical", "angle", "isreal", "fix", "arctan", "absolute", "negative",
 )  # fmt: skip
 """Methods of one tensor; most of them exist in place too."""
@@ -46,14 +46,14 @@ PAIRS = (
     "lerp({x}, {y}, {x})", "addcmul({x}, {y}, {x}, value=0.5)", "addcdiv({x}, {y}, {x})",
     "rsub({x}, {y}, alpha=3)",
     "eq({x}, {y})", "ne({x}, {y})", "lt({x}, {y})", "le({x}, {y})", "gt({x}, {y})", "ge({x}, {y})",
-    "isclose({x}, {y})", "where({x} > {y}, {x}, {y})", "where({x} > 0, {x}, 1.0)",
+    "isclose({x}, {y}).clone()", "where({x} > {y}, {x}, {y})", "where({x} > 0, {x}, 1.0)",
     "clamp({x}, {y} - 1, {y} + 1)",
     "clamp({x}, -0.5, 0.5)", "clamp({x}, min={y})", "logical_and({x}, {y})", "logical_or({x}, {y})",
     "logical_xor({x}, {y})", "nextafter({x}, {y})", "true_divide({x}, 2)", "subtract({x}, {y})",
     "multiply({x}, {y})", "xlogy({x}.abs() + 1, {y})", "outer({x}.reshape(-1), {y}.reshape(-1))",
     "polar({x}, {y})", "complex({x}, {y})", "dist({x}, {y}, 1)", "dist({x}, {y}, 3.0)",
     "allclose({x}, {y})",
-    "equal({x}, {y})", "cross({x}.reshape(-1)[:3], {y}.reshape(-1)[:3], dim=0)",
+    "equal({x}, {y})", "isfinite({x}).clone()", "cross({x}.reshape(-1)[:3], {y}.reshape(-1)[:3], dim=0)",
 )  # fmt: skip
 
 REDUCTIONS = (
@@ -88,7 +88,7 @@ PLACES = (
     "take({x}, {i})", "index_add({x}, 0, {i}, {x}[{i}])",
     "index_add({x}, 0, {i}, {y}[{i}], alpha=0.5)",
     "index_copy({x}, 0, {i}[:1], {y}[{i}[:1]])", "index_fill({x}, 0, {i}, 2.5)",
-    "index_fill({x}, 0, {i}, {y}.sum())", "index_put({x}, ({i},), {y}[{i}])",
+    "index_fill({x}, 0, {i} % {x}.shape[0], {y}.sum())", "index_put({x}, ({i},), {y}[{i}])",
     "index_put({x}, ({i},), {y}[{i}], accumulate=True)",
     "index_reduce({x}, 0, {i}, {y}[{i}], 'mean')",
     "index_reduce({x}, 0, {i}, {y}[{i}], 'amax', include_self=False)",
@@ -135,7 +135,10 @@ PLACES = (
 
 SPD = "({x}.reshape(1, -1) * {x}.reshape(-1, 1) + 4 * torch.eye({x}.numel(), dtype={x}.dtype))"
 """A positive definite matrix of a tensor."""
-SOLVED = "({x}.reshape(-1, 1) * {y}.reshape(1, -1) * 0.1 + torch.diag({x} * 0 + 2 + torch.arange({x}.numel(), dtype={x}.dtype)))"
+SOLVED = (
+    "({x}.reshape(-1, 1) * {y}.reshape(1, -1) * 0.1 "
+    "+ torch.diag({x} * 0 + 2 + torch.arange({x}.numel(), dtype={x}.dtype)))"
+)
 """A square matrix of two vectors that is not symmetric and far from singular."""
 
 MATRICES = (
@@ -249,7 +252,7 @@ COMPLEX = (
     "vdot({x}.reshape(-1), {y}.reshape(-1))", "{x}.mH", "{x}.real * {y}.imag", "view_as_real({x})",
     "resolve_conj({x}.conj())", "sgn({x} + 3)", "square({x})", "{x} + 2", "2j * {x}",
     "{x}.abs().square()", "norm({x} + 3)",
-    "where({x}.real > 0, {x}, {y})", "stack([{x}, {y}])", "isclose({x}, {y})", "tan({x} * 0.1)",
+    "where({x}.real > 0, {x}, {y})", "stack([{x}, {y}])", "isclose({x}, {y}).clone()", "tan({x} * 0.1)",
     "sinh({x})", "acos({x} * 0.1)", "addcmul({x}, {x}, {y})", "lerp({x}, {y}, 0.5)",
     "cumprod({x} + 3, 0)", "linalg.norm({x} + 3)", "fft.fft({x})", "fft.ifft({x})",
     "dot({x}.reshape(-1), {y}.reshape(-1))",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import tables
-from .maker import Maker, races, real, rule, taints, touches, tracked, writable
+from .maker import Maker, overlaps, races, real, rule, taints, touches, tracked, writable
 from .rules import distinct
 
 INDEX = "torch.tensor([{0}])"
@@ -233,6 +233,8 @@ def all_writes(m: Maker) -> str | None:
         w in text for w in ("div", "%", "mod", "remainder", "random", "normal", "expo")
     ):
         return None
+    if "put_" in text and overlaps(t):
+        return None  # torch writes, in the order of its loops
     square = "torch.eye(3, dtype=torch.float64)"
     return f"{x}.{text.format(x=x, y=y, v=v, i=index, m=square)}"
 
@@ -316,8 +318,10 @@ def grads_again(m: Maker) -> str | None:
     return m.one(
         f"torch.autograd.grad({x}.sum(), {z}, create_graph=True, allow_unused=True)[0]",
         f"{m.new()}, = grads({x}.square().sum(), [{z}], create_graph=True, allow_unused=True)",
-        f"{m.new()}, = grads({x}, [{z}], torch.eye({x}.numel(), dtype={x}.dtype).reshape(-1, *{x}.shape), is_grads_batched=True, allow_unused=True, retain_graph=True)",
-        f"g_, = torch.autograd.grad(({x} * {x}).sum(), [{z}], create_graph=True, allow_unused=True); g_ is not None and g_.requires_grad and g_.abs().sum().backward(retain_graph=True)",
+        f"{m.new()}, = grads({x}, [{z}], torch.eye({x}.numel(), dtype={x}.dtype).reshape(-1, *{x}.shape), "
+        "is_grads_batched=True, allow_unused=True, retain_graph=True)",
+        f"g_, = torch.autograd.grad(({x} * {x}).sum(), [{z}], create_graph=True, allow_unused=True); "
+        "g_ is not None and g_.requires_grad and g_.abs().sum().backward(retain_graph=True)",
         f"({x}.sum() + {z}.abs().sum()).backward(retain_graph=True)",
         f"{x}.backward({x}.detach(), retain_graph=True)",
         f"{x}.register_hook(lambda g: g * {x}.detach()); {x}.sum().backward(retain_graph=True)",
@@ -378,9 +382,10 @@ MORE_TRANSFORMS = (
 @rule(1, "func.grad", "vmap", "func.linearize")
 def more_transforms(m: Maker) -> str | None:
     x = m.pick(lambda t: real(t) and plain(t) and calm(t) and t.is_contiguous())
-    if x is None or not m.env[same(m, x)].is_contiguous():
+    y = x and same(m, x)
+    if y is None or not m.env[y].is_contiguous() or m.env[y].is_inference():
         return None
-    return f"{m.new()} = {m.one(*MORE_TRANSFORMS).format(x=x, y=same(m, x))}.detach().clone()"
+    return f"{m.new()} = {m.one(*MORE_TRANSFORMS).format(x=x, y=y)}.detach().clone()"
 
 
 # --- modules and optimizers -----------------------------------------------------------------------
@@ -443,9 +448,18 @@ def utilities(m: Maker) -> str | None:
     x = m.pick(lambda t: t.is_leaf and t.grad is not None)
     if x is None:
         return None
-    return m.one(f"{m.new()} = torch.nn.utils.clip_grad_norm_([{x}], 0.5)", f"torch.nn.utils.clip_grad_value_([{x}], 0.1)",
-                 f"{m.new()} = torch.nn.utils.parameters_to_vector([{x}])", f"{x}.grad.detach_()", f"{x}.grad.requires_grad_()", f"{m.new()} = {x}.grad.clone(); {x}.grad = None",
-                 f"{x}.grad = {x}.grad * 2", f"{x}.grad.copy_({x}.detach())", f"{m.new()} = torch.nn.Parameter({x}.detach().clone())", f"{x}.grad = torch.ones(1)")  # fmt: skip
+    return m.one(
+        f"{m.new()} = torch.nn.utils.clip_grad_norm_([{x}], 0.5)",
+        f"torch.nn.utils.clip_grad_value_([{x}], 0.1)",
+        f"{m.new()} = torch.nn.utils.parameters_to_vector([{x}])",
+        f"{x}.grad.detach_()",
+        f"{x}.grad.requires_grad_()",
+        f"{m.new()} = {x}.grad.clone(); {x}.grad = None",
+        f"{x}.grad = {x}.grad * 2",
+        f"{x}.grad.copy_({x}.detach())",
+        f"{m.new()} = torch.nn.Parameter({x}.detach().clone())",
+        f"{x}.grad = torch.ones(1)",
+    )
 
 
 @rule(0.8)

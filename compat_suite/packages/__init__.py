@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .requirements import REQUIREMENTS, install
+from .requirements import REQUIREMENTS, install, places
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -65,11 +65,11 @@ def differences(want: list[str], got: list[str]) -> list[str]:
     return [f"`{a}`, not `{b}`" for a, b in zip(want, got) if not same(a, b)]
 
 
-def output(path: Path, site: Path, *start: str) -> list[str]:
+def output(path: Path, sites: Sequence[Path], *start: str) -> list[str]:
     """What a program prints; its last words if it fails."""
     env = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)]),
+        "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sites])),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
     }
@@ -85,9 +85,10 @@ def output(path: Path, site: Path, *start: str) -> list[str]:
 def judge(name: str, site: Path) -> Verdict:
     """Run a program under both libraries."""
     path = HERE / "programs" / f"uses_{name}.py"
-    want = output(path, site)
+    sites = places(name, site)
+    want = output(path, sites)
     began = time.time()
-    got = output(path, site, "-m", "torchgrad_jax")
+    got = output(path, sites, "-m", "torchgrad_jax")
     found = differences(want, got)
     if want[-1].startswith("failed: "):
         found.append(f"torch itself: {want[-1]}")
@@ -99,7 +100,8 @@ def judge(name: str, site: Path) -> Verdict:
 def versions(name: str, site: Path) -> dict[str, str]:
     """The installed versions of the packages that a program is about."""
     there = {
-        d.metadata["Name"].lower(): d.version for d in metadata.distributions(path=[str(site)])
+        d.metadata["Name"].lower(): d.version
+        for d in metadata.distributions(path=list(map(str, places(name, site))))
     }
     return {p: there.get(p.lower(), "?") for p in REQUIREMENTS[name].packages}
 

@@ -26,10 +26,16 @@ VERSIONS = {
     "accelerate": "1.15.0",
     "adabelief-pytorch": "0.2.1",
     "backpack-for-pytorch": "1.7.1",
+    "botorch": "0.18.1",
+    "captum": "0.9.0",
     "curvlinops-for-pytorch": "3.0.1",
+    "dadaptation": "3.2",
+    "e3nn": "0.6.0",
+    "egnn-pytorch": "0.2.8",
     "einops": "0.8.2",
     "ema-pytorch": "0.8.3",
     "entmax": "1.3",
+    "geoopt": "0.5.1",
     "geotorch": "0.4.0",
     "gpytorch": "1.15.2",
     "hessian-eigenthings": "1.0.0a5",
@@ -38,19 +44,33 @@ VERSIONS = {
     "laplace-torch": "0.3",
     "linear-attention-transformer": "0.19.1",
     "linear-operator": "0.6.1",
+    "lightning": "2.6.6",
     "lion-pytorch": "0.2.5",
     "madgrad": "1.2",
+    "monai": "1.6.1",
+    "nflows": "0.14",
+    "opacus": "1.6.0",
+    "peft": "0.21.2",
     "perceiver-pytorch": "0.11.0",
     "performer-pytorch": "1.1.4",
     "PyHessian": "0.1",
+    "prodigyopt": "1.1.2",
     "pyro-ppl": "1.9.2",
+    "pytorch-crf": "0.7.2",
+    "pytorch-ignite": "0.5.5",
     "pytorch-metric-learning": "2.9.0",
+    "pytorch-msssim": "1.0.0",
     "pytorch-optimizer": "4.1.0",
+    "pytorch-warmup": "0.2.0",
     "rotary-embedding-torch": "0.9.1",
     "safetensors": "0.8.0",
+    "schedulefree": "1.4.1",
     "skorch": "1.4.0",
     "sparsemax": "0.1.9",
     "tensordict": "0.15.3",
+    "torch-dct": "0.1.6",
+    "torch-ema": "0.3",
+    "torch-optimizer": "0.3.0",
     "torchcde": "0.2.5",
     "torchdiffeq": "0.2.5",
     "torchinfo": "1.8.0",
@@ -59,7 +79,9 @@ VERSIONS = {
     "torchsummary": "1.5.1",
     "torchvision": "0.29.2",
     "transformers": "5.23.0",
+    "vector-quantize-pytorch": "1.32.0",
     "x-transformers": "2.31.10",
+    "zuko": "1.6.0",
 }
 
 _GP = "linear-operator jaxtyping wadler-lindig scikit-learn joblib threadpoolctl narwhals scipy mpmath"
@@ -68,57 +90,94 @@ _HUB = (
     "packaging typer typing_extensions rich click shellingham regex hf-xet"
 )
 _METRICS = "lightning-utilities"
+_PLOTS = (
+    "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
+)
 REQUIREMENTS = {
     "accelerate": need("accelerate", f"psutil safetensors {_HUB}"),
     "backpack": need("backpack-for-pytorch", "einops unfoldnd"),
+    "botorch": need(
+        "botorch",
+        f"gpytorch pyro-ppl pyro-api multipledispatch typing_inspect mypy_extensions tqdm {_GP}",
+    ),
+    "captum": need("captum", _PLOTS),
     "curvlinops": need(
         "curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"
     ),
+    "e3nn": need("e3nn", f"opt-einsum opt_einsum_fx {_GP}"),
     "einops": need("einops"),
     "ema_pytorch": need("ema-pytorch"),
     "entmax": need("entmax"),
+    "geoopt": need("geoopt", _GP),
     "geotorch": need("geotorch"),
     "gpytorch": need("gpytorch", _GP),
     "hessian_eigenthings": need("hessian-eigenthings", "scipy tqdm"),
     "higher": need("higher"),
+    "ignite": need("pytorch-ignite", "tqdm"),
     "kornia": need("kornia", "kornia_rs"),
     "laplace": need(
         "laplace-torch",
         f"asdfghjkl backpack-for-pytorch unfoldnd einops curvlinops-for-pytorch einconv opt-einsum torchmetrics "
         f"{_METRICS} transformers tokenizers safetensors {_HUB} {_GP}",
     ),
+    "lightning": need("lightning", f"lightning-utilities torchmetrics {_HUB}"),
     "lion_pytorch": need("lion-pytorch"),
+    "monai": need("monai", "scipy"),
+    "nflows": need("nflows", f"UMNN {_PLOTS}"),
+    "opacus": need("opacus", f"opt-einsum {_GP}"),
     "optimizers": need(
         "madgrad adabelief-pytorch sparsemax torchinfo torchsummary", "colorama tabulate tqdm"
     ),
+    "peft": need("peft", f"transformers accelerate psutil tokenizers safetensors {_HUB}"),
     "pyhessian": need("PyHessian"),
     "pyro": need("pyro-ppl", "pyro-api tqdm"),
     "pytorch_metric_learning": need("pytorch-metric-learning", f"tqdm {_GP}"),
     "pytorch_optimizer": need("pytorch-optimizer", "tqdm"),
     "rotary_embedding_torch": need("rotary-embedding-torch", "einops"),
     "safetensors": need("safetensors"),
+    "schedulefree": need("schedulefree prodigyopt dadaptation"),
     "skorch": need("skorch", "scikit-learn joblib threadpoolctl narwhals tabulate tqdm scipy"),
     "tensordict": need("tensordict", "cloudpickle pyvers orjson importlib_metadata"),
+    "small_models": need(
+        "pytorch-crf pytorch-msssim torch-dct egnn-pytorch torch-ema pytorch-warmup", "einops"
+    ),
+    "torch_optimizer": need("torch-optimizer", "pytorch-ranger"),
     "torchcde": need("torchcde", "torchdiffeq torchsde trampoline scipy"),
     "torchdiffeq": need("torchdiffeq", "scipy"),
     "torchmetrics": need("torchmetrics", _METRICS),
     "torchsde": need("torchsde", "trampoline scipy"),
     "torchvision": need("torchvision", "pillow"),
     "transformers": need("transformers", f"tokenizers safetensors {_HUB}"),
+    "vector_quantize": need(
+        "vector-quantize-pytorch", "einops einx frozendict loguru torch-einops-utils"
+    ),
     "vision_attention": need(
         "linear-attention-transformer performer-pytorch perceiver-pytorch",
         "einops axial-positional-embedding linformer local-attention product-key-memory colt5-attention "
         "hyper-connections",
     ),
     "x_transformers": need("x-transformers", "einops einx frozendict loguru torch-einops-utils"),
+    "zuko": need("zuko"),
 }
 """By program. Named in full, since a resolver would install another torch beside the one to compare with."""
+
+
+APART = frozenset({"torchvision"})
+"""Packages that others import where they find them, and that torch cannot load if built for another torch."""
+
+
+def places(name: str, site: Path) -> list[Path]:
+    """The folders that a program finds its packages in."""
+    return [site, *([site / "apart"] if APART.intersection(REQUIREMENTS[name].packages) else [])]
 
 
 def install(names: Iterable[str], site: Path) -> None:
     """Put the packages that some programs need into a folder, without their dependencies."""
     wanted = sorted({p for n in names for p in (*REQUIREMENTS[n].packages, *REQUIREMENTS[n].also)})
-    pinned = [f"{p}=={VERSIONS[p]}" if p in VERSIONS else p for p in wanted]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), *pinned], check=True,
-    )  # fmt: skip
+    for folder, here in ((site, set(wanted) - APART), (site / "apart", APART.intersection(wanted))):
+        pinned = [f"{p}=={VERSIONS[p]}" if p in VERSIONS else p for p in sorted(here)]
+        if pinned:
+            subprocess.run(
+                [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *pinned],
+                check=True,
+            )  # fmt: skip

@@ -1,5 +1,7 @@
 """torch.amp against torch: which functions run in which dtype, gradients, the scaler."""
 
+import functools
+
 import pytest
 
 import torchgrad_jax as tg
@@ -109,6 +111,45 @@ def functions_with_a_say(m):
         out = Half.apply(x.bfloat16())
     out.sum().backward()
     return [out.dtype, x.grad]
+
+
+def _weights(m, module):
+    for i, p in enumerate(module.parameters()):
+        p.data.copy_(leaf(m, *p.shape, start=-0.3 - 0.1 * i, stop=0.4, requires_grad=False))
+    return module
+
+
+@PROGRAMS
+def recurrent_on_cpu(m):
+    nn, seen = m.nn, []
+    for x in (leaf(m, 3, 2), leaf(m, 3, 2, requires_grad=False).bfloat16()):
+        for make in (nn.RNN, nn.GRU, nn.LSTM, nn.RNNCell, nn.GRUCell, nn.LSTMCell):
+            module = _weights(m, make(2, 3))
+            with m.autocast("cpu"):
+                out = module(x)
+                state = module(x, m.zeros(1, 3)) if make is nn.GRU else None
+            flat = out if isinstance(out, tuple) else (out,)
+            hidden = flat[1] if isinstance(flat[-1], tuple) else flat[1:]
+            seen.append([flat[0].dtype, [h.dtype for h in hidden], state and state[0].dtype])
+            flat[0].float().sum().backward()
+            seen.append([p.grad.dtype for p in module.parameters()])
+            seen.append(attempt(functools.partial(module, x.bfloat16())))
+    return seen
+
+
+@PROGRAMS
+def pooled_and_padded_on_cpu(m):
+    f, x = m.nn.functional, leaf(m, 1, 2, 4, 4, 4, requires_grad=False).bfloat16()
+    small, unpooled = x[0], m.tensor([[[[0, 3], [9, 10]]]])
+    with m.autocast("cpu"):
+        calls = [
+            f.max_pool3d(x, 2), f.max_pool2d(small, 2), f.adaptive_avg_pool3d(x, 2), f.adaptive_max_pool3d(x, 2),
+            f.max_unpool2d(small[:1, :1, :2, :2], unpooled, 2), f.pad(small, (1, 1, 1, 1), "reflect"),
+            f.pad(small[0], (1, 1), "reflect"), f.pad(x, (1,) * 6, "reflect"), f.pad(x, (1,) * 6, "replicate"),
+            f.pad(small, (1, 1)), f.pad(small, (1, 1, 1, 1), mode="circular"),
+            m.inner(*[small[0, 0].float()] * 2),
+        ]  # fmt: skip
+    return [c.dtype for c in calls]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

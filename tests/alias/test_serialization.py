@@ -1,6 +1,8 @@
 """torch.save and torch.load: torch's files, ours in torch, and files that mean harm."""
 
 import collections
+import copy
+import fractions
 import io
 import os
 import pickle
@@ -350,3 +352,38 @@ def test_the_older_format_is_written_as_it_is_read():
     torch = pytest.importorskip("torch")
     file.seek(0)
     assert torch.load(file, weights_only=True)["x"].tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_what_a_checkpoint_asks_for_can_be_looked_up():
+    names = tg.serialization.get_unsafe_globals_in_checkpoint
+    assert names(saved({"x": tg.ones(2), "n": [1, tg.float32]})) == []
+    assert names(saved(range(3))) == ["builtins.range"]
+    assert names(saved(fractions.Fraction(1, 3))) == ["fractions.Fraction"]
+    with tg.serialization.safe_globals([fractions.Fraction]):
+        assert names(saved(fractions.Fraction(1, 3))) == []
+    with pytest.raises(ValueError, match="Expected input to be a checkpoint"):
+        names(io.BytesIO(b"nothing"))
+
+
+def test_names_that_are_refused_and_options_that_are_ignored():
+    assert tg.load(saved([tg.strided, tg.channels_last])) == [tg.strided, tg.channels_last]
+    assert copy.deepcopy(tg.strided) is tg.strided
+    with pytest.raises(
+        pickle.UnpicklingError, match=r"GLOBAL range was .*add_safe_globals\(\[range\]\)"
+    ):
+        tg.load(saved(range(3)))
+    with (
+        tg.serialization.safe_globals([collections.deque]),
+        pytest.warns(UserWarning, match="pickle_load_args only works if"),
+    ):
+        assert tg.load(saved(1), encoding="ascii") == 1
+
+
+def test_classes_are_named_as_torch_names_them():
+    o = tg.optim.SGD([tg.zeros(1, requires_grad=True)], lr=1.0)
+    scheduler = tg.optim.lr_scheduler.StepLR(o, 1)
+    assert repr(scheduler).startswith("<torchgrad_jax.optim.lr_scheduler.StepLR object")
+    with zipfile.ZipFile(saved([scheduler, tg.nn.MultiheadAttention(2, 1)])) as archive:
+        names = archive.read("archive/data.pkl")
+    assert b"ctorch.optim.lr_scheduler\nStepLR\n" in names
+    assert b"ctorch.nn.modules.activation\nMultiheadAttention\n" in names

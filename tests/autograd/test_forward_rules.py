@@ -84,3 +84,27 @@ def a_function_that_writes_must_write_to_the_tangent(m):
             d = fw.make_dual(m.ones(2), m.ones(2))
             answers.append((attempt(F.apply, d), fw.unpack_dual(d)))
     return answers
+
+
+@program
+def a_rule_for_batches_is_no_rule_for_tangents(m):
+    class Twice(m.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return x * 2, in_dims[0]
+
+    x = m.arange(3.0)
+    batch = m.vmap(Twice.apply)(m.ones(2, 3))
+    return batch, attempt(m.func.hessian(lambda t: Twice.apply(t).sin().sum()), x)

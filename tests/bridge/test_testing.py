@@ -127,3 +127,33 @@ def test_beside_torch():
 
     with pytest.raises(AssertionError, match="raised nothing, torch raised ValueError"):
         assert_matches_torch(f, [torch.ones(2)])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kwargs"),
+    [
+        (t([True, False]), t([True, False]), {"rtol": 1e-4, "atol": 1e-4}),
+        (t([True, False]), t([True, True]), {"rtol": 0, "atol": 1}),
+        (t([1, 4], dtype=torch.uint8), t([4, 1], dtype=torch.uint8), {"rtol": 0, "atol": 3}),
+        (t([True]), t([1]), {"check_dtype": False}),
+    ],
+)
+def test_whole_numbers_that_are_close(a, b, kwargs):
+    """Booleans have no difference in NumPy, and that of unsigned numbers wraps around."""
+    assert_close(a, b, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kwargs", "line"),
+    [
+        (t([True, False]), t([True, True]), {"rtol": 0.1, "atol": 0.1}, "absolute difference: 1 at index (1,)"),
+        (t([1, 2]), t([1, 4]), {"rtol": 0.1, "atol": 0.1}, "absolute difference: 2 at index (1,) (up to 0.1 allowed)"),
+        (t([0.5]), t([0.0]), {"rtol": 0, "atol": 0}, "absolute difference: 0.5 at index (0,)"),
+        (t([1j]), t([1 + 0j]), {}, "absolute difference: 1.4142135381698608 at index (0,) (up to 1e-05 allowed)"),
+        (t([0.1]), t([0.3]), {}, "absolute difference: 0.20000001788139343 at index (0,)"),
+    ],
+)  # fmt: skip
+def test_differences_have_the_dtype_of_what_is_compared(a, b, kwargs, line):
+    with pytest.raises(AssertionError) as raised:
+        assert_close(a, b, **kwargs)
+    assert f"Greatest {line}" in str(raised.value)

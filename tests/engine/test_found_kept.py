@@ -138,8 +138,22 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "y[0]", "y[-1]", "y[1]", "y[0, 0]", "y[None, -1]", "y[..., 0]", "y[0:1]",
         "y[0] = 1.0", "y[-1] = 1.0", "y[0, 0] = 1.0",
     ),
-    "number_unflattened": (DATA, "x[0].unflatten(0, (1,))", "x[0].unflatten(-1, (-1, 1))"),
-    "poles_of_polygamma": (DATA, "p = torch.tensor([-2.0, 0.0, -0.5])", "y = torch.polygamma(2, p)", "z = torch.polygamma(3, p)"),
+    "number_unflattened": (
+        DATA,
+        "try: x[0].unflatten(0, (1,))\nexcept RuntimeError as e: y = torch.tensor('no dimensions' in str(e))",
+    ),
+    "poles_of_polygamma": (
+        DATA,
+        "p = torch.tensor([-2.0, 0.0, -1.0])",
+        "y = torch.polygamma(2, p)",
+        "z = torch.polygamma(3, p)",
+    ),
+    "margins_of_halves": (
+        DATA,
+        "y = torch.nn.functional.multi_margin_loss(b[None].half(), torch.tensor([1]))",
+        "torch.nn.functional.multilabel_margin_loss(b[None].half(), torch.zeros(1, 3, dtype=torch.int64))",
+    ),
+    "number_to_a_power": (DATA, "y = 2.0 ** m.t()", "z = torch.pow(3, m.t())", "w = m.t() ** 2"),
     "index_add_out_of_range": (
         DATA,
         "m.index_add(0, torch.tensor([5]), x[None])",

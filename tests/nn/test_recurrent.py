@@ -230,3 +230,28 @@ def test_lengths_beyond_the_input_are_refused():
     """torch reads past the end of its memory."""
     with pytest.raises(RuntimeError, match="at most 3, the length of the input, but got 5"):
         tg.nn.utils.rnn.pack_padded_sequence(tg.ones(3, 2), [5, 2])
+
+
+def test_nodes_of_packed_sequences(same):
+    def packed(m):
+        rnn = m.nn.utils.rnn
+        sequences = [numbers(m, n, 2, requires_grad=True) for n in (3, 1, 2)]
+        pack = rnn.pack_sequence(sequences, enforce_sorted=False)
+        parts = rnn.unpack_sequence(pack)
+        out, hidden = m.nn.GRU(2, 3).double()(pack)
+        sum(weighted(p) for p in parts).backward()
+        return [
+            pack.data.grad_fn.name(), out.data.grad_fn.name(), hidden.grad_fn.name(), [t.grad for t in sequences],
+            [(p.grad_fn.name(), p._is_view(), p.stride()) for p in parts],
+        ]  # fmt: skip
+
+    same(packed)
+
+
+@pytest.mark.parametrize("kind", ["RNNCell", "GRUCell", "LSTMCell"])
+def test_cells_do_not_mix_dtypes(kind):
+    cell = getattr(tg.nn, kind)(2, 3)
+    with pytest.raises(
+        RuntimeError, match="mat1 and mat2 must have the same dtype, but got Double and Float"
+    ):
+        cell(tg.zeros(1, 2, dtype=tg.float64))

@@ -295,6 +295,14 @@ def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = value
 
 
+# What reduces all dimensions of an example reduces all but one of a batch, which is another node of torch's.
+_OVER_THE_REST = {
+    "SumBackward0": "SumBackward1", "MeanBackward0": "MeanBackward1", "ProdBackward0": "ProdBackward1",
+    "MedianBackward0": "MedianBackward1", "MaxBackward1": "MaxBackward0", "MinBackward1": "MinBackward0",
+    "MseLossBackward0": "MeanBackward1", "TraceBackward0": "SumBackward1",
+}  # fmt: skip
+
+
 def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
     batched = jax.vmap(run, in_axes=axes)
     return Call(
@@ -344,7 +352,8 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         told.versions.append(t._vc.version)
         told.requires.append(requires_grad_of(t))
         if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
-            told.node = grad_fn_of(t).name()
+            node = grad_fn_of(t).name()
+            told.node = _OVER_THE_REST.get(node, node)
     return results
 
 

@@ -228,6 +228,14 @@ BATCHED_SHAPE = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. "
     "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
+BATCHED_CLOSE = (
+    "vmap over torch.allclose isn't supported yet. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+BATCHED_EQUAL = "Batching rule not implemented for aten::equal. We could not generate a fallback."
+BATCHED_CLASSES = "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+BATCHED_DATA = "accessing `data` under vmap transform is not allowed"
+SET_DATA = "mutating directly with `.data` {where} transform is not allowed."
 BATCHED_MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
     "with a boolean mask."

@@ -12,10 +12,10 @@ import numpy as np
 
 from .._core import dtypes, errors, events, formats, shapes
 from .._core.abstract import is_abstract
-from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED
+from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
-from .history import check_captured, grad_fn_of, requires_grad_of
+from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .overrides import own
 from .record import PLAIN, concrete
 from .storages import (
@@ -309,8 +309,16 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
+def _batched(t: Tensor) -> bool:
+    """Whether a tensor stands for one example of a batch."""
+    run = MODES.lifts[-1]
+    return run.size is not None and run.inside(t)
+
+
 def get_data(self: Tensor) -> Tensor:
     """The same storage without history and with a version counter of its own."""
+    if MODES.bits & LIFT and _batched(self):
+        raise RuntimeError(errors.BATCHED_DATA)
     return share(self, Version())
 
 
@@ -322,6 +330,10 @@ def set_data(self: Tensor, new: Tensor) -> None:
     """Make this tensor refer to another one's storage."""
     if not isinstance(new, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
+    if MODES.bits & LIFT and (_batched(self) or _batched(new)):
+        raise RuntimeError(errors.SET_DATA.format(where="under vmap"))
+    if MODES.transforms and not (is_captured(self) and is_captured(new)):
+        raise RuntimeError(errors.SET_DATA.format(where="inside functorch"))
     if (self._m.device.type == "meta") is not (new._m.device.type == "meta"):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
@@ -388,7 +400,7 @@ def tolist(self: Tensor) -> Any:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The values as a read-only NumPy array (XLA's buffers are immutable, so nothing is shared)."""
     if not force:
-        if requires_grad_of(self):
+        if MODES.bits & GRAD and requires_grad_of(self):
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
@@ -605,6 +617,13 @@ class layout:
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"
+
+    def __reduce__(self) -> Any:
+        return _the_layout, ()
+
+
+def _the_layout() -> layout:
+    return strided_layout
 
 
 strided_layout = layout("strided")

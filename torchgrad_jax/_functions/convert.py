@@ -286,7 +286,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
     if dtype is None:
         return tensor_type_name(self._m.dtype, self._m.device)
     if isinstance(dtype, dtypes.dtype):
-        return move(self, None, dtype)
+        return move(self, None, dtype_of("type", dtype))
     if isinstance(dtype, str):
         dt, dev = parse_type_name(dtype)
     elif hasattr(dtype, "tensor_type"):

@@ -321,7 +321,7 @@ def _shifted(x: Tensor, dim: Any, sign: int) -> Tensor:
         else tuple(shapes.wrap_dim(d, x._m.ndim) for d in _ints(dim) or ())
     )
     if not dims:
-        return ops.clone(x)
+        raise RuntimeError("`shifts` required")
     sizes = [x._m.shape[d] for d in dims]
     return ops.roll(x, tuple(n // 2 if sign > 0 else (n + 1) // 2 for n in sizes), dims)
 

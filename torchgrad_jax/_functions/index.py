@@ -212,7 +212,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(tensor)
     if num_classes > 0 and inside and traced(tensor):  # torch does not look at a batch either
         return ops.one_hot_sized(tensor, num_classes)
-    values = concrete(tensor)
+    values = concrete(tensor, errors.BATCHED_CLASSES)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:

@@ -187,6 +187,10 @@ def kl_div(
 
 def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) -> Tensor:
     """`kl_div` without its advice about means."""
+    kinds = (input._m.dtype.category, target._m.dtype.category)
+    if min(kinds) < dtypes.FLOATING or max(kinds) > dtypes.FLOATING:
+        kind = "Integral" if min(kinds) < dtypes.FLOATING else "Complex"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
         loss = ops.mul(ops.exp(target), ops.sub(target, input))
     else:
@@ -375,7 +379,11 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """``log(1 + exp(-target * input))``."""
-    return ops.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
+    how = _reduction(reduction, size_average, reduce)
+    if input._m.dtype.category < FLOATING:  # torch writes the loss into a tensor like the input
+        name = dtypes.scalar_type_name(input._m.dtype)
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
+    return ops.soft_margin_loss(input, target, how)
 
 
 def _check_scores(input: Tensor) -> None:
@@ -455,9 +463,12 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """The input where the target is 1, what it lacks to `margin` where the target is -1."""
     reduction = _reduction(reduction, size_average, reduce)
+    none: float = 0.0
+    if input._m.dtype.category < FLOATING:  # the margin is written into a tensor of integers
+        margin, none = int(margin), 0
     lacking = ops.clamp_min(ops.sub(margin, input), 0)
-    far = ops.where(ops.ne(target, 1), lacking, 0.0)
-    near = ops.where(ops.ne(target, -1), input, 0.0)
+    far = ops.where(ops.ne(target, 1), lacking, none)
+    near = ops.where(ops.ne(target, -1), input, none)
     return _reduce(ops.add(far, near), reduction)
 
 
@@ -474,7 +485,7 @@ def margin_ranking_loss(
             f"input1: {_size(input1)}, input2: {_size(input2)}, target: {_size(target)} "
         )
     gap = ops.mul(ops.neg(target), ops.sub(input1, input2))
-    return _reduce(ops.clamp_min(ops.add_number(gap, margin), 0), reduction)
+    return _reduce(ops.clamp_min(ops.add_number(gap, float(margin)), 0), reduction)
 
 
 @_functional
@@ -564,7 +575,7 @@ def triplet_margin_with_distance_loss(
 def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`."""
     common = dtypes.promote_types(x1._m.dtype, x2._m.dtype)
-    if common.category < FLOATING:
+    if common.category != FLOATING:
         name = dtypes.scalar_type_name(common)
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {name}"

@@ -94,7 +94,9 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
     """
     if not is_nonzero(input):
         raise RuntimeError(
-            "Expected Tensor with single nonzero value, but got zero" if assert_msg is None else assert_msg
+            "Expected Tensor with single nonzero value, but got zero"
+            if assert_msg is None
+            else assert_msg
         )
 
 

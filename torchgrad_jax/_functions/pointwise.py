@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, warn
+from .._core import dtypes, errors, warn
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.numbers import check_fits
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.record import as_leaf
+from .._engine.record import as_leaf, concrete
 from .._engine.tensor import Tensor
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
@@ -66,6 +66,8 @@ def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
         return general(input, e)
     if not isinstance(exponent, Tensor):
         raise _no_overload("pow", input, exponent)
+    if not isinstance(input, Tensor):
+        return ops.pow_base(_leaf(input), exponent)
     return general(input, exponent)
 
 
@@ -92,7 +94,9 @@ def _pow_operator(self: Tensor, other: Any) -> Any:
 
 @composite(name="__rpow__", function=False, method=False, operator="__rpow__")
 def _rpow_operator(self: Tensor, other: Any) -> Any:
-    return ops.pow_tensor(_leaf(other), self) if _operand(other) else NotImplemented
+    if not _operand(other):
+        return NotImplemented
+    return (ops.pow_tensor if isinstance(other, Tensor) else ops.pow_base)(_leaf(other), self)
 
 
 @composite(name="__ipow__", function=False, method=False, operator="__ipow__")
@@ -268,7 +272,8 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether `isclose` holds everywhere."""
-    return bool(ops.all(ops.isclose(input, other, rtol, atol, equal_nan)).item())
+    close = ops.all(ops.isclose(input, other, rtol, atol, equal_nan))
+    return bool(concrete(close, errors.BATCHED_CLOSE))
 
 
 @composite
@@ -282,7 +287,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
             )
     if input._m.shape != other._m.shape:
         return False
-    return bool(ops.all(ops.eq(input, other)).item())
+    return bool(concrete(ops.all(ops.eq(input, other)), errors.BATCHED_EQUAL))
 
 
 @composite(method=False, out=True)

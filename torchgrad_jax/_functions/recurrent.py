@@ -46,10 +46,9 @@ def spread(data: Tensor, sizes: np.ndarray) -> Tensor:
     return out.view(len(sizes), int(sizes[0]), *data._m.shape[1:])
 
 
-def collect(padded: Tensor, sizes: np.ndarray) -> Tensor:
-    """The rows of (time, batch, ...) that belong to sequences, packed."""
-    flat = padded.reshape(-1, *padded._m.shape[2:])
-    return ops.index_select(flat, 0, _index(places(sizes), padded))
+def collect(padded: Tensor, sizes: np.ndarray, named: str) -> Tensor:
+    """The rows of (time, batch, ...) that belong to sequences, packed by a node of a name."""
+    return ops._pack_rows(padded, _index(places(sizes), padded), named)
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -104,7 +103,7 @@ def _run(
             x = (
                 drop(x, dropout)
                 if sizes is None
-                else spread(drop(collect(x, sizes), dropout), sizes)
+                else spread(drop(collect(x, sizes, "CatBackward0"), dropout), sizes)
             )
 
     return x, tuple(ops.stack(kept, 0) for kept in lasts)
@@ -129,7 +128,7 @@ def _packed(
     out, lasts = _run(
         mode, spread(data, sizes), states, params, has_biases, num_layers, dropout, train, bidirectional, sizes
     )  # fmt: skip
-    return (collect(out, sizes), *lasts)
+    return (collect(out, sizes, "CatBackward0"), *lasts)
 
 
 def _is_packed(args: Sequence[Any]) -> bool:

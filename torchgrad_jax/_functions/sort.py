@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, shapes
+from .._core import dtypes, errors, shapes
 from .._engine.bind import composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -74,7 +74,7 @@ def _no_complex(input: Tensor, name: str) -> None:
         )
 
 
-def _rows_of(input: Tensor, dim: int) -> tuple[np.ndarray, int]:
+def _rows_of(input: Tensor, dim: int, what: str) -> tuple[np.ndarray, int]:
     """The slices along `dim`, flattened, as rows."""
     shape = input._m.shape
     axis = shapes.wrap_dim(dim, len(shape), scalar=False)
@@ -82,13 +82,13 @@ def _rows_of(input: Tensor, dim: int) -> tuple[np.ndarray, int]:
         raise RuntimeError(
             "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
         )
-    array = np.moveaxis(_plain(input), axis, 0)
+    array = np.moveaxis(_plain(input, what), axis, 0)
     return array.reshape(shape[axis], -1 if array.size else 0), axis
 
 
-def _plain(input: Tensor) -> np.ndarray:
-    """Values in a dtype that numpy can order."""
-    array = concrete(input)
+def _plain(input: Tensor, what: str = "") -> np.ndarray:
+    """Values in a dtype that numpy can order; `what` torch calls the operation that wants them."""
+    array = concrete(input, errors.BATCHED_SHAPE.format(name=what) if what else "")
     return array.astype(np.float32) if input._m.dtype is dtypes.bfloat16 else array
 
 
@@ -104,10 +104,10 @@ def unique(
     _no_complex(input, "unique")
     wanted = (return_inverse, return_counts)
     if dim is None:
-        found = np.unique(_plain(input).reshape(-1), True, True, True, equal_nan=False)
+        found = np.unique(_plain(input, "_unique2").reshape(-1), True, True, True, equal_nan=False)
         values = ops._unique2_at(input, _host(found[1], input))
         return _answer(values, found[2].reshape(input._m.shape), found[3], input, wanted)
-    rows, axis = _rows_of(input, dim)
+    rows, axis = _rows_of(input, dim, "unique_dim")
     if not rows.shape[1]:  # nothing tells the slices apart
         n = min(rows.shape[0], 1)
         first, inverse, counts = np.arange(n), np.zeros(rows.shape[0]), np.full(n, rows.shape[0])
@@ -125,9 +125,9 @@ def unique_consecutive(
     _no_complex(input, "unique")
     axis = None
     if dim is None:
-        rows = _plain(input).reshape(-1, 1)
+        rows = _plain(input, "unique_consecutive").reshape(-1, 1)
     else:
-        rows, axis = _rows_of(input, dim)
+        rows, axis = _rows_of(input, dim, "unique_consecutive")
     n = rows.shape[0]
     fresh = np.ones(n, bool)
     fresh[1:] = np.any(rows[1:] != rows[:-1], axis=1)

@@ -412,7 +412,7 @@ def glu(input: Array, dim: int = -1) -> Array:
     size = input.shape[dim]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
-    refuse(input, "glu_cpu", BOOL, INTEGRAL)
+    refuse(input, "glu_cpu", BOOL, INTEGRAL, COMPLEX)
 
     def body(x: Array) -> Array:
         a, b = (lax.slice_in_dim(x, i * size // 2, (i + 1) * size // 2, axis=dim) for i in (0, 1))

@@ -289,16 +289,16 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
     return f(x)
 
 
-def _check_median(x: Array) -> None:
+def _check_median(x: Array, kernel: str = "median_cpu") -> None:
     if is_complex(x) or is_bool(x):
-        raise NotImplementedError(f"\"median_cpu\" not implemented for '{_torch_name(x)}'")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
 
 
 def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     name = "nanmedian()" if ignore_nan else "median()"
     axis = shapes.wrap_dim(dim, x.ndim)
     _nonempty(x, (axis,), name)
-    _check_median(x)
+    _check_median(x, "median_out")
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -52,24 +53,38 @@ def _points(x: Array, dims: tuple[int, ...]) -> int:
     return math.prod(x.shape[d] for d in dims)
 
 
-def _innermost(dims: Any) -> Any:
-    """Layout of a transform: torch leaves the transformed dimensions innermost."""
-
-    def layout(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-        inner = sorted(d % len(shape) for d in dims(statics["dim"]))
-        order = [*[d for d in range(len(shape)) if d not in inner], *inner]
-        dense = shapes.contiguous_strides([shape[d] for d in order])
-        return tuple(dense[order.index(d)] for d in range(len(shape)))
-
-    layout.statics = True
-    return layout
+def _arranged(
+    shape: Sequence[int], strides: Sequence[int], inner: Sequence[int]
+) -> tuple[int, ...]:
+    """Strides with `inner` innermost, and the others in the order in which they lie in memory."""
+    outer = [d for d in range(len(shape)) if d not in inner]
+    order = [*sorted(outer, key=lambda d: -strides[d]), *inner]
+    dense = shapes.contiguous_strides([shape[d] for d in order])
+    return tuple(dense[order.index(d)] for d in range(len(shape)))
 
 
-_LAST = _innermost(lambda dim: dim[-1:])
-_ALL = _innermost(lambda dim: dim)
+def _innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
+    """Layout of a transform: torch leaves the transformed dimensions innermost, as they lay."""
+    inner = [d % len(shape) for d in statics["dim"]]
+    last = inner.pop() if statics.get("onesided") else None
+    inner = sorted(inner, key=lambda d: -m[0].strides[d])
+    return _arranged(shape, m[0].strides, inner if last is None else [*inner, last])
 
 
-@op(node="FftC2CBackward0", out=False, method=False, layout=_ALL)
+def _last_innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
+    """The same of a transform that comes after one of the other dimensions."""
+    *before, last = [d % len(shape) for d in statics["dim"]]
+    strides = m[0].strides
+    if before:
+        strides = _innermost(m, m[0].shape, {"dim": before})
+    return _arranged(shape, strides, [last])
+
+
+for _layout in (_innermost, _last_innermost):
+    _layout.statics = True  # type: ignore[attr-defined] - they need the static arguments
+
+
+@op(node="FftC2CBackward0", out=False, method=False, layout=_innermost)
 def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
     """Complex to complex."""
     if not is_complex(input):
@@ -79,7 +94,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
     return _scaled(out, normalization, _points(input, dims), not forward)
 
 
-@op(node="FftR2CBackward0", out=False, method=False, layout=_ALL, keeps=("input",))
+@op(node="FftR2CBackward0", out=False, method=False, layout=_innermost, keeps=("input",))
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
@@ -99,7 +114,7 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     return _scaled(out, normalization, n, False)
 
 
-@op(node="FftC2RBackward0", out=False, method=False, layout=_LAST)
+@op(node="FftC2RBackward0", out=False, method=False, layout=_last_innermost)
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):

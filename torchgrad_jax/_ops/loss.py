@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, is_half, refuse, scalar_name, where
+from .._core.matrices import require_not
 from .helpers import broadcast
 from .registry import COMMON, Array, Layout, op
 
@@ -312,6 +313,7 @@ def multi_margin_loss(
         raise RuntimeError(
             f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
         )
+    require_not("multi_margin_loss_cpu_kernel", x, "float16", "bfloat16")
     refuse(x, "multi_margin_loss", *_NOT_FLOAT)
 
     def body(x: Array, w: Array | None) -> Array:
@@ -340,6 +342,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    require_not("multilabel_margin_loss_forward_out_frame", input, "float16", "bfloat16")
     refuse(input, "multilabel_margin_loss_forward_out_frame", *_NOT_FLOAT)
     x = input if input.ndim == 2 else input.reshape(1, -1)
     t = target.reshape(x.shape)

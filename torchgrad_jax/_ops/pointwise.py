@@ -28,6 +28,7 @@ from .registry import (
     binary,
     op,
     unary,
+    variant,
 )
 
 LN2 = math.log(2.0)
@@ -304,6 +305,10 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     return _pow(x, y)
 
 
+# torch makes the result of a number to the power of a tensor itself, without a look at the tensor's order.
+variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
+
+
 def _not_in_place(name: str) -> dict[str, str]:
     """torch derives these, but not their in-place forms."""
     return {
@@ -479,7 +484,7 @@ def polygamma(input: Array, n: int) -> Array:
     """The `n`-th derivative of digamma."""
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    refuse(input, "digamma" if n == 0 else "polygamma", COMPLEX)
+    refuse(input, {0: "digamma", 1: "trigamma"}.get(n, "polygamma"), COMPLEX)
     return half_as_float(lambda x: _polygamma(n, x))(input)
 
 

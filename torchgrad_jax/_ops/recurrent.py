@@ -133,3 +133,10 @@ def _rnn_cell(
     """One step of a batch: the new hidden state, and for an LSTM that of the cell."""
     h, c = _cell(mode, _apply(input, w_ih, b_ih), _apply(hx, w_hh, b_hh), hx, cx)
     return h if c is None else (h, c)
+
+
+@op(out=False, method=False, function=False, node=lambda a: a["named"] or "CatBackward0")
+def _pack_rows(input: Array, index: Array, named: str) -> Array:
+    """The rows of (time, batch, ...), counted through, that belong to sequences; no row twice."""
+    rows = input.reshape(-1, *input.shape[2:])
+    return rows.at[index].get(mode="promise_in_bounds", unique_indices=True)

@@ -162,6 +162,9 @@ def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> No
 def _check_search(
     edges: Array, x: Array, right: bool, side: str | None, sorter: Array | None
 ) -> None:
+    if is_complex(x):
+        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{kind}'")
     if side not in (None, "left", "right"):
         raise RuntimeError(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
@@ -219,6 +222,7 @@ def bucketize(
     """Index of the bucket, between sorted boundaries, that each value falls into."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    _check_search(boundaries, jnp.asarray(input), right, None, None)
     found = _search(boundaries, jnp.asarray(input), None, right)
     return found.astype(jnp.int32) if out_int32 else found
 

@@ -42,8 +42,6 @@ STATE = _State()
 class _Mode:
     """Stands on the stack of function modes while autocast is on for some device."""
 
-    autocasts = True
-
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = _short(func)
@@ -122,7 +120,14 @@ def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
     if name in FLOAT32[kind]:
         return None if kwargs.get("dtype") is not None else dtypes.float32
     if name in AS_STATES[kind]:
-        return next((t._m.dtype for t in _tensors((args[1:], kwargs)) if t.is_floating_point()), None)
+        states = [t._m.dtype for t in _tensors((args[1:], kwargs)) if t._m.dtype in _ORDER]
+        return (
+            None
+            if not states
+            else STATE.dtype[kind]
+            if states[0] is STATE.dtype[kind]
+            else dtypes.float32
+        )
     if name == "pad":
         return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:

@@ -6,6 +6,7 @@ import contextlib
 import enum as _enum
 import os as _os
 import pickle as _pickle
+import warnings as _warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -82,6 +83,8 @@ def load(
             )
         if pickle_module is not _pickle:
             raise NotImplementedError("torch.load: only Python's own pickle is supported")
+    if safely and pickle_load_args:
+        _warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
     return _load_from(f, _Options(map_location, safely, dict(_safe), pickle_load_args))
 
 

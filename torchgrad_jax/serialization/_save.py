@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core import devices, dtypes, formats
 from .._core.shapes import Size
+from .._engine.attributes import layout
 from .._engine.history import requires_grad_of
 from .._engine.hooks import warn_if_has_hooks
 from .._engine.storages import UntypedStorage
@@ -155,7 +156,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
             return _Global("torch", "device"), parts
         if isinstance(obj, Size):
             return _Global("torch", "Size"), (tuple(obj),)
-        if isinstance(obj, formats.memory_format):
+        if isinstance(obj, formats.memory_format | layout):
             return _Global("torch.serialization", "_get_layout"), (str(obj),)
         return NotImplemented
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from .._core import devices, dtypes, formats
 from .._core.shapes import Size
+from .._engine.attributes import strided_layout
 from .._engine.tensor import Tensor
 from ..nn.parameter import Buffer, Parameter
 from ._names import DTYPES, STORAGES
@@ -48,7 +49,8 @@ def _device(kind: Any, index: Any = None) -> Any:
 
 
 def _layout(name: Any) -> Any:
-    found = formats.MEMORY_FORMATS.get(str(name).removeprefix("torch."))
+    short = str(name).removeprefix("torch.")
+    found = strided_layout if short == "strided" else formats.MEMORY_FORMATS.get(short)
     if found is None:
         raise Refused(f"unknown layout {str(name)[:40]!r}")
     return found
@@ -135,6 +137,15 @@ KINDS: dict[str, type] = {
 }  # fmt: skip
 
 
+_RENAMED = {
+    "xrange": "range",
+    "unicode": "str",
+    "long": "int",
+    "unichr": "chr",
+    "raw_input": "input",
+}
+
+
 class _Named:
     """An allowed global: data, or something that may be called."""
 
@@ -172,6 +183,8 @@ class SafeUnpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         module = {"__builtin__": "builtins"}.get(module, module)
+        # Python 3 writes some builtins under the names that they had in Python 2.
+        name = _RENAMED.get(name, name) if module == "builtins" else name
         full = f"{module}.{name}"
         if full in self.allowed:
             return self.allowed[full]
@@ -181,6 +194,7 @@ class SafeUnpickler(pickle._Unpickler):
             if found is None and full in PLAIN:
                 found = _Named(None, PLAIN[full])
             if found is None:
+                full = full.removeprefix("builtins.")
                 raise Refused(
                     f"Unsupported global: GLOBAL {full[:200]} was not an allowed global by default. Please use "
                     f"`torch.serialization.add_safe_globals([{full[:200]}])` or the `torch.serialization.safe_globals("

@@ -144,18 +144,16 @@ def tree_map_only_(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is
 
 
 def _is_of(x: Any, type_or_types: Any) -> bool:
-    is_type = isinstance(type_or_types, type | tuple) or hasattr(type_or_types, "__args__")
-    return isinstance(x, type_or_types) if is_type else bool(type_or_types(x))
+    """Whether a leaf is of some classes, or passes a predicate in their place."""
+    if isinstance(type_or_types, type | tuple) or hasattr(type_or_types, "__args__"):
+        return isinstance(x, type_or_types)
+    predicate: Any = type_or_types
+    return bool(predicate(x))
 
 
 def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterable[Any]:
     """The leaves, one by one."""
     yield from tree_leaves(tree, is_leaf)
-
-
-def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether this is no container."""
-    return tree_structure(tree, is_leaf).is_leaf()
 
 
 def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:  # fmt: skip
@@ -179,15 +177,6 @@ def LeafSpec() -> TreeSpec:
 
 
 treespec_leaf = LeafSpec
-
-
-def _broadcast_to_and_flatten(
-    tree: Any, treespec: TreeSpec, is_leaf: Any = None
-) -> list[Any] | None:
-    """One entry of a tree per leaf of another, its leaves standing for whole subtrees; None if they do not fit."""
-    if is_leaf is not None:
-        raise NotImplementedError("_broadcast_to_and_flatten(): is_leaf is not supported")
-    return _tree.broadcast(tree, treespec)
 
 
 def tree_leaves_with_path(

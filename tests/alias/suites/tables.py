@@ -70,7 +70,7 @@ OWN = [
         error_inputs_func=wrong, dtypes=(torch.float32, torch.float64, torch.int64),
         backward_dtypes=(torch.float64,), supports_forward_ad=True, aliases=("multiply",),
         decorators=(DecorateInfo(unittest.skip("asked for"), "TestOwn", "test_left_out", dtypes=(torch.int64,)),
-                    DecorateInfo(toleranceOverride({torch.float32: tol(atol=1.0, rtol=0.0)}), "TestOwn", "test_tolerance")),
+                    DecorateInfo(toleranceOverride({torch.float32: tol(1.0, 0.0)}), "TestOwn", "test_tolerance")),
         skips=(DecorateInfo(unittest.expectedFailure, "TestOwn", "test_fails"),),
     ),
     UnaryUfuncInfo("sqrt", domain=(0, None), dtypes=(torch.float32, torch.float64), ref=np.sqrt),

@@ -7,8 +7,8 @@ import numbers
 import warnings
 from typing import Any
 
-from ..._core.state import MODES
 from ..._engine.tensor import Tensor
+from ...amp.autocast_mode import STATE as AUTOCAST
 from .. import init
 from .._top import torch
 from ..parameter import Parameter
@@ -183,9 +183,7 @@ class RNNBase(Module):
     def check_input(self, input: Any, batch_sizes: Any) -> None:
         """Complain about an input that does not fit."""
         wanted = self._flat_weights[0].dtype
-        # Autocast, a mode that this package does not import, makes them fit.
-        casts = any(getattr(mode, "autocasts", False) for mode in MODES.function_modes)
-        if input.dtype != wanted and not casts:
+        if input.dtype != wanted and not any(AUTOCAST.enabled.values()):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({wanted}). Convert input: "
                 f"input.to({wanted}), or convert model: model.to({input.dtype})"

@@ -194,12 +194,12 @@ def pack_padded_sequence(
         )
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
-    x = input.transpose(0, 1) if batch_first else input
+    x: Any = input.transpose(0, 1) if batch_first else input
     known = np.asarray(concrete(lengths).tolist(), np.int64)
     _check_lengths(known, x.shape[1], x.shape[0])
     sizes = (np.arange(known[0])[:, None] < known).sum(1)
     batch_sizes = torch.tensor(sizes.tolist(), dtype=dtypes.int64, device="cpu")
-    data = collect(x.narrow(0, 0, len(sizes)), sizes)
+    data = collect(x, sizes, "PackPaddedSequenceBackward0")
     return PackedSequence(data, batch_sizes, sorted_indices, None)
 
 
@@ -292,7 +292,8 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[: int(n)] for row, n in zip(padded_sequences, lengths)]
+    places = torch.arange(padded_sequences.shape[1], device=padded_sequences.device)
+    return [row[places[: int(n)]] for row, n in zip(padded_sequences, lengths)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

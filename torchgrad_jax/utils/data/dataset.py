@@ -27,11 +27,8 @@ class Dataset(Generic[T_co]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[T_co]):
-    """Examples in the order in which iterating gives them. Derived classes define `__iter__`."""
-
-    def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+class IterableDataset(Dataset[T_co], Iterable[T_co]):
+    """Examples in the order in which iterating gives them. Derived classes define `__iter__`, which is abstract."""
 
     def __add__(self, other: Dataset[T_co]) -> ChainDataset:
         return ChainDataset([self, other])
@@ -66,7 +63,7 @@ class StackDataset(Dataset[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both "
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both "
                 "types are given."
             )
         if not args and not kwargs:
@@ -112,8 +109,8 @@ class ConcatDataset(Dataset[T_co]):
     def cummulative_sizes(self) -> list[int]:
         """The older spelling of `cumulative_sizes`."""
         warnings.warn(
-            "cummulative_sizes attribute is renamed to cumulative_sizes",
-            DeprecationWarning,
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`",
+            FutureWarning,
             stacklevel=2,
         )
         return self.cumulative_sizes

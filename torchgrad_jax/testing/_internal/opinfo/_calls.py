@@ -312,7 +312,7 @@ def reduction_rows() -> list[OpInfo]:
 
 def matrix_rows() -> list[OpInfo]:
     """Products, and functions of matrices."""
-    hermitian = {"gradcheck_wrapper": gradcheck_wrapper_hermitian_input}
+    hermitian: dict[str, Any] = {"gradcheck_wrapper": gradcheck_wrapper_hermitian_input}
     products = _same(
         "IFCbh",
         "agfwo",

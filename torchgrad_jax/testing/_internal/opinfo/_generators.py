@@ -47,14 +47,15 @@ def _bounds(op: Any, dtype: Any) -> dict[str, Any]:
 
 def _unary_tensor(op: Any, shape: Sequence[int], device: Any, dtype: Any, grad: bool) -> Any:
     limits = _bounds(op, dtype)
+    low, high = limits["low"], limits["high"]
     if _kind(dtype) in ("bool", "int", "unsigned"):
-        limits = {k: None if v is None else int(v) for k, v in limits.items()}
-        if None not in limits.values() and limits["low"] >= limits["high"]:
-            return torch.full(tuple(shape), limits["low"], device=device, dtype=dtype)
+        low, high = (None if v is None else int(v) for v in (low, high))
+        if low is not None and high is not None and low >= high:
+            return torch.full(tuple(shape), low, device=device, dtype=dtype)
     if dtype == torch.uint8:
-        limits["low"] = max(0, limits["low"] or 0)
+        low = max(0, low or 0)
     return torch.testing.make_tensor(
-        tuple(shape), device=device, dtype=dtype, requires_grad=grad, **limits
+        tuple(shape), device=device, dtype=dtype, requires_grad=grad, low=low, high=high
     )
 
 

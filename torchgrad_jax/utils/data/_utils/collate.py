@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ import numpy as np
 from ...._core import dtypes
 from ...._engine.bind import NAMESPACES
 from ...._engine.tensor import Tensor
+
+np_str_obj_array_pattern = re.compile("[SaUO]")
+"""Codes of NumPy dtypes that become no tensors, for packages with collations of their own."""
 
 _torch = NAMESPACES[""]
 _WHAT = "batch must contain tensors, numpy arrays, numbers, dicts or lists; found"

@@ -1,0 +1,318 @@
+"""Futures, streams, exchanged tensors, weak mappings, dtypes by name, names that packages import; against torch."""
+
+import copy
+import importlib
+import pickle
+import threading
+import weakref
+
+import pytest
+
+import torchgrad_jax as tg
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def complaint(fn):
+    try:
+        fn()
+    except Exception as e:
+        return [type(e).__name__, str(e)]
+    return ["nothing", ""]
+
+
+def part(m, name):
+    return importlib.import_module(f"{m.__name__}.{name}")
+
+
+# --- futures --------------------------------------------------------------------------------------
+
+
+@program
+def futures_that_are_done(m):
+    futures = part(m, "futures")
+    f = futures.Future()
+    before = f.done()
+    f.set_result(3)
+    seen = []
+    f.add_done_callback(lambda done: seen.append(done.value()))
+    doubled = f.then(lambda done: done.wait() * 2)
+    return (
+        before,
+        f.done(),
+        f.wait(),
+        f.value(),
+        doubled.wait(),
+        seen,
+        complaint(lambda: f.set_result(4)),
+    )
+
+
+@program
+def futures_that_fail(m):
+    futures = part(m, "futures")
+    f, g = futures.Future(), futures.Future()
+    f.set_exception(ValueError("a"))
+    g.set_result(1)
+    waits = (
+        f.wait,
+        f.value,
+        lambda: futures.wait_all([g, f]),
+        lambda: futures.collect_all([f, g]).wait(),
+    )
+    bad = futures.Future().set_exception
+    return (
+        [complaint(w) for w in waits],
+        complaint(lambda: bad(3)),
+        complaint(lambda: futures.Future(devices=[3])),
+    )
+
+
+@program
+def futures_in_chains(m):
+    futures = part(m, "futures")
+    f = futures.Future()
+    g = f.then(lambda done: done.wait() + 1)
+    both = futures.collect_all([f, g])
+    worker = threading.Thread(target=lambda: f.set_result(5))
+    worker.start()
+    found = [x.wait() for x in both.wait()]
+    worker.join()
+    return (
+        found,
+        futures.wait_all([g, f]),
+        m.Future is futures.Future or issubclass(futures.Future, m.Future),
+    )
+
+
+def test_what_a_callback_raises_reaches_who_waits():
+    f = tg.futures.Future()
+    f.set_result(1)
+    failing = f.then(lambda done: 1 / 0)
+    with pytest.raises(
+        RuntimeError, match="error when running the callback: ZeroDivisionError: division by zero"
+    ):
+        failing.wait()
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+@program
+def streams_of_the_cpu(m):
+    s, e = m.Stream(), m.Event("cpu")
+    with s as inside:
+        same = inside is s
+    answers = [
+        s.query(),
+        s.synchronize(),
+        s.wait_event(e),
+        e.query(),
+        e.synchronize(),
+        e.wait(s),
+        s == m.Stream("cpu"),
+    ]
+    refused = [
+        complaint(fn)
+        for fn in (s.record_event, lambda: s.wait_stream(s), e.record, lambda: e.elapsed_time(e))
+    ]
+    return (
+        same,
+        answers,
+        refused,
+        repr(s),
+        repr(m.Event(enable_timing=True)),
+        str(s.device),
+        s.stream_id,
+    )
+
+
+@program
+def modules_of_devices(m):
+    names = [
+        m.get_device_module(d).__name__.rpartition(".")[2] for d in ("cpu", "cuda", m.device("cpu"))
+    ]
+    stream = m.cpu.current_stream()
+    with m.cpu.stream(stream):
+        stream.wait_stream(stream)
+    return names, complaint(lambda: m.get_device_module("meta")), isinstance(stream, m.cpu.Stream)
+
+
+# --- tensors --------------------------------------------------------------------------------------
+
+
+@program
+def tensors_exchanged(m):
+    a, b = m.ones(2), m.zeros(3, 1, requires_grad=True)
+    a.mark = 1
+    m.utils.swap_tensors(a, b)
+    p, q = m.nn.Parameter(m.ones(2)), m.zeros(3)
+    m.utils.swap_tensors(p, q)
+    v, w = m.arange(4.0)[1:], m.zeros(2)
+    m.utils.swap_tensors(v, w)
+    kinds = [isinstance(t, m.nn.Parameter) for t in (p, q)]
+    return a, b, hasattr(a, "mark"), b.mark, kinds, p, q, v, w, w.storage_offset()
+
+
+@program
+def gradients_exchanged(m):
+    x, z = m.ones(2, requires_grad=True), m.ones(2)
+    x.grad = m.full((2,), 5.0)
+    m.utils.swap_tensors(x, z)
+    (z * 3).sum().backward()
+    return x.grad, z.grad, x.requires_grad, z.requires_grad
+
+
+@program
+def exchanges_refused(m):
+    class Slotted(m.Tensor):
+        __slots__ = ("more",)
+
+    a, b = m.ones(2), m.ones(2)
+    held = weakref.ref(a)
+    slotted = m.ones(2).as_subclass(Slotted)
+    return (
+        complaint(lambda: m.utils.swap_tensors(a, b)),
+        complaint(lambda: m.utils.swap_tensors(b, slotted)),
+        held() is a,
+    )
+
+
+@program
+def members_exchanged(m):
+    accessor = part(m, "nn.utils._named_member_accessor")
+    net = m.nn.Linear(2, 3)
+    net.register_buffer("mean", m.ones(1))
+    net.more, net.number = m.ones(4), 3
+    swapped = [accessor.swap_tensor(net, n, m.zeros(5)).shape for n in ("weight", "mean", "more")]
+    now = [tuple(t.shape) for t in (net.weight, net.mean, net.more)]
+    missing = accessor.swap_tensor(net, "new", m.ones(7), allow_missing=True)
+    there = tuple(net.new.shape)
+    accessor.swap_tensor(net, "new", missing)
+    wrong = [
+        complaint(lambda n=n, t=t: accessor.swap_tensor(net, n, t))
+        for n, t in (
+            ("absent", m.ones(1)),
+            ("number", m.ones(1)),
+            ("weight", 3),
+            ("a.b", m.ones(1)),
+            ("", m.ones(1)),
+        )
+    ]
+    return [list(s) for s in swapped], now, there, hasattr(net, "new"), wrong
+
+
+@program
+def weak_mappings(m):
+    table = part(m, "utils.weak").WeakIdKeyDictionary()
+    a, b = m.ones(2), m.ones(2)
+    table[a], table[b] = "a", "b"
+    before = [table[a], table[b], len(table), a in table, sorted(table.values())]
+    del b
+    table[a] = "c"
+    after = [len(table), list(table.items())[0][1], m.ones(2) in table, 3 in table]
+    return before, after, table.pop(a), len(table)
+
+
+@program
+def assertions_and_shapes(m):
+    calls = [lambda: m._assert_async(m.tensor(True), "a"), lambda: m._assert_async(m.tensor(False), "a"),
+             lambda: m._assert_async(m.tensor(0)), lambda: m._assert_async(m.tensor([1, 2]))]  # fmt: skip
+    kinds = [
+        m._has_compatible_shallow_copy_type(m.ones(2), m.ones(3, device=d)) for d in ("cpu", "meta")
+    ]
+    return [complaint(c) for c in calls], m._shape_as_tensor(m.ones(2, 3)), kinds
+
+
+@program
+def numpy_of_what_requires_a_gradient(m):
+    x = m.ones(2, requires_grad=True)
+    with m.no_grad():
+        quiet = [x.numpy().tolist(), x.view(-1).numpy().tolist()]
+        view = x.view(-1)
+    with m.inference_mode():
+        quiet.append(x.numpy().tolist())
+    return quiet, [complaint(t.numpy) for t in (x, view)], x.numpy(force=True).tolist()
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+@program
+def dtypes_by_name(m):
+    named = [
+        m.complex32,
+        m.qint8,
+        m.quint8,
+        m.qint32,
+        m.uint4,
+        m.int3,
+        m.quint4x2,
+        m.float4_e2m1fn_x2,
+    ]
+    return [
+        [repr(d), d.itemsize, d.is_complex, d.is_floating_point, isinstance(d, m.dtype), d == m.float32] for d in named
+    ], [m.chalf is m.complex32, repr(m.complex32.to_real()), pickle.loads(pickle.dumps(m.qint8)) is m.qint8,
+        copy.deepcopy(m.complex32) is m.complex32, m.ones(1).dtype == m.complex32]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [
+    lambda d: tg.zeros(2, dtype=d), lambda d: tg.ones(2).to(d), lambda d: tg.tensor(1.0, dtype=d),
+    lambda d: tg.promote_types(d, tg.float32), lambda d: tg.ones(2).type(d),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["complex32", "qint8", "uint4"])
+def test_no_tensor_has_a_dtype_by_name(name, make):
+    with pytest.raises(NotImplementedError, match=f"torch.{name}.* not supported"):
+        make(getattr(tg, name))
+
+
+# --- transforms and overrides ---------------------------------------------------------------------
+
+
+@program
+def questions_inside_of_transforms(m):
+    inside = m._C._functorch.is_batchedtensor
+    active = m._C._are_functorch_transforms_active
+    x = m.arange(3.0)
+    return (
+        inside(x), m.vmap(lambda r: r * (2 if inside(r) else 3))(x), active(),
+        m.vmap(lambda r: r * (2 if active() else 3))(x), m.func.grad(lambda r: r.sum() * (2 if active() else 3))(x),
+    )  # fmt: skip
+
+
+@program
+def einsum_is_seen_with_its_operands_in_a_row(m):
+    class Seen(m.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append([func.__name__, len(args), [type(a).__name__ for a in args]])
+            return 0
+
+    seen = []
+    x = m.ones(2).as_subclass(Seen)
+    m.einsum("i,i->", [x, x])
+    m.einsum("i,i->", x, x)
+    return seen
+
+
+@program
+def trees(m):
+    tree = m.utils._pytree
+    pair = [1, {"a": (2, 3)}]
+    return [
+        tree.tree_is_leaf(3), tree.tree_is_leaf([3]), tree._broadcast_to_and_flatten([1, 2], tree.tree_flatten(pair)[1]),
+        tree._broadcast_to_and_flatten([1, 2, 3], tree.tree_flatten(pair)[1]), list in tree.SUPPORTED_NODES,
+        tree._dict_flatten({"a": 1})[0], list(tree._list_flatten([1, 2])[0]), tree._get_node_type([1]) is list,
+    ]  # fmt: skip
+
+
+def test_what_needs_several_processes_says_so():
+    distributed = part(tg, "distributed.optim")
+    with pytest.raises(RuntimeError, match="torch.distributed is not available"):
+        distributed.ZeroRedundancyOptimizer([], tg.optim.SGD)
+    with pytest.raises(RuntimeError, match="torch.distributed is not available"):
+        part(tg, "distributed.fsdp").fully_shard(tg.nn.Linear(1, 1))
+    with pytest.raises(NotImplementedError, match="Shard the batch"):
+        part(tg, "nn.parallel.scatter_gather").scatter([], [])

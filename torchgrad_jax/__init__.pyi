@@ -57,6 +57,7 @@ from . import __config__ as __config__
 from . import __future__ as __future__
 from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
+from . import _functorch as _functorch
 from . import _settings as _settings
 from . import _subclasses as _subclasses
 from . import _tensor as _tensor
@@ -74,6 +75,7 @@ from . import distributions as distributions
 from . import fft as fft
 from . import func as func
 from . import functional as functional
+from . import futures as futures
 from . import fx as fx
 from . import hub as hub
 from . import interop as interop
@@ -130,6 +132,9 @@ from ._settings import set_float32_matmul_precision as set_float32_matmul_precis
 from ._settings import set_flush_denormal as set_flush_denormal
 from ._settings import set_num_interop_threads as set_num_interop_threads
 from ._settings import set_num_threads as set_num_threads
+from ._streams import Event as Event
+from ._streams import Stream as Stream
+from .accelerator import get_device_module as get_device_module
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 from .amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
@@ -150,17 +155,22 @@ from .autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from .futures import Future as Future
+from .jit import ScriptModule as ScriptModule
 from .serialization import load as load
 from .serialization import save as save
+from .serialization._reader import PyTorchFileReader as PyTorchFileReader
 
 __version__: str
 bfloat16: _dtype
 bool: _dtype
 cdouble: _dtype
 cfloat: _dtype
+chalf: Any
 channels_last: _memory_format
 channels_last_3d: _memory_format
 complex128: _dtype
+complex32: Any
 complex64: _dtype
 contiguous_format: _memory_format
 default_generator: _Generator
@@ -169,6 +179,7 @@ e: _float
 float: _dtype
 float16: _dtype
 float32: _dtype
+float4_e2m1fn_x2: Any
 float64: _dtype
 float8_e4m3fn: _dtype
 float8_e4m3fnuz: _dtype
@@ -178,9 +189,16 @@ float8_e8m0fnu: _dtype
 half: _dtype
 inf: _float
 int: _dtype
+int1: Any
 int16: _dtype
+int2: Any
+int3: Any
 int32: _dtype
+int4: Any
+int5: Any
+int6: Any
 int64: _dtype
+int7: Any
 int8: _dtype
 jagged: _layout
 long: _dtype
@@ -188,6 +206,11 @@ nan: _float
 newaxis: None
 pi: _float
 preserve_format: _memory_format
+qint32: Any
+qint8: Any
+quint2x4: Any
+quint4x2: Any
+quint8: Any
 short: _dtype
 sparse_bsc: _layout
 sparse_bsr: _layout
@@ -195,9 +218,16 @@ sparse_coo: _layout
 sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
+uint1: Any
 uint16: _dtype
+uint2: Any
+uint3: Any
 uint32: _dtype
+uint4: Any
+uint5: Any
+uint6: Any
 uint64: _dtype
+uint7: Any
 uint8: _dtype
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

@@ -108,4 +108,5 @@ class Event:
         raise RuntimeError(_NO_EVENTS.format(self.device.type))
 
     def __repr__(self) -> str:
-        return f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={int(self._timing)}, event_id=0"
+        flag = int(self._timing)
+        return f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={flag}, event_id=0"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ._core import devices as _devices, dtypes as _dtypes
+from ._core.carried import ExceptionWrapper as ExceptionWrapper
 from ._core.errors import no_such_name as _no_such_name
 from ._engine.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
 from ._engine.storages import UntypedStorage as _UntypedStorage
@@ -127,44 +128,6 @@ def render_call(fn: Any, args: Any, kwargs: Any) -> str:
     name = getattr(fn, "__qualname__", repr(fn))
     shown = [repr(a) for a in args] + [f"{k}={v!r}" for k, v in kwargs.items()]
     return f"{name}({', '.join(shown)})"
-
-
-class ExceptionWrapper:
-    """An exception from another thread or process, to be raised again in this one.
-
-    Args:
-        exc_info: what `sys.exc_info()` gave there; of this thread if left out.
-        where: words that say where that was.
-    """
-
-    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
-        import sys
-        import traceback
-
-        kind, value, tb = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type: Any = kind
-        self.where = where
-        self.exc_msg = "".join(traceback.format_exception(kind, value, tb))
-
-    def reraise(self) -> None:
-        """Raise an exception of the same type whose message has the original traceback."""
-        text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
-        if self.exc_type is KeyError:  # whose message would be shown by its repr
-            text = _Verbatim(text)
-        try:
-            error = self.exc_type(text)
-        except Exception:  # a type whose constructor wants something else
-            raise RuntimeError(text) from None
-        raise error
-
-
-class _Verbatim(str):
-    """A string whose repr is itself."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return self
 
 
 def _get_available_device_type() -> str | None:

@@ -129,7 +129,8 @@ def recurrent_on_cpu(m):
                 out = module(x)
                 state = module(x, m.zeros(1, 3)) if make is nn.GRU else None
             flat = out if isinstance(out, tuple) else (out,)
-            hidden = flat[1] if isinstance(flat[-1], tuple) else flat[1:]
+            rest = list(flat[1:])
+            hidden = list(rest[0]) if rest and isinstance(rest[0], tuple) else rest
             seen.append([flat[0].dtype, [h.dtype for h in hidden], state and state[0].dtype])
             flat[0].float().sum().backward()
             seen.append([p.grad.dtype for p in module.parameters()])

@@ -111,7 +111,8 @@ def writes(m):
 def layers(m):
     with m.device("meta"):
         net = m.nn.Sequential(
-            m.nn.Conv2d(3, 4, 3), m.nn.BatchNorm2d(4), m.nn.ReLU(), m.nn.MaxPool2d(2), m.nn.Flatten(), m.nn.Linear(36, 5)
+            m.nn.Conv2d(3, 4, 3), m.nn.BatchNorm2d(4), m.nn.ReLU(), m.nn.MaxPool2d(2), m.nn.Flatten(),
+            m.nn.Linear(36, 5),
         )  # fmt: skip
     y = net(m.empty(2, 3, 8, 8, device="meta"))
     m.nn.functional.cross_entropy(y, m.empty(2, dtype=m.int64, device="meta")).backward()

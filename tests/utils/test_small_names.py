@@ -212,7 +212,7 @@ def weak_mappings(m):
     before = [table[a], table[b], len(table), a in table, sorted(table.values())]
     del b
     table[a] = "c"
-    after = [len(table), list(table.items())[0][1], m.ones(2) in table, 3 in table]
+    after = [len(table), next(iter(table.items()))[1], m.ones(2) in table, 3 in table]
     return before, after, table.pop(a), len(table)
 
 
@@ -302,7 +302,8 @@ def trees(m):
     tree = m.utils._pytree
     pair = [1, {"a": (2, 3)}]
     return [
-        tree.tree_is_leaf(3), tree.tree_is_leaf([3]), tree._broadcast_to_and_flatten([1, 2], tree.tree_flatten(pair)[1]),
+        tree.tree_is_leaf(3), tree.tree_is_leaf([3]),
+        tree._broadcast_to_and_flatten([1, 2], tree.tree_flatten(pair)[1]),
         tree._broadcast_to_and_flatten([1, 2, 3], tree.tree_flatten(pair)[1]), list in tree.SUPPORTED_NODES,
         tree._dict_flatten({"a": 1})[0], list(tree._list_flatten([1, 2])[0]), tree._get_node_type([1]) is list,
     ]  # fmt: skip
@@ -310,9 +311,9 @@ def trees(m):
 
 def test_what_needs_several_processes_says_so():
     distributed = part(tg, "distributed.optim")
-    with pytest.raises(RuntimeError, match="torch.distributed is not available"):
+    with pytest.raises(RuntimeError, match="distributed is not available"):
         distributed.ZeroRedundancyOptimizer([], tg.optim.SGD)
-    with pytest.raises(RuntimeError, match="torch.distributed is not available"):
+    with pytest.raises(RuntimeError, match="distributed is not available"):
         part(tg, "distributed.fsdp").fully_shard(tg.nn.Linear(1, 1))
     with pytest.raises(NotImplementedError, match="Shard the batch"):
         part(tg, "nn.parallel.scatter_gather").scatter([], [])

@@ -45,8 +45,8 @@ def maybe_current_level() -> int | None:
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"torch._C._functorch.{name}: tensors are not wrapped for transforms in torchgrad_jax; call torch.func.vmap "
-            "or torch.func.grad on a function instead"
+            f"torch._C._functorch.{name}: tensors are not wrapped for transforms in torchgrad_jax; call "
+            "torch.func.vmap or torch.func.grad on a function instead"
         )
 
     refuse.__name__ = refuse.__qualname__ = name

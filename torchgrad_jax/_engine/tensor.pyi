@@ -326,8 +326,14 @@ class Tensor:
     def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
     def _nnz(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    def _rev_view_func_unsafe(self, new_view: Tensor) -> Any:
+        """The base of which `new_view` is this view; as in torch, not known outside of its transforms."""
     def _values(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    def _view_func(self, new_base: Tensor) -> Any:
+        """This view, of `new_base`; None unless that lies in its storage as the base of this one does."""
+    def _view_func_unsafe(self, new_base: Tensor) -> Any:
+        """This view, of `new_base`, whatever that is like."""
     def abs(self, *, out: Tensor | None = None) -> Tensor: ...
     def abs_(self) -> Tensor: ...
     def absolute(self, *, out: Tensor | None = None) -> Tensor: ...

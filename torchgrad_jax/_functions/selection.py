@@ -24,7 +24,7 @@ _top = functools.partial(composite, method=False)
 @composite(out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Elements along `dim` at broadcast indices; without `dim`, of the flattened tensor."""
-    if indices._m.dtype is not dtypes.int64:
+    if dim is not None and indices._m.dtype is not dtypes.int64:
         raise RuntimeError(
             "torch.take_along_dim(): dtype of indices should be Long but got "
             f"{dtypes.scalar_type_name(indices._m.dtype)}"

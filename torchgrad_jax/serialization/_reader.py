@@ -10,6 +10,6 @@ class PyTorchFileReader:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            "torch.PyTorchFileReader is not supported: torch.load reads checkpoints (mmap=True reads storages when their "
-            "tensors are made)"
+            "torch.PyTorchFileReader is not supported: torch.load reads checkpoints (with mmap=True storages when "
+            "their tensors are made)"
         )

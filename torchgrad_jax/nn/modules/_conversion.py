@@ -136,8 +136,8 @@ class Conversion:
         def convert(t: Any) -> Any:
             if t.is_meta and device is not None and device.type != "meta":
                 raise NotImplementedError(
-                    f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
-                    "from meta to a different device."
+                    f"{NO_DATA} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+                    "module from meta to a different device."
                 )
             new = dtype if t.is_floating_point() or t.is_complex() else None
             if kind is not None and t.dim() in (4, 5):

@@ -39,10 +39,22 @@ class CubeGenVmap(torch.autograd.Function):
     """x**3 with a derived `vmap`."""
 
     generate_vmap_rule = True
-    forward = Cube.forward
-    setup_context = Cube.setup_context
-    backward = Cube.backward
-    jvp = Cube.jvp
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        Cube.setup_context(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Any) -> Any:
+        return Cube.backward(ctx, grad_output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any) -> Any:
+        return Cube.jvp(ctx, tangent)
 
 
 class Mul(torch.autograd.Function):

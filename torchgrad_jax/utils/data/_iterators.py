@@ -5,23 +5,20 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from ..._utils import ExceptionWrapper
+from ..._core.carried import ExceptionWrapper
 from ...accelerator import is_available
 from ...autograd.profiler import record_function
 from . import _draw
 from ._utils.crew import Crew, Processes, Threads, context_of
 from ._utils.worker import AGAIN, Ended, Job
 
-if TYPE_CHECKING:
-    from .dataloader import DataLoader
-
 
 class _BaseDataLoaderIter:
     """What both kinds share: the order of indices, and the count of batches."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
         self._dataset_kind = loader._dataset_kind
         self._iterable = loader._dataset_kind == 1
@@ -53,7 +50,7 @@ class _BaseDataLoaderIter:
     def __iter__(self) -> Self:
         return self
 
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._told = loader._IterableDataset_len_called
@@ -95,7 +92,7 @@ class _BaseDataLoaderIter:
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches made when they are asked for."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         for name in ("timeout", "num_workers"):
             if getattr(loader, name) != 0:
@@ -111,7 +108,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     _crew: Crew | None = None
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         if not loader.prefetch_factor:
             raise AssertionError(
@@ -125,7 +122,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers = getattr(self._crew, "processes", [])
         self._reset(loader, first_iter=True)
 
-    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
         super()._reset(loader, first_iter)
         n = self._num_workers
         self._sent = self._due = 0

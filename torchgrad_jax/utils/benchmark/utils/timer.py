@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import statistics
+import sys
 import textwrap
 import timeit
 from collections.abc import Callable
@@ -77,9 +78,7 @@ class Timer:
             raise ValueError(
                 f"global_setup is C++ only, got `{global_setup}`. Most likely this code can simply be moved to `setup`."
             )
-        import torchgrad_jax
-
-        names = {"torch": torchgrad_jax} | (globals or {})
+        names = {"torch": sys.modules[__name__.partition(".")[0]]} | (globals or {})
         stmt, setup = _dedented(stmt), _dedented(setup)
         self._globals = names
         self._timer = self._timer_cls(stmt=stmt, setup=setup, timer=timer, globals=names)

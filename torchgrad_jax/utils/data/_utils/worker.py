@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.carried import ExceptionWrapper
 from ...._core.generator import OWN
 from ...._functions.random import Generator, manual_seed
-from ...._utils import ExceptionWrapper
 from .fetch import Fetcher
 
 

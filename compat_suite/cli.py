@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--seed", type=int, default=0, help="the first seed")
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
+    fuzz.add_argument("--wide", action="store_true", help="over the whole table of operators")
 
     opinfo = commands.add_parser(
         "opinfo", help="torch's own operator samples, on both libraries (live torch)"
@@ -116,7 +117,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
     began = time.time()
     kinds: Counter[str] = Counter()
     seeds = range(args.seed, args.seed + args.count)
-    for finding in search(seeds, args.length, not args.no_shrink):
+    for finding in search(seeds, args.length, not args.no_shrink, args.wide):
         if finding is not None:
             kinds[finding.mismatch.kind] += 1
             print(f"\n{finding.report()}", flush=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import deep_rules as deep_rules, observe, prelude, wide_rules as wide_rules
+from . import deep_rules as deep_rules, observe, prelude, wide_rules
 from .maker import Maker
 from .rules import RULES
 
@@ -101,8 +101,10 @@ class Session:
         return observe.state(self.lib, self.env, deep)
 
 
-def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program:
-    """A random program of about `length` lines, most of which do not raise."""
+def make(
+    rng: random.Random, torch: Lib, available: Lib, length: int, wide: bool = False
+) -> Program:
+    """A random program of about `length` lines, most of which do not raise; `wide`: over all operators."""
     functions = available.has("autograd.Function")
     session = Session(torch, functions)
     known: dict[str, bool] = {}
@@ -114,7 +116,8 @@ def make(rng: random.Random, torch: Lib, available: Lib, length: int) -> Program
 
     maker = Maker(rng, torch.module, has)
     maker.env = session.env
-    rules = [r for r in RULES if all(has(n) for n in r.needs)]
+    kinds = [r for r in RULES if wide or r.line.__module__ != wide_rules.__name__]
+    rules = [r for r in kinds if all(has(n) for n in r.needs)]
     first = next(r for r in rules if r.name == "create")  # whichever module was imported first
     modes = [mode for mode in MODES if has(mode)]
     lines: list[str] = []

@@ -114,19 +114,21 @@ def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
                 yield with_line(text, simpler)
 
 
-def program_of(seed: int, length: int = LENGTH, available: Lib | None = None) -> Program:
+def program_of(
+    seed: int, length: int = LENGTH, available: Lib | None = None, wide: bool = False
+) -> Program:
     """The program of a seed."""
     rng = random.Random(seed)
-    return make(rng, live_torch(), available or ours(), length)
+    return make(rng, live_torch(), available or ours(), length, wide)
 
 
 def search(
-    seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True
+    seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True, wide: bool = False
 ) -> Iterator[Finding | None]:
     """Per seed, None or a small program that tells the libraries apart."""
     got, want = ours(), live_torch()
     for seed in seeds:
-        program = program_of(seed, length)
+        program = program_of(seed, length, wide=wide)
         if not program.lines:
             yield None
             continue

@@ -17,7 +17,7 @@ _ROWS = {
     "rrelu_with_noise": ("rrelu_with_noise_inplace",), "std": ("std_correction",), "var": ("var_correction",),
     "std_mean": ("std_mean_correction",), "var_mean": ("var_mean_correction",), "max": ("max_full", "max_dim"),
     "min": ("min_full", "min_dim"), "median": ("median_full", "median_dim"),
-    "nanmedian": ("nanmedian_full", "nanmedian_dim"), 
+    "nanmedian": ("nanmedian_full", "nanmedian_dim"),
     "histogram": ("histogram_bin_ct", "histogram_bins_tensor"), "bincount": ("bincount_sized",),
     "_unique2": ("_unique2_at",), "unique_dim": ("unique_dim_at",), "unique_consecutive": ("unique_consecutive_at",),
     "scatter": ("scatter_src", "scatter_value"), "masked_select": ("masked_select_at",),

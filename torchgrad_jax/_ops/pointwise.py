@@ -309,7 +309,7 @@ def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
 variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
 
 
-def _not_in_place(name: str) -> dict[str, str]:
+def _not_in_place(name: str) -> dict[str, Any]:
     """torch derives these, but not their in-place forms."""
     return {
         "inplace_node": f"{name.capitalize()}Backward1",

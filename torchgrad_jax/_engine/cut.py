@@ -12,6 +12,7 @@ import jax
 from jax import lax
 
 from .._core.state import CUT, GRAD, LIFT, MODES
+from .tape import Value
 from .tensor import Storage, Tensor
 
 
@@ -113,6 +114,10 @@ def _overwritten_jvp(primals: Any, tangents: Any) -> Any:
 def unrecorded(old: Any, new: Any) -> Any:
     """What a write without recording leaves: torch's history of a tensor does not change by it."""
     if isinstance(old, jax.core.Tracer) and old.dtype == new.dtype and old.shape == new.shape:
+        if isinstance(old, Value):  # a tape knows the function again, as it would not a trace of it
+            taken = old._trace.kernel(_overwritten, (old, new), old.aval)
+            if taken is not None:
+                return taken
         return _overwritten(old, new)
     return stopped(new)
 

@@ -63,6 +63,7 @@ layers: $(VENV)/.installed-test ## imports point one way
 fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the op table yields
 	$(PY) -m torchgrad_jax._codegen --check
 	$(PY) -m compat_suite coverage --check
+	$(PY) -m compat_suite saved --check
 
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \

@@ -235,7 +235,7 @@ CASES = [
         None,
         compiled.per_sample_jax,
         rounds=20,
-        inner=20,
+        inner=200,
         jit_target=2.0,
     ),
     Case("func.hessian", compiled.hessian(False), 1.0, rounds=10, inner=2),

@@ -14,7 +14,7 @@ from compat_suite.ledger import current
 from compat_suite.libs import ours
 
 DRAWN = Path(__file__).resolve().parent / "fuzz" / "drawn.py"
-PROGRAMS = 150
+PROGRAMS = 100
 TOGETHER = 10
 """Programs per test: few enough to spread over the workers."""
 

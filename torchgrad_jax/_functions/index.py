@@ -219,7 +219,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(values.max()) + 1
     elif values.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return ops.one_hot_sized(tensor, num_classes)
+    out = ops.one_hot_sized(tensor, num_classes)
+    out._vc.version += 2  # torch fills it with zeros, then writes the ones
+    return out
 
 
 def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

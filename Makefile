@@ -81,6 +81,7 @@ bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 	$(PY) -m benchmarks
 
 conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## torch's own table of operators, against live torch
+	$(PY) -m compat_suite run --oracle live
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
 fuzz: $(VENV)/.installed-oracle $(VENV)/.installed-test ## compare N random programs with torch

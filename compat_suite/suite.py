@@ -14,15 +14,17 @@ from .jobs import Job, jobs_of
 from .judge import Oracle, judge_all
 
 
-def per_case(check: str, keep: Callable[[Case], bool] = lambda case: True) -> Any:
-    """Parametrize over the cases that have jobs of a check."""
+def per_case(
+    check: str, keep: Callable[[Case], bool] = lambda case: True, most: int | None = None
+) -> Any:
+    """Parametrize over the cases that have jobs of a check, and take at most so many jobs of each."""
     seen: Counter[str] = Counter()
     params = []
     for case in CASES:
         jobs = [job for job in jobs_of(case) if job.check == check]
         if jobs and keep(case):
             seen[case.op] += 1
-            params.append(pytest.param(jobs, id=_name(case, seen[case.op])))
+            params.append(pytest.param(jobs[:most], id=_name(case, seen[case.op])))
     return pytest.mark.parametrize("jobs", params)
 
 

@@ -126,14 +126,14 @@ def _plain(
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
         )
-    q = ops._mul_number(query, -root if factor < 0 else root)
+    q = ops.mul_number(query, -root if factor < 0 else root)
     if is_causal:
         attn_mask = ops._causal_bias(query, key)
     elif attn_mask is not None and attn_mask._m.dtype is dtypes.bool_:
         attn_mask = ops._attention_bias(attn_mask, query._m.dtype)
     if enable_gqa:
         key, value = _repeated(query, key, value)
-    scores = q.matmul(ops._mul_number(ops.transpose(key, -2, -1), root))
+    scores = q.matmul(ops.mul_number(ops.transpose(key, -2, -1), root))
     if attn_mask is not None:
         scores = ops.add(scores, attn_mask)
     weights = ops._safe_softmax(scores, -1)

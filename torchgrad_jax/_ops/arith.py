@@ -158,55 +158,23 @@ def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     return _widely(_div, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-# The overloads with a C++ number, which torch's own compositions call: the number is no edge.
-@_elementwise(
-    name="mul_number",
-    promote=COMMON,
-    promoted=("input", "other"),
-    function=False,
-    method=False,
-    node="MulBackward1",
-    tags=frozenset({"wide_numbers"}),
-)
-def _mul_number(input: Array, other: Scalar) -> Array:
-    return mul(input, other)
+def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> None:
+    """The overload with a C++ number, which torch's own compositions call: the number is no edge."""
+
+    def impl(input: Array, other: Scalar) -> Array:
+        return fn(input, other)
+
+    impl.__name__ = impl.__qualname__ = name
+    _elementwise(
+        name=name, promote=promote, promoted=("input", "other"), function=False, method=False, node=node,
+        **options,
+    )(impl)  # fmt: skip
 
 
-@_elementwise(
-    name="div_number",
-    promote=FLOAT,
-    promoted=("input", "other"),
-    function=False,
-    method=False,
-    node="DivBackward1",
-    tags=frozenset({"wide_numbers"}),
-)
-def _div_number(input: Array, other: Scalar) -> Array:
-    return true_divide(input, other)
-
-
-@_elementwise(
-    name="add_number",
-    promote=COMMON,
-    promoted=("input", "other"),
-    function=False,
-    method=False,
-    node="AddBackward1",
-)
-def _add_number(input: Array, other: Scalar) -> Array:
-    return add(input, other)
-
-
-@_elementwise(
-    name="sub_number",
-    promote=COMMON,
-    promoted=("input", "other"),
-    function=False,
-    method=False,
-    node="SubBackward1",
-)
-def _sub_number(input: Array, other: Scalar) -> Array:
-    return sub(input, other)
+_with_number("mul_number", mul, "MulBackward1", tags=frozenset({"wide_numbers"}))
+_with_number("div_number", true_divide, "DivBackward1", FLOAT, tags=frozenset({"wide_numbers"}))
+_with_number("add_number", add, "AddBackward1")
+_with_number("sub_number", sub, "SubBackward1")
 
 
 def _floor_div(x: Array, y: Array) -> Array:

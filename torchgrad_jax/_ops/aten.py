@@ -10,7 +10,7 @@ _ROWS = {
     "unsafe_split": ("_unsafe_split",), "clone": ("clone_contiguous",), "_to_copy": ("_to_copy_contiguous",),
     "fill": ("fill_value", "fill_tensor", "fill_value_copy", "fill_tensor_copy"),
     "block_diag": ("block_diag_list",), "pow": ("pow_const", "pow_tensor", "pow_base"),
-    "mul": ("mul_number", "_mul_number"), "sub": ("sub_number",), "add": ("add_number",),
+    "mul": ("mul_number",), "sub": ("sub_number",), "add": ("add_number",),
     "div": ("div_number", "div_mode", "true_divide"),
     "isin": ("isin_tensor",), "_prelu_kernel": ("prelu_kernel",), "elu": ("elu_inplace",),
     "celu": ("celu_inplace",), "leaky_relu": ("leaky_relu_inplace",), "threshold": ("threshold_inplace",),

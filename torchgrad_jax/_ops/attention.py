@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core.kernels import scalar_name, widen
 from .helpers import is_bool, is_float
-from .registry import Array, Dtype, Grad, Layout, op
+from .registry import Array, Dtype, Grad, op
 
 
 def _matmul(x: Array, y: Array) -> Array:
@@ -62,13 +62,6 @@ def _causal_bias(query: Array, key: Array) -> Array:
 def _causal(shape: tuple[int, ...]) -> Array:
     rows, cols = (lax.broadcasted_iota(jnp.int32, shape, len(shape) - 2 + i) for i in (0, 1))
     return cols <= rows
-
-
-@op(name="_mul_number", out=False, method=False, function=False, node="MulBackward1",
-    layout=Layout.ELEMENTWISE)  # fmt: skip
-def _mul_number(input: Array, other: float) -> Array:
-    """Multiplication by a number, which attention's plain path records under its own name."""
-    return input * jnp.array(other, input.dtype)
 
 
 def _scores(q: Array, k: Array, bias: Array | None, causal: bool, scale: float) -> Array:

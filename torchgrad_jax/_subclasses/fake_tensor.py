@@ -15,7 +15,9 @@ class FakeTensorMode:
     """Refused: use device "meta"."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("FakeTensorMode is not supported: every tensor here has elements")
+        raise NotImplementedError(
+            "FakeTensorMode is not supported: tensors without elements are made on device 'meta'"
+        )
 
 
 def is_fake(x: Tensor | Any) -> bool:

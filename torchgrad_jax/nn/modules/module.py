@@ -32,10 +32,7 @@ from ._hooks import (
     register_module_module_registration_hook as register_module_module_registration_hook,
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
-from ._loading import (  # torch has them here
-    EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX,  # noqa: F401
-    _IncompatibleKeys,  # noqa: F401
-)
+from ._loading import EXTRA_STATE, _IncompatibleKeys as _IncompatibleKeys
 from ._state_dict import StateDict
 
 __all__ = [
@@ -51,6 +48,7 @@ __all__ = [
 ]
 
 T = TypeVar("T", bound="Module")
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE  # under torch's name
 
 _HOOK_CONTAINERS = (
     "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",

@@ -240,35 +240,26 @@ def reduction_rows() -> list[OpInfo]:
                 lambda d: [s(d(2, 3)), s(d(2, 3), dim=1), s(d(2, 3, 2), dim=(0, 2))]
             ),
         ),
-        row(
-            "max",
-            "IF?bh",
-            "agfwo",
-            lambda d: [s(d(2, 3), 1), s(d(2, 3), 0, True)],
-            inplace_variant=None,
-            variant_test_name="reduction_with_dim",
+        *(
+            row(
+                name,
+                "IF?bh",
+                "agfwo",
+                lambda d: [s(d(2, 3), 1), s(d(2, 3), 0, True)],
+                inplace_variant=None,
+                variant_test_name="reduction_with_dim",
+            )
+            for name in ("max", "min")
         ),
-        row(
-            "min",
-            "IF?bh",
-            "agfwo",
-            lambda d: [s(d(2, 3), 1), s(d(2, 3), 0, True)],
-            inplace_variant=None,
-            variant_test_name="reduction_with_dim",
-        ),
-        row(
-            "max",
-            "IF?bh",
-            "agfwo",
-            lambda d: [s(d(2, 3)), s(d())],
-            variant_test_name="reduction_no_dim",
-        ),
-        row(
-            "min",
-            "IF?bh",
-            "agfwo",
-            lambda d: [s(d(2, 3)), s(d())],
-            variant_test_name="reduction_no_dim",
+        *(
+            row(
+                name,
+                "IF?bh",
+                "agfwo",
+                lambda d: [s(d(2, 3)), s(d())],
+                variant_test_name="reduction_no_dim",
+            )
+            for name in ("max", "min")
         ),
         row("median", "IFbh", "agfw", lambda d: [s(d(5)), s(d(3, 5), 1)]),
         row("kthvalue", "IFbh", "agfwo", lambda d: [s(d(5), 2), s(d(3, 5), 2, 0, True)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -180,7 +181,7 @@ class Compare:
 
     def print(self) -> None:
         """Print the tables."""
-        print(str(self))  # noqa: T201
+        sys.stdout.write(f"{self}\n")
 
     def __str__(self) -> str:
         groups: dict[str | None, list[Measurement]] = {}

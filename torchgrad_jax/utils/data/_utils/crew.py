@@ -207,7 +207,7 @@ def _in_a_process(pickled: bytes, worker: int, orders: Connection, answers: Conn
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         try:
             job = pickle.loads(pickled)
-        except Exception:
+        except Exception:  # of the program's classes: told instead of a first batch
             trouble = caught(worker)
             while (order := receive()) is not None:
                 send(order[0] if isinstance(order, tuple) else order, trouble)

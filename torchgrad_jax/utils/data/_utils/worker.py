@@ -96,7 +96,7 @@ def introduce(job: Job, worker: int, *, thread: bool) -> None:
     else:
         random.seed(seed)
         manual_seed(seed)
-        np.random.seed(numpy_seed(job.base_seed, worker))  # noqa: NPY002
+        np.random.seed(numpy_seed(job.base_seed, worker))  # noqa: NPY002 - torch seeds the global one
     method = "thread" if thread else "multiprocessing"
     RUNNING.info = WorkerInfo(worker, job.num_workers, seed, job.dataset, rng, method)
 
@@ -124,7 +124,7 @@ def work(
             ended = False
             try:
                 fetch, trouble = job.fetcher(), None
-            except Exception:
+            except Exception:  # the same when it begins again
                 trouble = caught(worker)
             send(AGAIN, None)
             continue
@@ -139,5 +139,5 @@ def work(
         except StopIteration:
             ended = job.iterable
             send(number, Ended() if ended else caught(worker))
-        except Exception:
+        except Exception:  # of the dataset's code: raised where the batch is asked for
             send(number, caught(worker))

@@ -67,6 +67,14 @@ def parser() -> argparse.ArgumentParser:
     packages.add_argument("--state", default="build/packages.json", help="where verdicts are kept")
     packages.add_argument("--no-install", action="store_true", help="they are there already")
     packages.add_argument("--verbose", action="store_true", help="show all lines that differ")
+    suites = commands.add_parser(
+        "suites", help="test-suites of others, on both libraries (live torch, a package index)"
+    )
+    suites.add_argument("--name", action="append", help="only this suite (repeatable)")
+    suites.add_argument("--file", help="only files with this in their path")
+    suites.add_argument("--site", default="build/suites", help="where they are unpacked")
+    suites.add_argument("--state", default="build/suites.json", help="where verdicts are kept")
+    suites.add_argument("--verbose", action="store_true", help="show all tests that differ")
 
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
@@ -90,6 +98,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import modules as command
         case "packages":
             from . import packages as command
+        case "suites":
+            from .packages import suites as command
         case "record":
             from . import record as command
         case "coverage":

@@ -1,0 +1,265 @@
+"""Test-suites that others wrote for packages built on torch, run under both libraries.
+
+A suite comes from the source archive of its package. Each of its files is run with live torch and with
+`pytest -p torchgrad_jax.pytest_alias`, in processes of their own; what counts are the tests that pass with torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from .suite_table import SUITES, Suite
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "suites.md"
+ALIAS = ("-p", "torchgrad_jax.pytest_alias")
+SHOWN = 100
+"""Characters of a reason that the page shows."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a suite went: the tests that pass with torch, and those of them that do not pass here, with the reason."""
+
+    name: str
+    passing: int
+    differing: dict[str, str]
+    seconds: float
+    torch_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Percent that pass here too."""
+        return 100 * (1 - len(self.differing) / max(self.passing, 1))
+
+
+def fetch(suite: Suite, site: Path) -> Path:
+    """Install a package without its dependencies, and unpack its source archive; where that is."""
+    folder = site / suite.name
+    done = folder / "done"
+    want = " ".join((suite.pinned, suite.also))
+    if not done.exists() or done.read_text(encoding="utf-8") != want:
+        pip = [sys.executable, "-m", "pip", "--quiet"]
+        source = [
+            "download",
+            "--no-deps",
+            "--no-binary",
+            suite.package,
+            "-d",
+            str(folder),
+            suite.pinned,
+        ]
+        subprocess.run([*pip, *source], check=True)
+        installed = [*([suite.pinned] if suite.install else []), *suite.also.split()]
+        if installed:
+            target = [
+                "install",
+                "--no-deps",
+                "--upgrade",
+                "--target",
+                str(folder / "site"),
+                *installed,
+            ]
+            subprocess.run([*pip, *target], check=True)
+        with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+            archive.extractall(folder / "source", filter="data")
+        done.write_text(want, encoding="utf-8")
+    return next((folder / "source").iterdir())
+
+
+def files(suite: Suite, source: Path) -> Iterator[Path]:
+    """The files of a suite that hold tests."""
+    for place in suite.tests:
+        path = source / place
+        found = (
+            [path]
+            if path.is_file()
+            else sorted({*path.rglob("test_*.py"), *path.rglob("*_test.py")})
+        )
+        yield from (
+            f for f in found if not any(part in str(f.relative_to(source)) for part in suite.ignore)
+        )
+
+
+def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> dict[str, str]:
+    """By test: '' if it passed, 'skipped', or the first line of what went wrong."""
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place, "report.xml")
+        where = [site / suite.name / "site", *(source / p for p in suite.path)]
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *where])),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "MPLBACKEND": "agg",
+            **suite.env,
+        }
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "no:xdist",
+            f"--junitxml={report}", "-o", "addopts=", *args, *suite.args, str(path.relative_to(source)),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command,
+                cwd=source,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=suite.limit,
+            )
+        except subprocess.TimeoutExpired:
+            return {"(file)": f"not done in {suite.limit} s"}
+        if not report.exists():
+            return {"(file)": (done.stderr.strip() or done.stdout.strip() or "?").split("\n")[-1]}
+        return dict(cases(ElementTree.parse(report)))
+
+
+def cases(tree: Any) -> Iterator[tuple[str, str]]:
+    """The outcomes in a report."""
+    for case in tree.iter("testcase"):
+        result = ""
+        for child in case:
+            if child.tag == "skipped":
+                result = "skipped"
+            elif child.tag in ("failure", "error"):
+                result = (child.get("message") or child.text or "?").strip().split("\n")[0]
+        yield f"{case.get('classname')}::{case.get('name')}", result
+
+
+def judge(suite: Suite, site: Path, only: str | None = None, *, show: bool = False) -> Verdict:
+    """Run a suite under both libraries."""
+    source = fetch(suite, site)
+    passing, differing, spent = 0, {}, [0.0, 0.0]
+    for path in files(suite, source):
+        name = str(path.relative_to(source))
+        if only and only not in name:
+            continue
+        began = time.time()
+        want = known(suite, site, name, lambda path=path: outcomes(path, source, suite, site))
+        spent[1] += time.time() - began
+        good = [t for t, result in want.items() if not result]
+        passing += len(good)
+        if not good:
+            continue
+        began = time.time()
+        got = outcomes(path, source, suite, site, *ALIAS)
+        spent[0] += time.time() - began
+        whole = got.get("(file)") or next(
+            (r for t, r in got.items() if t.endswith("::") or t.startswith("::")), None
+        )
+        found = {t: got.get(t, whole or "not collected") for t in good if got.get(t, "?")}
+        differing.update({f"{name} {t}": r for t, r in found.items()})
+        if show:
+            print(f"  {name}: {len(good) - len(found)} of {len(good)}", flush=True)
+            for test, reason in found.items():
+                print(f"    {test}: {reason[:200]}", flush=True)
+    return Verdict(suite.name, passing, differing, spent[0], spent[1])
+
+
+def known(suite: Suite, site: Path, name: str, run: Any) -> dict[str, str]:
+    """What torch answered, kept with the suite."""
+    state = site / suite.name / "torch.json"
+    answers = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {}
+    if name not in answers:
+        answers[name] = run()
+        state.write_text(json.dumps(answers, indent=1), encoding="utf-8")
+    return answers[name]
+
+
+def page(verdicts: Sequence[Verdict]) -> str:
+    """docs/suites.md."""
+    rows = [
+        f"| {SUITES[v.name].pinned.replace('==', ' ')} | {v.passing} | {v.passing - len(v.differing)} | "
+        f"{v.share:.1f} % |"
+        for v in verdicts
+    ]
+    details = []
+    for verdict in verdicts:
+        if verdict.differing:
+            details.append(f"\n### {verdict.name}\n")
+            if SUITES[verdict.name].note:
+                details.append(f"{SUITES[verdict.name].note}\n")
+            details += reasons(verdict)
+    total, good = (
+        sum(v.passing for v in verdicts),
+        sum(v.passing - len(v.differing) for v in verdicts),
+    )
+    return TEXT.format(rows="\n".join(rows), details="\n".join(details), total=total, good=good)
+
+
+def reasons(verdict: Verdict) -> list[str]:
+    """Why tests differ, the most frequent reason first, each with one of its tests."""
+    by: dict[str, list[str]] = {}
+    for test, reason in verdict.differing.items():
+        by.setdefault(cut(reason), []).append(test)
+    return [
+        f"* {len(tests)}: {reason}, as in `{tests[0].split(' ')[0]}::{tests[0].split('::')[-1]}`"
+        for reason, tests in sorted(by.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def cut(reason: str) -> str:
+    """A reason that fits into a line."""
+    plain = reason.replace("`", "'").replace("|", "/")
+    return f"`{plain if len(plain) <= SHOWN else plain[: SHOWN - 1] + '…'}`"
+
+
+TEXT = """\
+# Test-suites of others
+
+Test-suites of packages built on PyTorch, from the source archives of their authors, unmodified. Each file runs with
+torch and with `pytest -p torchgrad_jax.pytest_alias`; counted are the tests that pass with torch on this kind of
+machine. The table is written by
+
+```sh
+python -m compat_suite suites
+```
+
+which fetches the archives into `build/suites` first (it needs a package index, and torch to compare with), and is
+therefore no part of `make test`.
+
+| suite | pass with torch | pass here too | |
+| --- | --- | --- | --- |
+{rows}
+| all | {total} | {good} | |
+
+## What differs
+{details}
+"""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run suites, print how they went, and write the page of all that were run, now or before."""
+    site, state = Path(args.site).resolve(), Path(args.state)
+    before = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {}
+    wrong = 0
+    for name in args.name or sorted(SUITES):
+        verdict = judge(SUITES[name], site, args.file, show=args.verbose)
+        wrong += len(verdict.differing)
+        print(
+            f"{name}: {verdict.passing - len(verdict.differing)} of {verdict.passing} pass here too "
+            f"({verdict.seconds:.0f} s; torch {verdict.torch_seconds:.0f} s)",
+            flush=True,
+        )
+        if not args.file:
+            before[name] = asdict(verdict)
+            state.parent.mkdir(parents=True, exist_ok=True)
+            state.write_text(json.dumps(before, indent=1) + "\n", encoding="utf-8")
+    if not args.file:
+        PAGE.write_text(
+            page([Verdict(**before[n]) for n in sorted(SUITES) if n in before]), encoding="utf-8"
+        )
+    return 1 if wrong else 0

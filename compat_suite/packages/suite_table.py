@@ -36,14 +36,61 @@ class Suite:
 
 
 _GP = "jaxtyping wadler-lindig scikit-learn joblib threadpoolctl narwhals scipy mpmath"
+_HUB = (
+    "huggingface_hub httpx httpx2 httpcore httpcore2 h11 anyio idna certifi truststore filelock fsspec tqdm pyyaml "
+    "packaging typer typing_extensions rich click shellingham regex hf-xet"
+)
+_HF = f"transformers==5.23.0 accelerate==1.15.0 safetensors tokenizers psutil parameterized pillow {_HUB}"
 
 SUITES = {
     suite.name: suite
     for suite in (
+        Suite("accelerate", "accelerate", "1.15.0", also=_HF + " peft==0.21.2"),
+        Suite("array_api_compat", "array-api-compat", "1.16.0", path=()),
+        Suite(
+            "backpack", "backpack-for-pytorch", "1.7.1", tests=("test",), also=f"einops unfoldNd torchvision==0.29.2 pillow {_GP}",
+            ignore=("test/benchmark",), args=("-m", "not montecarlo"),
+        ),
+        Suite(
+            "curvlinops", "curvlinops-for-pytorch", "3.0.1", tests=("test",), args=("-m", "not montecarlo"),
+            also=f"backpack-for-pytorch==1.7.1 unfoldNd einops einconv opt-einsum tqdm linear-operator==0.6.1 {_GP}",
+        ),
+        Suite("e3nn", "e3nn", "0.6.0", also="opt-einsum opt_einsum_fx"),
         Suite(
             "einops", "einops", "0.8.2", tests=("einops/tests",), also="parameterized", path=(),
             env={"EINOPS_TEST_BACKENDS": "numpy,torch"},
         ),
+        Suite("einx", "einx", "0.4.3", tests=("test",), also="frozendict loguru einops", path=()),
+        Suite("entmax", "entmax", "1.0", tests=("entmax",)),
+        Suite(
+            "gpytorch", "gpytorch", "1.15.2", tests=("test",), also=_GP + " linear-operator==0.6.1",
+            ignore=("keops", "pyro_integration", "test/examples"),
+        ),
+        Suite(
+            "ignite", "pytorch-ignite", "0.5.5", also=f"torchvision==0.29.2 pillow tqdm pandas python-dateutil pytz tzdata six {_GP}",
+            ignore=("distributed", "clearml", "mlflow", "neptune", "polyaxon", "visdom", "wandb"),
+        ),
         Suite("linear_operator", "linear-operator", "0.6.1", tests=("test",), also=_GP),
+        Suite("minimize", "pytorch-minimize", "0.1.0", also="scipy"),
+        Suite("nngeometry", "nngeometry", "0.4", also="torchvision==0.29.2 pillow"),
+        Suite(
+            "opacus", "opacus", "1.6.0", tests=("opacus/tests",), also=f"opt-einsum hypothesis sortedcontainers torchvision==0.29.2 pillow tqdm {_GP}",
+            ignore=("multigpu", "distributed", "ddp", "multidevice"),
+        ),
+        Suite("opt_einsum", "opt-einsum", "3.4.0", tests=("opt_einsum/tests",), path=()),
+        Suite("peft", "peft", "0.21.2", also=_HF + " datasets"),
+        Suite("piq", "piq", "0.5.5", also="torchvision==0.29.2 scikit-image imageio lazy-loader tifffile pandas python-dateutil pytz tzdata six"),
+        Suite("pytorch_optimizer", "pytorch-optimizer", "4.1.0"),
+        Suite("tensorly", "tensorly", "0.10.0", tests=("tensorly",), path=(), env={"TENSORLY_BACKEND": "pytorch"}),
+        Suite("timm", "timm", "1.0.31", also=f"torchvision==0.29.2 safetensors pillow {_HUB}"),
+        Suite("torch_harmonics", "torch-harmonics", "0.8.1", also="parameterized"),
+        Suite("torch_pruning", "torch-pruning", "1.6.1", also="torchvision==0.29.2 pillow tqdm"),
+        Suite(
+            "torchopt", "torchopt", "0.7.3", also="optree typing-extensions", install=False,
+            note="The archive lacks the helpers that most of its files import.",
+        ),
+        Suite("transformers", "transformers", "5.23.0", also=_HF),
+        Suite("vit_pytorch", "vit-pytorch", "1.26.11", also="einops torchvision==0.29.2 pillow"),
+        Suite("xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy"),
     )
 }  # fmt: skip

@@ -46,11 +46,13 @@ SUITES = {
     suite.name: suite
     for suite in (
         Suite("accelerate", "accelerate", "1.15.0", also=_HF + " peft==0.21.2"),
+        Suite("advertorch", "advertorch", "0.2.3", also="torchvision==0.29.2 pillow"),
         Suite("array_api_compat", "array-api-compat", "1.16.0", path=()),
         Suite(
-            "backpack", "backpack-for-pytorch", "1.7.1", tests=("test",), also=f"einops unfoldNd torchvision==0.29.2 pillow {_GP}",
+            "backpack", "backpack-for-pytorch", "1.7.1", tests=("test",), also=f"einops unfoldNd torchvision==0.29.2 pillow pytorch-memlab calmsize pandas python-dateutil pytz tzdata six {_GP}",
             ignore=("test/benchmark",), args=("-m", "not montecarlo"),
         ),
+        Suite("blitz", "blitz-bayesian-pytorch", "0.2.8", tests=("blitz",), also="torchvision==0.29.2 pillow"),
         Suite(
             "curvlinops", "curvlinops-for-pytorch", "3.0.1", tests=("test",), args=("-m", "not montecarlo"),
             also=f"backpack-for-pytorch==1.7.1 unfoldNd einops einconv opt-einsum tqdm linear-operator==0.6.1 {_GP}",
@@ -61,7 +63,6 @@ SUITES = {
             env={"EINOPS_TEST_BACKENDS": "numpy,torch"},
         ),
         Suite("einx", "einx", "0.4.3", tests=("test",), also="frozendict loguru einops", path=()),
-        Suite("entmax", "entmax", "1.0", tests=("entmax",)),
         Suite(
             "gpytorch", "gpytorch", "1.15.2", tests=("test",), also=_GP + " linear-operator==0.6.1",
             ignore=("keops", "pyro_integration", "test/examples"),
@@ -72,25 +73,47 @@ SUITES = {
         ),
         Suite("linear_operator", "linear-operator", "0.6.1", tests=("test",), also=_GP),
         Suite("minimize", "pytorch-minimize", "0.1.0", also="scipy"),
+        Suite("nflows", "nflows", "0.14", also="torchtestcase matplotlib contourpy cycler fonttools kiwisolver pyparsing pillow python-dateutil six tqdm", install=False),
         Suite("nngeometry", "nngeometry", "0.4", also="torchvision==0.29.2 pillow"),
+        Suite(
+            "norse", "norse", "1.1.0", tests=("norse",), also="nir nirtorch torchvision==0.29.2 pillow h5py matplotlib contourpy cycler fonttools kiwisolver pyparsing python-dateutil six",
+            ignore=("norse/benchmark", "norse/task"), install=False,
+        ),
         Suite(
             "opacus", "opacus", "1.6.0", tests=("opacus/tests",), also=f"opt-einsum hypothesis sortedcontainers torchvision==0.29.2 pillow tqdm {_GP}",
             ignore=("multigpu", "distributed", "ddp", "multidevice"),
         ),
         Suite("opt_einsum", "opt-einsum", "3.4.0", tests=("opt_einsum/tests",), path=()),
         Suite("peft", "peft", "0.21.2", also=_HF + " datasets"),
-        Suite("piq", "piq", "0.5.5", also="torchvision==0.29.2 scikit-image imageio lazy-loader tifffile pandas python-dateutil pytz tzdata six"),
+        Suite("piq", "piq", "0.5.5.post1", also="torchvision==0.29.2 scikit-image imageio lazy-loader tifffile pandas python-dateutil pytz tzdata six"),
         Suite("pytorch_optimizer", "pytorch-optimizer", "4.1.0"),
-        Suite("tensorly", "tensorly", "0.10.0", tests=("tensorly",), path=(), env={"TENSORLY_BACKEND": "pytorch"}),
-        Suite("timm", "timm", "1.0.31", also=f"torchvision==0.29.2 safetensors pillow {_HUB}"),
-        Suite("torch_harmonics", "torch-harmonics", "0.8.1", also="parameterized"),
-        Suite("torch_pruning", "torch-pruning", "1.6.1", also="torchvision==0.29.2 pillow tqdm"),
         Suite(
-            "torchopt", "torchopt", "0.7.3", also="optree typing-extensions", install=False,
+            "sbi", "sbi", "0.27.0", also=f"nflows==0.14 zuko==1.6.0 skorch==1.4.0 tabulate tqdm pillow matplotlib contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytest-harvest makefun decopatch tensorboard protobuf grpcio markdown werkzeug tensorboard-data-server torchtestcase pyro-ppl==1.9.2 pyro-api pandas pytz tzdata {_GP}",
+            args=("-m", "not slow and not gpu"), ignore=("tutorials", "mini_sbibm", "bm_test", "_gpu", "on_device"),
+        ),
+        Suite(
+            "skorch", "skorch", "1.4.0", tests=("skorch/tests",), also=f"tabulate tqdm flaky pandas python-dateutil pytz tzdata six safetensors {_GP}",
+            ignore=("llm", "test_cli", "test_dataset"),
+        ),
+        Suite("stable_baselines3", "stable-baselines3", "2.9.2", also="gymnasium cloudpickle farama-notifications pandas python-dateutil pytz tzdata six tqdm"),
+        Suite("tensorly", "tensorly", "0.10.0", tests=("tensorly",), path=(), env={"TENSORLY_BACKEND": "pytorch"}),
+        Suite(
+            "thinc", "thinc", "9.1.1", tests=("thinc/tests",), path=(), also="blis murmurhash cymem preshed wasabi srsly catalogue confection pydantic pydantic-core annotated-types typing-inspection mock",
+        ),
+        Suite("timm", "timm", "1.0.31", also=f"torchvision==0.29.2 safetensors pillow {_HUB}"),
+        Suite("tntorch", "tntorch", "1.1.2", also="scipy scikit-learn joblib threadpoolctl narwhals"),
+        Suite("torch_harmonics", "torch-harmonics", "0.8.1", also="parameterized"),
+        Suite("torch_optimizer", "torch-optimizer", "0.3.0", also="pytorch-ranger"),
+        Suite("torch_pruning", "torch-pruning", "1.6.1", also="torchvision==0.29.2 pillow tqdm"),
+        Suite("torchani", "torchani", "2.9.0", also="h5py tqdm typer rich ase pandas pyarrow huggingface_hub scipy parameterized python-dateutil pytz tzdata six"),
+        Suite(
+            "torchopt", "torchopt", "0.7.3", also="optree typing-extensions graphviz", install=False,
             note="The archive lacks the helpers that most of its files import.",
         ),
+        Suite("torchsde", "torchsde", "0.2.6", also="scipy trampoline"),
         Suite("transformers", "transformers", "5.23.0", also=_HF),
         Suite("vit_pytorch", "vit-pytorch", "1.26.11", also="einops torchvision==0.29.2 pillow"),
         Suite("xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy"),
+        Suite("zuko", "zuko", "1.6.0"),
     )
 }  # fmt: skip

@@ -17,6 +17,7 @@ import jax
 from jax import lax
 
 from .._core import devices, dtypes
+from .._core.errors import Untraceable
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
@@ -79,6 +80,8 @@ class StateLift(Lift):
         self.swapped: list[tuple[Any, ...]] = []
         self.numbers: dict[int, tuple[Storage, Any, int]] = {}
         """Arrays of one number, by identity: who holds it first, and as which source."""
+        self.looked: dict[int, tuple[Storage, Any]] = {}
+        """Storages, by identity, whose values Python has seen, and these values."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
 
@@ -195,6 +198,10 @@ class StateLift(Lift):
         """The gradient of a leaf is about to be looked at or replaced."""
         self.know(t)
 
+    def look_at_values(self, t: Tensor) -> None:
+        """Python is about to know the values of an outside tensor, which must be the same the next time."""
+        self.looked[id(t._st)] = (t._st, t._st.array)
+
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
         self.know(t)
@@ -228,6 +235,7 @@ class Program:
         "guards",
         "jaxpr",
         "known",
+        "looked",
         "peers",
         "run",
         "sources",
@@ -241,6 +249,8 @@ class Program:
     """Tensors from outside (weakly), and how they were."""
     guards: list[tuple[Any, Meta | None]]
     """Leaves, and what their gradients were like."""
+    looked: list[tuple[Storage, Any]]
+    """Storages from outside, and what was in them when Python looked."""
     writes: list[tuple[int, int, int]]
     """(source, result, how often it was written): elements of storages; ~i for argument i."""
     peers: list[tuple[Storage, Storage, int, int]]
@@ -289,6 +299,7 @@ def discover(
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources
+    program.looked = list(lift.looked.values())
     program.known = [
         (weakref.ref(k[0]), *k[1:5])
         for k in lift.known.values()
@@ -333,7 +344,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     for i, (t, _, _, _, _, st, array) in enumerate(lift.swapped):
         swapped.add(id(t))
         if t._st is not st or t._al is not None:
-            raise RuntimeError(
+            raise Untraceable(
                 "torch.compile: a compiled function may not change the shape or the storage of its arguments"
             )
         if st.array is not array:
@@ -341,12 +352,12 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     program.grads = []
     for t, st, m, al, rg, fn, _, g in list(lift.known.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
-            raise RuntimeError(
+            raise Untraceable(
                 "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
             )
         cut = id(t) in swapped and t._fn is None and t._rg
         if not cut and (t._fn is not fn or t._rg is not rg):
-            raise RuntimeError(
+            raise Untraceable(
                 "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
                 "write to it under no_grad, or return the result"
             )

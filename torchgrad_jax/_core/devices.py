@@ -53,6 +53,11 @@ class device:
             )
         return _intern(type, index)
 
+    @property
+    def _seen(self) -> device:
+        """What users see as the device of a tensor here."""
+        return self
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
 
@@ -104,18 +109,71 @@ def of_jax(jdevice: Any) -> device:
     return CPU if type == "cpu" else device(type, jdevice.id)
 
 
+class FakeDevice(device):
+    """The place of tensors that say they are on `real` and have no elements: to the engine, a meta device.
+
+    There is one for each real device and number, by which `_subclasses` knows whose tensors they are. `mixes`
+    says whether they meet tensors that have elements.
+    """
+
+    __slots__ = ("mixes", "number", "real")
+    real: device
+    number: int
+    mixes: bool
+
+    @property
+    def _seen(self) -> device:
+        return self.real
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __str__(self) -> str:
+        return str(self.real)
+
+    def __repr__(self) -> str:
+        return repr(self.real)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return fake, (self.real, self.number, self.mixes)
+
+
+@functools.cache
+def fake(real: device, number: int, mixes: bool) -> FakeDevice:
+    """The one fake device for a real one, a number and whether it mixes."""
+    self = object.__new__(FakeDevice)
+    facts = {"type": "meta", "index": None, "real": real, "number": number, "mixes": mixes}
+    for name, value in facts.items():
+        object.__setattr__(self, name, value)
+    return self
+
+
+def _in_mode(dev: device) -> device:
+    """The fake device in the place of `dev` where new tensors are to be fake ones."""
+    mode = MODES.fake
+    if mode is None or isinstance(dev, FakeDevice):
+        return dev
+    return fake(dev, mode.number, mode.allow_non_fake_inputs)
+
+
 def default_device() -> device:
     """The innermost `with device(...)`, what `set_default_device` said, or JAX's default device."""
     if MODES.device_stack:
-        return MODES.device_stack[-1]
-    return MODES.default_device or _process_default()
+        return _in_mode(MODES.device_stack[-1])
+    return _in_mode(MODES.default_device or _process_default())
 
 
 def resolve(spec: Any) -> device:
     """A concrete device for a user's device argument; None means the default."""
-    if spec is None:
-        return default_device()
+    return default_device() if spec is None else _in_mode(_resolved(spec))
+
+
+def _resolved(spec: Any) -> device:
     dev = device(spec)
+    if isinstance(dev, FakeDevice):
+        return dev
     if dev.type == "xla":
         return default_device()
     if dev.type in ("cpu", "meta"):  # there is one of each

@@ -10,6 +10,30 @@ class NoDerivative(NotImplementedError):
     """A derivative rule has none to give. The op is recorded; a backward pass through it raises this text."""
 
 
+class Untraceable(RuntimeError):
+    """What a compiled function does cannot be one XLA program."""
+
+
+class DataDependentOutputException(RuntimeError):
+    """Values of a fake tensor are asked for; `func` is the operator that would need them."""
+
+    def __init__(self, func: object) -> None:
+        super().__init__(func)
+        self.func = func
+
+
+class DynamicOutputShapeException(RuntimeError):
+    """A shape depends on values of a fake tensor; `func` is the operator."""
+
+    def __init__(self, func: object) -> None:
+        super().__init__(func)
+        self.func = func
+
+
+class FakeTensorDeviceMismatchError(RuntimeError):
+    """Fake tensors that pretend to be on several devices meet."""
+
+
 class UnsupportedLayoutError(NotImplementedError):
     """Raised by entry points of layouts that are out of scope (sparse, quantized, nested)."""
 
@@ -24,6 +48,10 @@ REQUIRES_GRAD_INSIDE = (
     "a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
     "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
     "transformed instead."
+)
+MIXED_FAKE = (
+    "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. "
+    "Found in aten.{}"
 )
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 LEAF_VIEW_IN_PLACE = (
@@ -99,6 +127,16 @@ def modified_in_place(
 def operation_name(node: str) -> str:
     """How torch's messages shorten a node's name: ``ExpBackward0`` -> ``Exp``, ``PowBackward1`` -> ``Pow1``."""
     return re.sub(r"Backward(0$|(?=\d*$))", "", node)
+
+
+def window_out_of_bounds(
+    sizes: Sequence[int], strides: Sequence[int], offset: int, item: int, need: int, have: int
+) -> str:
+    """A window on memory that is too small for it: `need` elements of `item` bytes, of which it has `have`."""
+    return (
+        f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize {item} "
+        f"requiring a storage size of {need * item} are out of bounds for storage of size {have * item}"
+    )
 
 
 def forbidden_view_write(

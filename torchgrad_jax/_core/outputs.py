@@ -202,9 +202,13 @@ def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) ->
         return None
     if name in _CAT_LIKE:
         return TypeError(_CAT.format(got=scalar_type_name(got)))
-    return RuntimeError(
-        f"result type {scalar_type_name(want)} can't be cast to the desired output type {scalar_type_name(got)}"
-    )
+    return not_castable(name, want, got)
+
+
+def not_castable(name: str, want: dtype, got: dtype) -> RuntimeError:
+    """What torch raises when a result of a wider category is to go into a tensor."""
+    what = "ldexp" if name == "ldexp" else f"result type {scalar_type_name(want)}"
+    return RuntimeError(f"{what} can't be cast to the desired output type {scalar_type_name(got)}")
 
 
 def _cpp(dt: dtype) -> str:

@@ -23,6 +23,8 @@ FUNCTION_MODE = 64
 CUT = 128
 """Bit of `Modes.bits`: recording was turned off in code that JAX traces, whose derivatives are to stop too."""
 
+FAKE = 512
+"""Bit of `Modes.bits`: new tensors are fake ones, and operators take no others."""
 TRANSFORM = 256
 """Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
 
@@ -55,6 +57,7 @@ class Modes(threading.local):
     dual_open: list[Any] = []  # of all threads, as the level
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
+    fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`
     device_stack: tuple[Any, ...] = ()
     default_device: Any = None
     inference_grad: bool = False

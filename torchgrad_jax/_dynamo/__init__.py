@@ -42,6 +42,20 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
     """Nothing: XLA decides where arrays are."""
 
 
+def is_dynamo_supported() -> bool:
+    """True: `torch.compile` works wherever this package does."""
+    return True
+
+
+def is_inductor_supported() -> bool:
+    """True: XLA compiles what inductor would."""
+    return True
+
+
+def graph_break(msg: str = "") -> None:
+    """Nothing outside of compiled code."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "OptimizedModule":
         return __getattr__("eval_frame").OptimizedModule

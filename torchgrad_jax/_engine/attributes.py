@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,12 +11,13 @@ import numpy as np
 
 from .._core import dtypes, errors, events, formats, shapes
 from .._core.abstract import is_abstract
+from .._core.devices import FakeDevice
 from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .overrides import own
-from .record import PLAIN, concrete
+from .record import PLAIN, concrete, no_data
 from .storages import (
     UntypedStorage as UntypedStorage,
     is_shared,
@@ -26,7 +26,7 @@ from .storages import (
     untyped_storage,
 )
 from .strided import is_direct, read, storage_offset
-from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, uncounted
+from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, leave_storage, uncounted
 
 # --- metadata -------------------------------------------------------------------------------------
 
@@ -322,10 +322,6 @@ def get_data(self: Tensor) -> Tensor:
     return share(self, Version())
 
 
-_OWN_REFERENCES = 4
-"""References to a storage from one tensor, a local name and `sys.getrefcount` itself."""
-
-
 def set_data(self: Tensor, new: Tensor) -> None:
     """Make this tensor refer to another one's storage."""
     if not isinstance(new, Tensor):
@@ -353,12 +349,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
             alias.chain, alias.seen = own.chain, own.seen
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
-    vc = self._vc
-    # A counter that is part of the storage left behind is kept only where somebody shares it.
-    if vc is self._st and base is None and sys.getrefcount(vc) <= _OWN_REFERENCES:
-        fresh = Version()
-        fresh.version = vc.version
-        self._vc = fresh
+    leave_storage(self)
     self._st, self._m, self._al = new._st, new._m, alias
     if (new._x is not None and new._x.inference) or self._x is not None:
         extras(self).inference = new._x is not None and new._x.inference
@@ -378,7 +369,7 @@ def _item(self: Tensor) -> Any:
     if self._m.numel != 1:
         raise RuntimeError(f"a Tensor with {self._m.numel} elements cannot be converted to Scalar")
     if self._m.device.type == "meta":
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        raise no_data(self, RuntimeError("Tensor.item() cannot be called on meta tensors"))
     al = self._al
     if (
         al is not None
@@ -533,6 +524,8 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         lift = MODES.lifts[-1] if MODES.bits & LIFT else None
         if lift is not None and lift.rows is not None and lift.inside(self):
             return _represent_batched(self, lift)
+        if lift is not None and lift.stateful:
+            return _represent_compiled(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
     if not unreal and not isinstance(
         array, jax.Array
@@ -555,8 +548,18 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
         grad_fn=None if fn is None else type(fn).__name__,
         is_parameter=parameter, parameter_heading=False,
         class_name="tensor" if type(self) in PLAIN else type(self).__name__,
+        fake=isinstance(self._m.device, FakeDevice),
         tangent=None if tangent is None else format(tangent, ""), tensor_contents=tensor_contents,
     )  # fmt: skip
+
+
+def _represent_compiled(self: Tensor, lift: Any) -> str:
+    """A tensor inside of a compiled function: its values, if they are known."""
+    if lift.inside(self):
+        raise errors.Untraceable(errors.untraceable())
+    lift.look_at_values(self)
+    with lift.outside():
+        return repr(self)
 
 
 def _represent_batched(self: Tensor, lift: Any) -> str:
@@ -631,7 +634,7 @@ strided_layout = layout("strided")
 PROPERTIES: dict[str, property] = {
     "shape": property(lambda self: self._m.size),
     "dtype": property(lambda self: self._m.dtype),
-    "device": property(lambda self: self._m.device),
+    "device": property(lambda self: self._m.device._seen),
     "ndim": property(dim),
     "layout": property(lambda self: strided_layout),
     "itemsize": property(element_size),
@@ -650,10 +653,10 @@ PROPERTIES: dict[str, property] = {
     "_version": property(get_version),
     "_base": property(get_base),
     "retains_grad": property(retains_grad),
-    "is_cuda": property(lambda self: self._m.device.type == "cuda"),
-    "is_cpu": property(lambda self: self._m.device.type == "cpu"),
+    "is_cuda": property(lambda self: self._m.device._seen.type == "cuda"),
+    "is_cpu": property(lambda self: self._m.device._seen.type == "cpu"),
     "is_xla": property(lambda self: False),
-    "is_meta": property(lambda self: self._m.device.type == "meta"),
+    "is_meta": property(lambda self: self._m.device._seen.type == "meta"),
     "is_sparse": property(lambda self: False),
     "is_sparse_csr": property(lambda self: False),
     "is_quantized": property(lambda self: False),
@@ -677,7 +680,7 @@ METHODS: dict[str, Any] = {
     "register_post_accumulate_grad_hook": tensor_hooks.register_post_accumulate_grad_hook,
     "retain_grad": tensor_hooks.retain_grad, "untyped_storage": untyped_storage,
     "is_inference": lambda self: self._x is not None and self._x.inference,
-    "get_device": lambda self: -1 if (n := self._m.device.index) is None else n,
+    "get_device": lambda self: -1 if (n := self._m.device._seen.index) is None else n,
     "is_pinned": lambda self, device=None: False, "is_shared": is_shared,
     "share_memory_": share_memory_,
     "__array__": to_array, "__jax_array__": jax_array, "__dlpack__": dlpack,

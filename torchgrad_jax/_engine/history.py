@@ -104,6 +104,48 @@ def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) ->
     return call
 
 
+@functools.cache
+def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
+    """`as_strided` to elements that the source does not have; they get and give no gradient."""
+    low = min(relative, 0)
+    ends = (
+        shapes.storage_extent(src.shape, src.strides),
+        relative + shapes.storage_extent(view.shape, view.strides),
+    )
+
+    def run(leaves: Sequence[Any]) -> Any:
+        flat = jnp.zeros(max(ends) - low, src.dtype.np)
+        flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
+        return strided.gather(flat, view.shape, view.strides, relative - low)
+
+    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
+    call.grad_facts = (False, 1)
+    return call
+
+
+def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
+    """Whether a window has elements that lie before or behind those of its source."""
+    if not m.numel:
+        return False
+    span = shapes.storage_extent(src.shape, src.strides)
+    return relative < 0 or relative + shapes.storage_extent(m.shape, m.strides) > span
+
+
+def window_plan(
+    src: Meta, m: Meta, relative: int, name: str, conj: bool = False, neg: bool = False
+) -> Any:
+    """The plan of a window `m`, `relative` elements from the start of `src`."""
+    if m.dtype is src.dtype and not (conj or neg) and _reaches_out(src, m, relative):
+        call = outreaching_call(src, m, relative, name)
+    else:
+        call = as_strided_call(src, m, conj, neg, name)
+    keys = (src, int)
+    plan = call.plans.get(keys)
+    if plan is None:
+        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+    return plan
+
+
 def _relative(base: Tensor, t: Tensor) -> int:
     mine, theirs = t._m.dtype.itemsize, base._m.dtype.itemsize
     return storage_offset(t) - storage_offset(base) * theirs // mine
@@ -111,12 +153,7 @@ def _relative(base: Tensor, t: Tensor) -> int:
 
 def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
-    call = as_strided_call(src, m, conj, neg, name)
-    keys = (src, int)
-    plan = call.plans.get(keys)
-    if plan is None:
-        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-    gp = grad_plan(plan, 1)
+    gp = grad_plan(window_plan(src, m, offset, name, conj, neg), 1)
     node = object.__new__(gp.node_class)
     node.gp = gp
     node.edges = (edge,)
@@ -183,13 +220,15 @@ def rebase_history(t: Tensor, node: Node) -> None:
         move_hooks(t, old, nr)
         return
     base = al.base
-    gp = copy_slices_plan(node.gp, base._m, t._m, al.conj, al.neg)
+    relative = _relative(base, t)
+    lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
+    gp = copy_slices_plan(node.gp, base._m, t._m, al.conj, al.neg, relative if lost else None)
     outer = object.__new__(gp.node_class)
     outer.gp = gp
     first = edge_of(base)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     outer.edges = (first, *rest)
-    outer.saved = (_relative(base, t), *node.saved)
+    outer.saved = (relative, *node.saved)
     outer.vers = (0, *node.vers)
     outer.seq = next_sequence_nr()
     outer.extras = None
@@ -222,13 +261,33 @@ def move_retained(t: Tensor, old: Any, nr: int) -> None:
 _COPY_SLICES: dict[Any, Any] = {}
 
 
-def copy_slices_plan(inner: Any, base: Meta, view: Meta, conj: bool, neg: bool) -> CopySlicesPlan:
-    """The gradient plan of a write `inner` to a part of `base`."""
-    key = (inner, base, view, conj, neg)
+def copy_slices_plan(
+    inner: Any, base: Meta, view: Meta, conj: bool, neg: bool, lost: int | None = None
+) -> CopySlicesPlan:
+    """The gradient plan of a write `inner` to a part of `base`.
+
+    `lost` is where the part begins if it is none, since the base or the view got other memory.
+    """
+    key = (inner, base, view, conj, neg, lost)
     found = _COPY_SLICES.get(key)
     if found is None:
         found = _COPY_SLICES[key] = CopySlicesPlan(inner, base, view, conj, neg)
+        if lost is not None:
+            need = lost + shapes.storage_extent(view.shape, view.strides)
+            have = shapes.storage_extent(base.shape, base.strides)
+            found.complaint = errors.window_out_of_bounds(
+                view.shape, view.strides, lost, view.dtype.itemsize, need, have
+            )
     return found
+
+
+def forbid_gradient(t: Tensor) -> None:
+    """Let a backward pass refuse the write just made to a view that overlaps itself, as torch does."""
+    node = t._al.base._fn if t._al is not None and t._al.base is not None else None
+    if node is not None and isinstance(node.gp, CopySlicesPlan):
+        of = node.gp
+        node.gp = CopySlicesPlan(of.inner, of.base, of.view, of.conj, of.neg)
+        node.gp.complaint = errors.OVERLAP
 
 
 class _CopySlicesOuts:
@@ -267,6 +326,7 @@ class CopySlicesPlan:
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.fused = 0
+        self.complaint = ""
 
     raises = alone = False
 
@@ -301,6 +361,8 @@ class CopySlicesPlan:
             g = jnp.zeros(self.base.shape, self.base.dtype.np)
         if shapes.has_overlap(self.view.shape, self.view.strides):
             raise RuntimeError(errors.OVERLAP)  # as the write to the gradient's piece does in torch
+        if self.complaint:
+            raise RuntimeError(self.complaint)
         flat = strided.to_flat(g, self.base)
         piece = strided.view_from(flat, self.view, offset, self.conj, self.neg)
         grads = list(self.inner.fn([piece], rest))

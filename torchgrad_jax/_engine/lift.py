@@ -219,6 +219,9 @@ class Lift:
                 "autograd.grad, or call backward() outside"
             )
 
+    def look_at_values(self, t: Tensor) -> None:
+        """Python is about to know the values of an outside tensor."""
+
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
 

@@ -168,6 +168,7 @@ def format_tensor(
     class_name: str = "tensor",
     tangent: str | None = None,
     tensor_contents: str | None = None,
+    fake: bool = False,
 ) -> str:
     """Return the ``repr`` of a dense tensor, as torch writes it.
 
@@ -190,6 +191,7 @@ def format_tensor(
         tangent: text of the forward-mode tangent; torch uses ``f"{tangent}"``, so that a 0-dim
             tangent reads as a number.
         tensor_contents: text to show in place of the elements.
+        fake: whether the tensor has no elements, whatever its device.
 
     Returns:
         The text.
@@ -202,8 +204,10 @@ def format_tensor(
         >>> format_tensor(x, dtype="float32", default_dtype="float64", shape=(2,))
         'tensor([1.0000, 2.5000], dtype=torch.float32)'
     """
+    if fake:
+        class_name = "FakeTensor"
     indent = len(class_name) + 1
-    is_meta = _split_device(device)[0] == "meta"
+    is_meta = fake or _split_device(device)[0] == "meta"
     if tensor_contents is None:
         tensor_contents = "..." if is_meta else _contents(array, dtype, shape, indent)
     suffixes = [

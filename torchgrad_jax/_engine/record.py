@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import abstract, dtypes, errors, events
+from .._core import abstract, dtypes, errors, events, outputs
+from .._core.devices import FakeDevice
 from .._core.meta import Meta, meta
 from .._core.state import (
     CUT,
     DUAL,
+    FAKE,
     GRAD,
     INFERENCE,
     LIFT,
@@ -76,20 +78,41 @@ class no_grad:
         MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
 
 
+def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
+    """What is raised when values are asked for that a tensor does not have; `error` is for the meta device."""
+    if isinstance(t._m.device, FakeDevice):
+        return errors.DataDependentOutputException(f"aten.{name}.default")
+    return error
+
+
+def faked(name: str, leaves: Sequence[Any]) -> Sequence[Any]:
+    """`leaves` with fake tensors in the place of others, which most modes refuse."""
+
+    def one(v: Any) -> Any:
+        if not isinstance(v, Tensor) or isinstance(v._m.device, FakeDevice):
+            return v
+        if not MODES.fake.allow_non_fake_inputs:
+            raise AssertionError(errors.MIXED_FAKE.format(name))
+        return MODES.fake.from_tensor(v)
+
+    return [one(v) for v in leaves]
+
+
 def concrete(t: Tensor, batched: str = "") -> np.ndarray:
     """The tensor's values as numpy, or an error that names the way out when it is being traced.
 
     `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
     """
     if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        MODES.lifts[-1].look_at_values(t)
         with MODES.lifts[-1].outside():
             return concrete(t)
     array = read(t)
     if abstract.is_abstract(array):
-        raise NotImplementedError(abstract.NO_DATA)
+        raise no_data(t, NotImplementedError(abstract.NO_DATA))
     if isinstance(array, jax.core.Tracer):
         if MODES.bits & LIFT and MODES.lifts[-1].stateful:
-            raise RuntimeError(errors.untraceable())
+            raise errors.Untraceable(errors.untraceable())
         if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
             raise RuntimeError(batched or errors.BATCHED_ITEM)
         raise RuntimeError(
@@ -97,6 +120,17 @@ def concrete(t: Tensor, batched: str = "") -> np.ndarray:
             "function; move the data-dependent step outside of the traced function"
         )
     return np.asarray(array)
+
+
+def is_traced(t: Tensor) -> bool:
+    """Whether the tensor's values are not known because it is being traced, outside of a batch."""
+    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        with MODES.lifts[-1].outside():
+            return is_traced(t)
+    array = read(t)
+    if not isinstance(array, jax.core.Tracer) or abstract.is_abstract(array):
+        return False
+    return not (MODES.bits & LIFT and MODES.lifts[-1].size is not None)
 
 
 def as_leaf(value: Any) -> Any:
@@ -312,6 +346,8 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
 
 
 def _apply(call: Call, leaves: Sequence[Any]) -> Any:
+    if MODES.bits & FAKE:
+        leaves = faked(call.name, leaves)
     if MODES.bits & LIFT and not MODES.lifts[-1].touches(leaves):
         with MODES.lifts[-1].outside():
             return _apply(call, leaves)
@@ -443,7 +479,7 @@ class InplacePlan(Plan):
         except NotImplementedError:  # that no kernel fits comes after that no result does
             wide = compute_dtype(call, keys)
             if wide is not None and not dtypes.can_cast(wide, keys[0].dtype):
-                raise _not_castable(wide, keys[0].dtype) from None
+                raise outputs.not_castable(call.inner.name, wide, keys[0].dtype) from None
             raise
         me, out = keys[0], self.outs[0]
         check = call.inner.inplace_check
@@ -453,7 +489,7 @@ class InplacePlan(Plan):
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
             )
         if not castable and not dtypes.can_cast(out.dtype, me.dtype):
-            raise _not_castable(out.dtype, me.dtype)
+            raise outputs.not_castable(call.inner.name, out.dtype, me.dtype)
         if out.dtype is not me.dtype:
             inner, target = self.fn, me.dtype.np
 
@@ -466,13 +502,6 @@ class InplacePlan(Plan):
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
         self._set_diff()
-
-
-def _not_castable(result: dtypes.dtype, wanted: dtypes.dtype) -> RuntimeError:
-    names = [dtypes.scalar_type_name(d) for d in (result, wanted)]
-    return RuntimeError(
-        f"result type {names[0]} can't be cast to the desired output type {names[1]}"
-    )
 
 
 def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:
@@ -526,6 +555,8 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
 
 
 def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+    if MODES.bits & FAKE:
+        leaves = faked(call.name + "_", leaves)
     me = leaves[0]
     mode = MODES.bits
     if MODES.transforms:

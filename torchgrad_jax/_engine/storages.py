@@ -157,7 +157,7 @@ class UntypedStorage:
     @property
     def device(self) -> devices.device:
         """Where the storage lives."""
-        return self._storage.meta.device
+        return self._storage.meta.device._seen
 
     @property
     def is_cuda(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,22 @@ def extras(t: Tensor) -> Extras:
 def uncounted(t: Tensor) -> bool:
     """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
     return t._x is not None and t._x.uncounted
+
+
+_OWN_REFERENCES = 4
+"""References to a storage from one tensor, a local name and `sys.getrefcount` itself."""
+
+
+def leave_storage(t: Tensor) -> None:
+    """Keep the version counter of a tensor that is about to get other memory.
+
+    A counter that is part of the storage left behind is kept as it is only where somebody shares it:
+    otherwise the count alone lives on.
+    """
+    vc = t._vc
+    tracked = t._al is not None and t._al.base is not None
+    if vc is t._st and not tracked and sys.getrefcount(vc) <= _OWN_REFERENCES:
+        t._vc = Version(vc.version)
 
 
 def check_shareable(t: Tensor) -> None:

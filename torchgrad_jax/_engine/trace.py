@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import abstract, dtypes, shapes
+from .._core import abstract, dtypes, errors, shapes
+from .._core.devices import FakeDevice, fake
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits
 from .._ops.registry import Grad, Layout, Promote
@@ -143,6 +144,8 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
     devices = {k.device for k in metas}
     if len(devices) == 1:
         return metas[0].device
+    if any(isinstance(d, FakeDevice) for d in devices):
+        return _common_fake(metas, name)
     wide = {k.device for k in metas if k.ndim or k.device.type != "cpu"}
     if len(wide) == 1:
         return wide.pop()
@@ -153,6 +156,24 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{first} and {second}!"
     )
+
+
+def _common_fake(metas: Sequence[Meta], name: str) -> Any:
+    """The device of an op that takes fake tensors, of a mode that allows them to meet what else is there."""
+    places = [k.device for k in metas]
+    fakes = [d for d in places if isinstance(d, FakeDevice)]
+    if len(fakes) < len(places) and not all(d.mixes for d in fakes):
+        raise AssertionError(errors.MIXED_FAKE.format(name))
+    if len({d.number for d in fakes}) > 1:
+        raise AssertionError(f"Mixing fake modes NYI in aten.{name}")
+    wide = [k.device._seen for k in metas if k.ndim or k.device._seen.type != "cpu"]
+    found = list(dict.fromkeys(wide or [d._seen for d in places]))
+    if len(found) > 1:
+        raise errors.FakeTensorDeviceMismatchError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{found[0]} and {found[1]}!"
+        )
+    return fake(found[0], fakes[0].number, fakes[0].mixes)
 
 
 def _promoted(x: Any, dtype: Any) -> Any:

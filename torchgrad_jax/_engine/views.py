@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
-from .._core import events, shapes
+from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
+from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
 from . import strided
 from .cut import cut_off
 from .grad_plan import grad_plan
 from .history import (
-    as_strided_call,
     check_captured,
     check_inplace,
     grad_fn_of,
     move_retained,
+    outreaching_call,
     requires_grad_of,
+    window_plan,
 )
 from .node import accumulator
-from .record import begin_node, check_counted, end_node, no_grad, record
+from .record import begin_node, check_counted, end_node, faked, no_grad, record
 from .strided import storage_offset
 from .tensor import (
     CREATED_DEFAULT,
@@ -97,6 +95,8 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
 
 
 def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
+    if MODES.bits & FAKE:
+        leaves = faked(call.name, leaves)
     src = leaves[0]
     m = src._m
     mode = MODES.bits
@@ -267,25 +267,6 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
         MODES.anomaly.op_ran(call, leaves, outs)
 
 
-@functools.cache
-def _outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
-    """`as_strided` to elements that the source does not have; they get and give no gradient."""
-    low = min(relative, 0)
-    ends = (
-        shapes.storage_extent(src.shape, src.strides),
-        relative + shapes.storage_extent(view.shape, view.strides),
-    )
-
-    def run(leaves: Sequence[Any]) -> Any:
-        flat = jnp.zeros(max(ends) - low, src.dtype.np)
-        flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
-        return strided.gather(flat, view.shape, view.strides, relative - low)
-
-    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
-    call.grad_facts = (False, 1)
-    return call
-
-
 def as_strided_view(
     src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
 ) -> Tensor:
@@ -308,17 +289,14 @@ def as_strided_view(
     available = strided.elements(store) * store.dtype.itemsize // item
     need = at + shapes.storage_extent(size, stride) if 0 not in size else 0
     if need > available:
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {at}, and itemsize {item} "
-            f"requiring a storage size of {need * item} are out of bounds for storage of size {available * item}"
-        )
+        raise RuntimeError(errors.window_out_of_bounds(size, stride, at, item, need, available))
     mode = MODES.bits
     m = meta(size, src._m.dtype, src._m.device, stride)
     inference = src._x is not None and src._x.inference
     out = make_view(src, m, at, creation=view_creation(mode, False), tracked=not inference)
     if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
         relative = at - storage_offset(src)
-        plan = _window_plan(src._m, m, relative, "AsStridedBackward0")
+        plan = window_plan(src._m, m, relative, "AsStridedBackward0")
         record(grad_plan(plan, 1), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
         mark_inference(out)
@@ -331,7 +309,7 @@ def as_strided_view(
                 relative = at - storage_offset(src)
                 end = relative + shapes.storage_extent(size, stride)
                 if relative < 0 or end > shapes.storage_extent(src._m.shape, src._m.strides):
-                    call = _outreaching_call(src._m, m, relative, "AsStridedBackward0")
+                    call = outreaching_call(src._m, m, relative, "AsStridedBackward0")
                     again = MODES.tangents.apply(call, (tangent, relative))
                 else:
                     place = storage_offset(tangent) + relative
@@ -340,20 +318,6 @@ def as_strided_view(
             finally:
                 MODES.bits = mode
     return out
-
-
-def _window_plan(src: Meta, m: Meta, relative: int, name: str) -> Any:
-    """The plan of a window `m`, `relative` elements from the start of `src`."""
-    span = shapes.storage_extent(src.shape, src.strides)
-    if relative < 0 or relative + shapes.storage_extent(m.shape, m.strides) > span:
-        call = _outreaching_call(src, m, relative, name)
-    else:
-        call = as_strided_call(src, m, False, False, name)
-    keys = (src, int)
-    plan = call.plans.get(keys)
-    if plan is None:
-        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-    return plan
 
 
 def as_strided_inplace(
@@ -372,6 +336,6 @@ def as_strided_inplace(
     at, node = storage_offset(window), None
     if requires:
         relative = at - storage_offset(me)
-        plan = _window_plan(me._m, window._m, relative, "AsStridedBackward1")
+        plan = window_plan(me._m, window._m, relative, "AsStridedBackward1")
         node = begin_node(grad_plan(plan, 1), (me, relative), mode)
     return _seen_as(me, window._m, at, node, tangent)

@@ -14,8 +14,8 @@ from .._core.kernels import cpp_name
 from .._core.numbers import check_fits
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
-from .._engine.history import check_inplace, requires_grad_of
-from .._engine.record import concrete
+from .._engine.history import check_inplace, forbid_gradient, requires_grad_of
+from .._engine.record import concrete, is_traced
 from .._engine.strided import check_writable, places_in, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
 from .._engine.views import as_strided_view
@@ -352,13 +352,16 @@ def index_put_(
         return ops.masked_fill_(out, mask, ops.view(ops._to_copy(values, out._m.dtype), ()))
     if fills:
         refuse_byte_mask(given)
+    if not accumulate and _put_where_traced(out, given, values, fills):
+        return out
     indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)
     if fills and values._m.dtype is not out._m.dtype:  # a fill casts; anything else refuses to
         values = ops._to_copy(values, out._m.dtype)
     m = out._m
-    if MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides):
+    recorded = MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides)
+    if recorded:
         check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
@@ -369,7 +372,33 @@ def index_put_(
     places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
     flat = as_strided_view(out, (shapes.storage_extent(m.shape, m.strides),), (1,), None)
     ops.index_put_(flat, (places,), values, accumulate)
+    if recorded and requires_grad_of(out):
+        forbid_gradient(out)
     return out
+
+
+def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor, fills: bool) -> bool:
+    """Write by a mask whose values are being traced, if what is written does not depend on how many are true."""
+    at = next((k for k, t in enumerate(given) if t is not None), len(given))
+    if at != len(given) - 1 or given[at]._m.dtype is not dtypes.bool_ or not is_traced(given[at]):
+        return False
+    mask, m = given[at], out._m
+    chosen, after = mask._m.ndim, m.ndim - at - mask._m.ndim
+    if not chosen or mask._m.shape != m.shape[at : at + chosen]:
+        return False
+    shape = values._m.shape
+    counted = len(shape) - 1 - after  # the dimension of `values` that lies along the true elements
+    if counted >= 0:
+        if shape[counted] != 1:
+            return False
+        values = ops.view(values, (*shape[:counted], *[1] * chosen, *shape[counted + 1 :]))
+    if values._m.dtype is not m.dtype:
+        if not fills:
+            return False
+        values = ops._to_copy(values, m.dtype)
+    mask = ops.view(mask, (*mask._m.shape, *[1] * after))
+    ops.copy_(out, ops.where(mask, values, out))
+    return True
 
 
 def _fits(value: Any, self: Tensor) -> bool:

@@ -183,18 +183,15 @@ def _pair(dim: Any, ndim: int) -> tuple[int, int]:
 
 def _singular_norm(A: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
     """The norms made of singular values."""
-    rest = [d for d in range(A._m.ndim) if d not in dims]
-    moved = ops.permute(A, (*rest, *dims)) if rest or dims != (0, 1) else A
-    values = NAMESPACES["linalg"]["svdvals"](moved)
+    order = [*[d for d in range(A._m.ndim) if d not in dims], *dims]
+    values = NAMESPACES["linalg"]["svdvals"](ops.permute(A, tuple(order)))
     if ord == "nuc" or not values._m.shape[-1]:
-        out = ops.sum(values, (-1,))
+        out = ops.sum(values, (-1,), keepdim)
     else:
-        out = (ops.amax if ord > 0 else ops.amin)(values, (-1,))
+        out = (ops.amax if ord > 0 else ops.amin)(values, (-1,), keepdim)
     if not keepdim:
         return out
-    for d in sorted(dims):
-        out = ops.unsqueeze(out, d)
-    return out
+    return ops.permute(ops.unsqueeze(out, -1), tuple(order.index(d) for d in range(len(order))))
 
 
 @composite(namespace="linalg", method=False, out=True)

@@ -22,13 +22,14 @@ from .._engine.history import (
     check_inplace,
     edge_of,
     move_retained,
+    rebase_history,
     requires_grad_of,
 )
 from .._engine.node import Node
 from .._engine.record import begin_node, check_counted, concrete, end_node
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
-from .._engine.tensor import Alias, Storage, Tensor, Version
+from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, leave_storage
 from .._engine.trace import Call, ViewPlan
 from .._ops.registry import Grad
 from . import data as data_
@@ -91,10 +92,6 @@ def set_(
         check_inplace(self, requires_grad_of(self))
     given = source if isinstance(source, Tensor) else None
     tracked = recording and any(t is not None and requires_grad_of(t) for t in (self, given))
-    if tracked and self._al is not None and self._al.base is not None:
-        raise NotImplementedError(
-            "set_() of a view is not differentiable; use it on tensors that are no views"
-        )
     if MODES.bits & DUAL and any(
         t is not None and MODES.tangents.tangent_of(t) is not None for t in (self, given)
     ):
@@ -115,17 +112,27 @@ def set_(
             None if stride is None else shape_of("set_", stride, 4, "stride"),
         )
     node = _forgetful(self, given) if tracked else None
-    version = self._vc.version + 1
-    self._vc = Version(version)
-    self._st, self._m = st, m
-    whole = m is st.meta and not offset
-    self._al = None if whole else Alias(offset, None, 0, 0)
+    own = self._al
+    base = None if own is None else own.base
+    whole = m is st.meta and not offset and base is None
+    alias = None if whole else Alias(offset, base, CREATED_DEFAULT, 0)
+    if base is not None:  # still the view of it that it was
+        alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
+    leave_storage(self)
+    if node is None and base is None and self._fn is not None and m.shape != old.shape:
+        self._fn._extras().reshaped = True
+    self._st, self._m, self._al = st, m, alias
     if not whole:
         _check_window(self, offset)
+    self._vc.version += 1
+    check_counted(self)
     if node is not None:
         before, nr = self._fn, self._onr
-        end_node(node, (self,), MODES.bits)
-        move_retained(self, before, nr)
+        if base is not None:
+            rebase_history(self, node)
+        else:
+            end_node(node, (self,), MODES.bits)
+            move_retained(self, before, nr)
     return self
 
 
@@ -142,7 +149,9 @@ def _forgetful(self: Tensor, source: Tensor | None) -> Node:
         plan = _SET.plans[keys] = ViewPlan(_SET, keys, (self._m,), False)
     mask = sum(1 << i for i, t in enumerate(leaves) if t is not None and requires_grad_of(t))
     node = begin_node(grad_plan(plan, mask), leaves, MODES.bits)
-    node.edges = tuple(edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None)
+    if self._al is None or self._al.base is None:  # otherwise the node is part of one of the base
+        edges = [edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None]
+        node.edges = tuple(edges)
     return node
 
 

@@ -424,6 +424,8 @@ def _polygamma(n: int, x: Array) -> Array:
     """Left of 0 by reflection: XLA's zeta loses all digits there."""
     if n == 0:
         return _digamma(x)
+    if n > 1 and x.dtype != jnp.float64:  # where it cancels, float32 keeps few digits
+        return _polygamma(n, x.astype(jnp.float64)).astype(x.dtype)
     sign = 1.0 if n % 2 else -1.0
     left = x < 0
     y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), where(left, 1 - x, x))
@@ -445,7 +447,8 @@ def _polygamma_jvp(n: int, primals: Any, tangents: Any) -> Any:
 
 
 def _lgamma(x: Array) -> Array:
-    return half_as_float(lax.lgamma)(x)
+    # in float64, as XLA's float32 kernel has few correct digits next to the zeros at 1 and 2
+    return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
 
 
 @jax.custom_jvp

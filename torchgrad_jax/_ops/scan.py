@@ -15,7 +15,7 @@ from .._core import dtypes, shapes
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .helpers import anywhere, convert, is_bool, is_complex, is_float, is_integral
-from .registry import Array, Dtype, op
+from .registry import SAME, Array, Dtype, op
 
 FLOAT0 = jax.dtypes.float0
 
@@ -208,15 +208,23 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
 
 
 def _logcumsumexp_forward(input: Array, dim: int) -> Array:
-    x, run = _accumulating(input, None, functools.partial(_running_logsumexp, forward=True))
+    forward = bool(input.ndim)  # torch has no such share for a single number
+    x, run = _accumulating(input, None, functools.partial(_running_logsumexp, forward=forward))
     return _on_axis(x, dim, run, ruled=True)
 
 
-@op(forward=_logcumsumexp_forward)
+@op(
+    forward=_logcumsumexp_forward,
+    keeps=("input", "result"),
+    grad_view=lambda ct, m, **_: None if m.ndim else SAME,
+)
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""
     if not (is_float(input) or is_complex(input)):
         kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
+    if not input.ndim:  # its gradient is passed on as it is
+        shapes.wrap_dim(dim, 0)
+        return _ruled(input, jnp.copy, lambda x, y, t: t)
     x, run = _accumulating(input, None, _running_logsumexp)
     return _on_axis(x, dim, run, ruled=True)

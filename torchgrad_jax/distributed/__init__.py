@@ -25,6 +25,36 @@ def is_torchelastic_launched() -> bool:
     return False
 
 
+def is_backend_available(backend: str) -> bool:
+    """False, whichever it is."""
+    return False
+
+
+def is_gloo_available() -> bool:
+    """False."""
+    return False
+
+
+def is_mpi_available() -> bool:
+    """False."""
+    return False
+
+
+def is_nccl_available() -> bool:
+    """False."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """False."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """False."""
+    return False
+
+
 class ProcessGroup:
     """A name for annotations; there is none."""
 

@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from .._core import tree as _tree
+from ._tree_nodes import WITH_KEYS as _WITH_KEYS
+from ._tree_nodes import (
+    CONSTANT_NODES as CONSTANT_NODES,
+    ConstantNode as ConstantNode,
+    GetAttrKey as GetAttrKey,
+    MappingKey as MappingKey,
+    SequenceKey as SequenceKey,
+    _defaultdict_flatten as _defaultdict_flatten,
+    _defaultdict_flatten_with_keys as _defaultdict_flatten_with_keys,
+    _defaultdict_unflatten as _defaultdict_unflatten,
+    _deque_flatten as _deque_flatten,
+    _deque_flatten_with_keys as _deque_flatten_with_keys,
+    _deque_unflatten as _deque_unflatten,
+    _deregister_pytree_node as _deregister_pytree_node,
+    _dict_flatten as _dict_flatten,
+    _dict_flatten_with_keys as _dict_flatten_with_keys,
+    _dict_unflatten as _dict_unflatten,
+    _list_flatten as _list_flatten,
+    _list_flatten_with_keys as _list_flatten_with_keys,
+    _list_unflatten as _list_unflatten,
+    _namedtuple_flatten as _namedtuple_flatten,
+    _namedtuple_flatten_with_keys as _namedtuple_flatten_with_keys,
+    _namedtuple_unflatten as _namedtuple_unflatten,
+    _odict_flatten as _odict_flatten,
+    _odict_unflatten as _odict_unflatten,
+    _ordereddict_flatten as _ordereddict_flatten,
+    _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys,
+    _ordereddict_unflatten as _ordereddict_unflatten,
+    _private_register_pytree_node as _private_register_pytree_node,
+    _register_namedtuple as _register_namedtuple,
+    _register_pytree_node as _register_pytree_node,
+    _tuple_flatten as _tuple_flatten,
+    _tuple_flatten_with_keys as _tuple_flatten_with_keys,
+    _tuple_unflatten as _tuple_unflatten,
+    is_constant_class as is_constant_class,
+    register_constant as register_constant,
+    register_dataclass as register_dataclass,
+    register_pytree_node as register_pytree_node,
+)
 
 TreeSpec = _tree.Spec
 PyTree = Any
-_WITH_KEYS: dict[type, Callable[[Any], Any]] = {}
 Context = Any
 SUPPORTED_NODES: Any = _tree._NODES
 """Classes of containers, and how each is taken apart and put together."""
@@ -45,7 +83,17 @@ def is_namedtuple(obj: Any) -> bool:
     )
 
 
-is_namedtuple_instance = is_namedtuple
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether something is a class of named tuples."""
+    return isinstance(cls, type) and is_namedtuple(cls)
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Whether something is a named tuple."""
+    return is_namedtuple(type(obj))
+
+
+_is_namedtuple_instance = is_namedtuple_instance
 
 
 def is_structseq(obj: Any) -> bool:
@@ -55,35 +103,14 @@ def is_structseq(obj: Any) -> bool:
     return kind.__bases__ == (tuple,) and all(isinstance(n, int) for n in counts)
 
 
-is_structseq_instance = is_structseq
+def is_structseq_class(cls: Any) -> bool:
+    """Whether something is a class of the tuples with names that C makes."""
+    return isinstance(cls, type) and is_structseq(cls)
 
 
-def _list_flatten(d: list[Any]) -> tuple[list[Any], Any]:
-    return d, None
-
-
-def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:
-    return list(values)
-
-
-def _list_flatten_with_keys(d: list[Any]) -> tuple[list[tuple[Any, Any]], Any]:
-    return [(SequenceKey(i), v) for i, v in enumerate(d)], None
-
-
-def _tuple_flatten(d: tuple[Any, ...]) -> tuple[list[Any], Any]:
-    return list(d), None
-
-
-def _tuple_unflatten(values: Iterable[Any], context: Any) -> tuple[Any, ...]:
-    return tuple(values)
-
-
-def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Any]:
-    return list(d.values()), list(d)
-
-
-def _dict_unflatten(values: Iterable[Any], context: Any) -> dict[Any, Any]:
-    return dict(zip(context, values))
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether something is one of the tuples with names that C makes."""
+    return is_structseq(type(obj))
 
 
 def _broadcast_to_and_flatten(
@@ -120,6 +147,19 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = No
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [spec.flatten_up_to(r) for r in rests]
     return _tree.unflatten([func(*xs) for xs in zip(leaves, *others, strict=True)], spec)
+
+
+def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Any]:
+    """Turns a function into one that lets everything pass that is not of some classes."""
+
+    def wrap(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @functools.wraps(func)
+        def mapped(x: Any) -> Any:
+            return func(x) if _is_of(x, type_or_types_or_pred) else x
+
+        return mapped
+
+    return wrap
 
 
 def tree_map_only(
@@ -177,6 +217,22 @@ def LeafSpec() -> TreeSpec:
 
 
 treespec_leaf = LeafSpec
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """How a tuple of trees is put together."""
+    children = list(iterable)
+    if not all(isinstance(c, TreeSpec) for c in children):
+        raise ValueError(f"Expected a tuple of TreeSpec values, got: {children!r}.")
+    return TreeSpec(tuple, None, children)
+
+
+def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
+    """How a dict of trees is put together."""
+    entries = dict(mapping, **kwargs)
+    if not all(isinstance(c, TreeSpec) for c in entries.values()):
+        raise ValueError(f"Expected a dictionary of TreeSpec values, got: {entries!r}.")
+    return TreeSpec(dict, list(entries), list(entries.values()))
 
 
 def tree_leaves_with_path(
@@ -244,75 +300,6 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> boo
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def register_pytree_node(
-    cls: type, flatten_fn: Callable[[Any], tuple[list[Any], Any]], unflatten_fn: Callable[[Any, Any], Any], *,
-    serialized_type_name: str | None = None, to_dumpable_context: Any = None, from_dumpable_context: Any = None,
-    flatten_with_keys_fn: Any = None,
-) -> None:  # fmt: skip
-    """Let instances of a class be containers, for functions of this module and for transforms of functions.
-
-    Args:
-        cls: exactly this class, and none derived from it.
-        flatten_fn: from an instance to its parts and whatever else is needed to make it.
-        unflatten_fn: from these two to an instance.
-        serialized_type_name: accepted; trees are not written to files here.
-        to_dumpable_context: accepted, as above.
-        from_dumpable_context: accepted, as above.
-        flatten_with_keys_fn: the same as `flatten_fn`, with a key before each part, for paths.
-    """
-    if _tree.registered(cls):
-        raise ValueError(f"{cls} is already registered as pytree node.")
-    _tree.register(cls, flatten_fn, unflatten_fn)
-    if flatten_with_keys_fn is not None:
-        _WITH_KEYS[cls] = flatten_with_keys_fn
-
-
-@dataclass(frozen=True)
-class MappingKey:
-    """A place in a dict."""
-
-    key: Any
-
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
-    def get(self, mapping: Any) -> Any:
-        """What is there."""
-        return mapping[self.key]
-
-
-@dataclass(frozen=True)
-class SequenceKey:
-    """A place in a list or tuple."""
-
-    idx: int
-
-    def __str__(self) -> str:
-        return f"[{self.idx!r}]"
-
-    def get(self, sequence: Any) -> Any:
-        """What is there."""
-        return sequence[self.idx]
-
-
-@dataclass(frozen=True)
-class GetAttrKey:
-    """An attribute."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj: Any) -> Any:
-        """What is there."""
-        return getattr(obj, self.name)
-
-
 def keystr(kp: Iterable[Any]) -> str:
     """A path as code would write it."""
     return "".join(map(str, kp))
-
-
-def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    return [(MappingKey(k), v) for k, v in d.items()], list(d)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..libs import Lib, dtype_name
-from ..tolerances import Tolerance, default, difference
+from ..tolerances import difference
+from .precision import Precision, tolerance
 
 DERIVED = re.compile("BackwardBackward|CopySlicesBackward")
 MAX_NODES = 60
@@ -134,10 +135,10 @@ def _logged(lib: Lib, value: Any) -> Any:
     return lib.array(value) if isinstance(value, lib.tensor_type) else value
 
 
-def differences(got: Any, want: Any, path: str = "", single: bool = False) -> list[tuple[str, str]]:
+def differences(got: Any, want: Any, precision: Precision, path: str = "") -> list[tuple[str, str]]:
     """(attribute, description) of everything that differs between two states.
 
-    `single` says that float32 numbers entered the program, whose rounding float64 results inherit.
+    `precision` says which tensors inherit the rounding of coarser numbers than their own.
     """
     out: list[tuple[str, str]] = []
     if isinstance(want, dict) and isinstance(got, dict):
@@ -148,17 +149,19 @@ def differences(got: Any, want: Any, path: str = "", single: bool = False) -> li
             if k not in got or k not in want:
                 out.append((where, "only in " + ("torch" if k in want else "torchgrad_jax")))
             else:
-                out += differences(got[k], want[k], where, single)
+                out += differences(got[k], want[k], precision, where)
     elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
         if got.shape != want.shape or got.dtype != want.dtype:
             out.append((path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"))
         elif found := difference(
-            _plain_infinities(got), _plain_infinities(want), _tolerance(want, single)
+            _plain_infinities(got),
+            _plain_infinities(want),
+            tolerance(want, precision.rank(path)),
         ):
             out.append((path, found))
     elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
         for i, (g, w) in enumerate(zip(got, want)):
-            out += differences(g, w, f"{path}[{i}]", single)
+            out += differences(g, w, precision, f"{path}[{i}]")
     elif got != want:
         out.append((path, f"got {got!r}, want {want!r}"))
     return out
@@ -180,10 +183,3 @@ def _names_of_its_own(got: dict[str, Any]) -> set[str]:
     if DERIVED.search(str(got.get("graph"))):
         own.add("graph")
     return own
-
-
-def _tolerance(array: np.ndarray, single: bool) -> Tolerance:
-    name = array.dtype.name
-    if single:
-        name = {"float64": "float32", "complex128": "complex64"}.get(name, name)
-    return default(name)

@@ -11,13 +11,10 @@ from typing import Any
 from ..libs import Lib
 from . import deep_rules as deep_rules, observe, prelude, wide_rules
 from .maker import Maker
+from .precision import Precision
 from .rules import RULES
 
 MODES = ("no_grad", "no_grad", "no_grad", "enable_grad", "inference_mode")
-SINGLE = re.compile(
-    r"float32|float\(\)|full\(\(|arange\(\d\.|linspace|new_tensor|half\(|complex\(1j|\+ 1j"
-)
-"""What brings numbers of single precision into a program."""
 ASSIGNMENT = re.compile(r"(with [^:]*: )?v\d+(, v\d+)*,? = (?!.*(apply|forward)\()[^;]*")
 """A line that changes nothing when it fails: it only gives a name to a result."""
 INTERNAL = "INTERNAL ASSERT FAILED"
@@ -42,11 +39,6 @@ class Program:
     watched: bool = True
     """Whether tensors are looked at after each line, or only after the last: reading an attribute
     such as `grad_fn` can bring a tensor up to date, so that a program nobody watches is another."""
-
-    @property
-    def single(self) -> bool:
-        """Whether numbers of less than double precision take part."""
-        return any(SINGLE.search(line) for line in self.lines)
 
     @property
     def recorded(self) -> bool:
@@ -180,6 +172,7 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
     theirs = Session(want, program.functions) if isinstance(want, Lib) else None
     outcomes = [] if isinstance(want, Lib) else want
     last = len(program.lines) - 1
+    precision = Precision()
     for i, line in enumerate(program.lines):
         look = program.watched or i == last
         if theirs is not None:
@@ -189,11 +182,12 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
             error, state = outcomes[i].error, outcomes[i].state
         if error is not None and (error[0] == "NameError" or INTERNAL in error[1]):
             raise InvalidProgram(line)
+        precision.after(line, state)
         mine_error = mine.run(line)
         if found := compare_errors(mine_error, error, texts=not program.inference):
             return Mismatch(i, "exception", found)
         if look:
-            found = observe.differences(mine.state(i == last), state, single=program.single)
+            found = observe.differences(mine.state(i == last), state, precision)
             if program.inference:
                 found = [d for d in found if not d[0].endswith("version")]
             if program.recorded:

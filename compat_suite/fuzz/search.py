@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 
 from ..libs import Lib, live_torch, ours
 from . import observe
+from .precision import Precision, spelled
 from .programs import InvalidProgram, Mismatch, Program, Session, compare, make
 
 LENGTH = 14
+_STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
+"""By how much numbers are moved, per format: of double precision by much less than is told apart."""
+_MADE = re.compile(r"(with [^:]*: )?(v\d+) = ")
 
 
 @dataclass(frozen=True)
@@ -45,22 +49,39 @@ def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
 
 
 def _ill_conditioned(program: Program, lib: Lib) -> bool:
-    """Whether the oracle's own numbers move far when the numbers in the program move by 1e-12.
+    """Whether the oracle's own numbers move far when the numbers in the program move by a few roundings.
 
-    Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share.
+    Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share. The zeros
+    that a Fourier transform gives are the rounding of its kernel, so its results move too.
     """
-    nudged = tuple(
-        re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + 1e-12)), line)
-        for line in program.lines
-    )
     states = []
-    for lines in (program.lines, nudged):
+    precision = Precision()
+    for moved in (False, True):
         session = Session(lib, program.functions)
-        for line in lines:
-            session.run(line)
+        for line in program.lines:
+            session.run(_nudged(line) if moved else line)
+            if moved and (made := _MADE.match(line)):
+                session.run(_moved(made[2], line, precision.of.get(made[2], 0)))
         states.append(session.state(False))
-    found = observe.differences(*states, single=program.single)
+        if not moved:
+            last = len(program.lines) - 1
+            for k, line in enumerate(program.lines):
+                precision.after(line, states[0] if k == last else None)
+    found = observe.differences(states[0], states[1], precision)
     return any("value" in where or "log" in where for where, _ in found)
+
+
+def _nudged(line: str) -> str:
+    step = _STEPS[spelled(line)]
+    return re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
+
+
+def _moved(name: str, line: str, rank: int) -> str:
+    """A line that moves the tensor just made: by the rounding of its format, if that is a coarse one."""
+    if "fft." in line:
+        step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
+        return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"
+    return f"{name}.data.mul_({1 + _STEPS[rank]!r})" if rank else ""
 
 
 def shrink(finding: Finding, got: Lib, want: Lib, budget: int = 150) -> Finding:

@@ -309,13 +309,22 @@ def chained_views(m: Maker) -> str | None:
 # --- autograd -------------------------------------------------------------------------------------
 
 
+def fits_next(t: Any) -> bool:
+    """Whether the node before that of `t` gets gradients of its shape: of others, kernels complain in their ways."""
+    before = t.grad_fn.next_functions[:1]
+    if not before or before[0][0] is None:
+        return True
+    return tuple(before[0][0]._input_metadata[0].shape) == tuple(t.shape)
+
+
 @rule(1.5)
 def grads_again(m: Maker) -> str | None:
     x = m.pick(lambda t: tracked(t) and real(t) and t.grad_fn is not None)
     z = m.pick(tracked, recent=False)
     if x is None or z is None:
         return None
-    return m.one(
+    by_hand = f"{x}.grad_fn.next_functions[0][0](torch.ones_like({x}))"
+    line = m.one(
         f"torch.autograd.grad({x}.sum(), {z}, create_graph=True, allow_unused=True)[0]",
         f"{m.new()}, = grads({x}.square().sum(), [{z}], create_graph=True, allow_unused=True)",
         f"{m.new()}, = grads({x}, [{z}], torch.eye({x}.numel(), dtype={x}.dtype).reshape(-1, *{x}.shape), "
@@ -332,8 +341,9 @@ def grads_again(m: Maker) -> str | None:
         f"{x}.sum().backward(retain_graph=True); {z}.grad = None",
         f"{x}.grad_fn.next_functions[0][0].register_hook(node_hook('next-{m.count}'))",
         f"{x}.grad_fn.next_functions[0][0].register_prehook(node_prehook('pre-{m.count}', 2.0))",
-        f"{x}.grad_fn.next_functions[0][0](torch.ones_like({x}))",
+        by_hand,
     )  # fmt: skip
+    return None if line == by_hand and not fits_next(m.env[x]) else line
 
 
 @rule(0.8, "autograd.graph.allow_mutation_on_saved_tensors")

@@ -30,6 +30,7 @@ VERSIONS = {
     "captum": "0.9.0",
     "curvlinops-for-pytorch": "3.0.1",
     "dadaptation": "3.2",
+    "diffusers": "0.42.1",
     "e3nn": "0.6.0",
     "egnn-pytorch": "0.2.8",
     "einops": "0.8.2",
@@ -65,9 +66,11 @@ VERSIONS = {
     "rotary-embedding-torch": "0.9.1",
     "safetensors": "0.8.0",
     "schedulefree": "1.4.1",
+    "segmentation-models-pytorch": "0.6.0",
     "skorch": "1.4.0",
     "sparsemax": "0.1.9",
     "tensordict": "0.15.3",
+    "timm": "1.0.31",
     "torch-dct": "0.1.6",
     "torch-ema": "0.3",
     "torch-optimizer": "0.3.0",
@@ -104,6 +107,10 @@ REQUIREMENTS = {
     "curvlinops": need(
         "curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"
     ),
+    "diffusers": need(
+        "diffusers",
+        f"safetensors pillow importlib_metadata zipp requests urllib3 charset-normalizer {_HUB}",
+    ),
     "e3nn": need("e3nn", f"opt-einsum opt_einsum_fx {_GP}"),
     "einops": need("einops"),
     "ema_pytorch": need("ema-pytorch"),
@@ -136,11 +143,15 @@ REQUIREMENTS = {
     "rotary_embedding_torch": need("rotary-embedding-torch", "einops"),
     "safetensors": need("safetensors"),
     "schedulefree": need("schedulefree prodigyopt dadaptation"),
+    "segmentation_models": need(
+        "segmentation-models-pytorch torchvision", f"timm pillow safetensors {_HUB}"
+    ),
     "skorch": need("skorch", "scikit-learn joblib threadpoolctl narwhals tabulate tqdm scipy"),
     "tensordict": need("tensordict", "cloudpickle pyvers orjson importlib_metadata"),
     "small_models": need(
         "pytorch-crf pytorch-msssim torch-dct egnn-pytorch torch-ema pytorch-warmup", "einops"
     ),
+    "timm": need("timm torchvision", f"pillow safetensors {_HUB}"),
     "torch_optimizer": need("torch-optimizer", "pytorch-ranger"),
     "torchcde": need("torchcde", "torchdiffeq torchsde trampoline scipy"),
     "torchdiffeq": need("torchdiffeq", "scipy"),

@@ -88,11 +88,11 @@ SUITES = {
         Suite("piq", "piq", "0.5.5.post1", also="torchvision==0.29.2 scikit-image imageio lazy-loader tifffile pandas python-dateutil pytz tzdata six"),
         Suite("pytorch_optimizer", "pytorch-optimizer", "4.1.0"),
         Suite(
-            "sbi", "sbi", "0.27.0", also=f"nflows==0.14 zuko==1.6.0 skorch==1.4.0 tabulate tqdm pillow matplotlib contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytest-harvest makefun decopatch tensorboard protobuf grpcio markdown werkzeug tensorboard-data-server torchtestcase pyro-ppl==1.9.2 pyro-api pandas pytz tzdata {_GP}",
+            "sbi", "sbi", "0.27.0", also=f"cloudpickle nflows==0.14 zuko==1.6.0 skorch==1.4.0 tabulate tqdm pillow matplotlib contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytest-harvest makefun decopatch tensorboard protobuf grpcio markdown werkzeug tensorboard-data-server torchtestcase pyro-ppl==1.9.2 pyro-api pandas pytz tzdata {_GP}",
             args=("-m", "not slow and not gpu"), ignore=("tutorials", "mini_sbibm", "bm_test", "_gpu", "on_device"),
         ),
         Suite(
-            "skorch", "skorch", "1.4.0", tests=("skorch/tests",), also=f"tabulate tqdm flaky pandas python-dateutil pytz tzdata six safetensors {_GP}",
+            "skorch", "skorch", "1.4.0", tests=("skorch/tests",), also=f"cloudpickle tabulate tqdm flaky pandas python-dateutil pytz tzdata six safetensors {_GP}",
             ignore=("llm", "test_cli", "test_dataset"),
         ),
         Suite("stable_baselines3", "stable-baselines3", "2.9.2", also="gymnasium cloudpickle farama-notifications pandas python-dateutil pytz tzdata six tqdm"),
@@ -101,7 +101,7 @@ SUITES = {
             "thinc", "thinc", "9.1.1", tests=("thinc/tests",), path=(), also="blis murmurhash cymem preshed wasabi srsly catalogue confection pydantic pydantic-core annotated-types typing-inspection mock",
         ),
         Suite("timm", "timm", "1.0.31", also=f"torchvision==0.29.2 safetensors pillow {_HUB}"),
-        Suite("tntorch", "tntorch", "1.1.2", also="scipy scikit-learn joblib threadpoolctl narwhals"),
+        Suite("tntorch", "tntorch", "1.1.2", also="cloudpickle scipy scikit-learn joblib threadpoolctl narwhals"),
         Suite("torch_harmonics", "torch-harmonics", "0.8.1", also="parameterized"),
         Suite("torch_optimizer", "torch-optimizer", "0.3.0", also="pytorch-ranger"),
         Suite("torch_pruning", "torch-pruning", "1.6.1", also="torchvision==0.29.2 pillow tqdm"),

@@ -82,7 +82,7 @@ def test_scripting_passes_through():
         (lambda: tg.distributed.init_process_group("gloo"), RuntimeError),
         (lambda: tg.distributed.all_reduce(tg.ones(1)), RuntimeError),
         (lambda: tg.multiprocessing.set_sharing_strategy("file_descriptor"), NotImplementedError),
-        (lambda: setattr(tg._dynamo.config, "cache_size_limit", 9), AttributeError),
+        (lambda: setattr(tg._dynamo.config, "error_on_recompile", True), AttributeError),
     ],
 )
 def test_what_is_refused_says_so(call, error):

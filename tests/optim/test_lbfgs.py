@@ -110,3 +110,58 @@ def saved(m):
 
 def test_state_goes_through_a_dict(same):
     same(saved)
+
+
+INTERVALS = [
+    (0.0, 1.0, -1.0, 1.0, 2.0, 3.0, None),
+    (1.0, 2.0, 3.0, 0.0, 1.0, -1.0, None),
+    (0.0, 1.0, 1.0, 1.0, 3.0, 1.0, None),
+    (0, 1.0, -1.0, 1, 0.5, -0.1, (1.01, 10)),
+]
+
+
+def smallest_in_intervals(m):
+    found = m.optim.lbfgs._cubic_interpolate
+    return [
+        float(found(a, fa, m.tensor(ga), b, fb, m.tensor(gb), bounds))
+        for a, fa, ga, b, fb, gb, bounds in INTERVALS
+    ]
+
+
+LIMITS = {
+    "plain": {},
+    "strict": {"c1": 0.1, "c2": 0.2},
+    "two-tries": {"max_ls": 2},
+    "no-try": {"max_ls": 0},
+    "coarse": {"tolerance_change": 0.5},
+}
+
+
+def searches(options):
+    def run(m):
+        calls = []
+
+        def evaluate(x, t, d):
+            calls.append(float(t))
+            y = (x + t * d).requires_grad_()
+            loss = (100 * (y[1:] - y[:-1] ** 2) ** 2 + (1 - y[:-1]) ** 2).sum()
+            return loss.item(), m.autograd.grad(loss, y)[0]
+
+        x = m.tensor([-1.2, 1.0, 0.5], dtype=m.float64)
+        loss, g = evaluate(x, 0.0, x)
+        found = [
+            m.optim.lbfgs._strong_wolfe(evaluate, x, t, -g, loss, g, -g.dot(g), **options)
+            for t in (1.0, 0.001, 50.0)
+        ]
+        return [[float(r[0]), r[1], float(r[2]), r[3]] for r in found] + calls
+
+    return run
+
+
+@pytest.mark.parametrize("options", LIMITS.values(), ids=LIMITS)
+def test_line_searches_of_others(same, options):
+    same(program("searches", searches(options)))
+
+
+def test_places_between_two_points(same):
+    same(smallest_in_intervals)

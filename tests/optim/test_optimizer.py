@@ -293,6 +293,27 @@ def loading_casts(m):
 
 
 @PROGRAMS
+def loading_several_groups(m):
+    def make():
+        groups = [
+            [m.ones(2, 2, requires_grad=True)],
+            [leaf(m, 1.0), m.ones(2, requires_grad=True, dtype=m.float64), leaf(m, 1.0, 2.0)],
+        ]
+        return groups, m.optim.Adam([{"params": ps, "lr": 0.1 + i} for i, ps in enumerate(groups)])
+
+    groups, o = make()
+    for group in groups:
+        for p in group:
+            p.grad = m.full_like(p, 0.5)
+    o.step()
+    o.state["note"] = {"kept": m.ones(1, dtype=m.float64)}
+    others, other = make()
+    other.load_state_dict(o.state_dict())
+    kept = other.state["note"] is o.state["note"]
+    return [[dict(other.state[p]) for group in others for p in group], other.param_groups, kept]
+
+
+@PROGRAMS
 def loading_what_does_not_fit(m):
     o = sgd(m)
     two = m.optim.SGD([{"params": [leaf(m, 1.0)]}, {"params": [leaf(m, 1.0)]}])

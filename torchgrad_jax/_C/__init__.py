@@ -9,7 +9,7 @@ from typing import Any
 from .._core import devices, dtypes, formats
 from .._core.errors import LinAlgError as _LinAlgError, no_such_name as _no_such_name
 from .._core.shapes import Size as Size
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine import overrides as _engine
 from .._engine.attributes import layout as layout
 from .._engine.overrides import (
@@ -190,7 +190,7 @@ def _get_accelerator(check: bool | None = None) -> Any:
 
 def _are_functorch_transforms_active() -> bool:
     """Whether the code runs inside of a transform of torch.func."""
-    return bool(MODES.bits & LIFT) or bool(MODES.transforms)
+    return MODES.transforming()
 
 
 def __getattr__(name: str) -> Any:

@@ -10,14 +10,13 @@ from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
 from .._core.state import LIFT, MODES
+from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
 
 
 def is_batchedtensor(tensor: Tensor, /) -> bool:
     """Whether a tensor stands for one example of the batch of a running `vmap`."""
-    return bool(MODES.bits & LIFT) and any(
-        run.size is not None and run.inside(tensor) for run in MODES.lifts
-    )
+    return is_batched(tensor)
 
 
 is_functorch_wrapped_tensor = is_batchedtensor

@@ -7,6 +7,8 @@ import inspect
 import logging
 import os
 import sys
+import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import tree
+from .._core.errors import AsWritten, Unsupported
 from .._core.meta import Meta, meta
+from .._core.shapes import Size
 from .._core.state import (
     DUAL,
     FUNCTION_MODE,
     GRAD,
+    INFERENCE,
     LIFT,
     MODES,
     OBSERVED,
@@ -31,10 +36,12 @@ from .._engine.cut import under_jax
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
 from .._engine.strided import write
-from .._engine.tensor import Storage, Tensor, make
+from .._engine.tensor import Storage, Tensor, make, mark_inference
 from .._engine.trace import Call
+from .effects import Noticing
 from .handed import Handed, HandedView, handed
 from .joint import Backward, CompiledFunctionBackward, Parts, trace_backward
+from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .state import Program, Source, discover, of_args
 from .watch import Watch
 
@@ -51,10 +58,25 @@ def _wants_logs() -> bool:
 class Compiled:
     """A function compiled for the kinds of arguments that it is called with."""
 
-    def __init__(self, fn: Callable[..., Any], limit: int = 64) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        limit: int | None = None,
+        *,
+        fullgraph: bool = False,
+        written: bool = False,
+    ) -> None:
         functools.update_wrapper(self, fn, updated=())
-        self.fn = fn
+        self.fn = self._torchdynamo_orig_callable = fn
         self.limit = limit
+        """How many programs are kept; None is the number in force."""
+        self.fullgraph = fullgraph
+        self.written = written
+        """Whether the function runs as it is written, since there is no use in compiling it."""
+        self._generates = written
+        POLICY.compiled.add(self)
+        self.wasted = 0
+        """How many programs in a row could not be used a second time for what the function does in Python."""
         self.entries: dict[Any, list[Entry]] = {}
         self.counts = {"traced": 0, "run": 0, "eager": 0}
         """How often the function was traced, its program run, and the function itself run instead."""
@@ -62,12 +84,21 @@ class Compiled:
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
 
+    def reset(self) -> None:
+        """Forget all programs."""
+        self.entries.clear()
+        self.last, self.written, self.wasted = None, self._generates, 0
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode = MODES.bits
         last = self.last
+        stance = POLICY.stance
+        if self.written or stance == "force_eager":
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
         if MODES.traced and under_jax():  # part of something larger
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
@@ -100,9 +131,16 @@ class Compiled:
                 reason = entry.stale(tensors)
                 if reason is None:
                     self.counts["run"] += 1
+                    self.wasted = 0
                     self._remember(entry, args, kwargs, mode)
                     return entry.run(tensors)
-        return self._trace(whole, flat, spec, tensors, reason)
+        if stance == "fail_on_recompile":
+            raise RuntimeError(_recompile(self.fn))
+        late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
+        if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
+            self.counts["eager"] += 1
+            return self.fn(*args, **kwargs)
+        return self._trace(whole, (args, kwargs), flat, tensors, reason)
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
@@ -115,7 +153,7 @@ class Compiled:
             self.last = entry
 
     def _trace(
-        self, key: Any, flat: list[Any], spec: Any, tensors: list[Tensor], reason: Any
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
     ) -> Any:
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
@@ -127,15 +165,85 @@ class Compiled:
                     file=sys.stderr,
                 )
             log.info("%s: traced again: %s", getattr(self.fn, "__qualname__", self.fn), told)
-        entry = Entry(self.fn, flat, spec, tensors)
+        watch, containers = Watch(), Watch()
+        watch.function(self.fn)
+        for x in flat:
+            watch.value(x)
+        containers.value(given)
+        lenient = POLICY.suppress_errors and not self.fullgraph
+        modes = MODES.bits
+        failed: BaseException | None = None
+        noticed = Noticing()
+        try:
+            with noticed:
+                entry = Entry(self.fn, given, flat, watch, tensors)
+        except AsWritten as error:
+            failed = error
+        except BaseException as error:
+            if not (lenient and isinstance(error, Unsupported)):
+                noticed.release()
+                raise
+            failed = error
+        if failed is not None:
+            return self._as_written(failed, given, noticed, (watch, containers), modes)
+        noticed.release()
         self.counts["traced"] += 1
+        effect = noticed.found or watch.changed() or containers.changed()
+        if MODES.bits != modes:
+            effect = "a mode, such as whether operations are recorded, is another one afterwards"
+        self.wasted += bool(effect or reason == _LOOKED)
+        if self.wasted > _PATIENCE:
+            self.written = True
+            told = effect or reason
+            self.reasons.append(f"from now on it runs as it is written: {told}")
+            log.info("%s runs as it is written from now on: %s", _name_of(self.fn), told)
         # What made state, or changed what it depends on, does other things the next time.
-        if not entry.program.fresh and entry.watch.changed() is None:
-            if known >= self.limit:
+        if not entry.program.fresh and not effect:
+            if known >= (self.limit or POLICY.recompile_limit):
                 self.entries.clear()
             self.entries.setdefault(key, []).append(entry)
         self.counts["run"] += 1
         return entry.run(tensors)
+
+    def _as_written(
+        self, error: BaseException, given: Any, noticed: Noticing, watches: Any, modes: int
+    ) -> Any:
+        """Run the function as it is written, once all that the attempt to trace it has done is undone."""
+        noticed.undo()
+        for watch in watches:
+            watch.undo()
+            if MODES.bits != modes or watch.changed() is not None:  # nobody may see an effect twice
+                raise error
+        if not isinstance(error, AsWritten) or error.lasting:
+            self.written = True
+            self.reasons.append(str(error))
+        if not isinstance(error, AsWritten):
+            warnings.warn(f"{_name_of(self.fn)} runs as it is written: {error}", stacklevel=4)
+        self.counts["eager"] += 1
+        return self.fn(*given[0], **given[1])
+
+
+_LOOKED = "the values of a tensor from outside that Python looked at are others"
+_PATIENCE = 3
+"""After how many programs of no further use a function is no longer compiled."""
+
+
+def _name_of(fn: Any) -> str:
+    return getattr(fn, "__qualname__", None) or repr(fn)
+
+
+def _recompile(fn: Any) -> str:
+    """The error where nothing may be compiled any more."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    name, line, file = (
+        (_name_of(fn), 0, "")
+        if code is None
+        else (code.co_name, code.co_firstlineno, code.co_filename)
+    )
+    return (
+        f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '{file}', function name: "
+        f"'{name}', line number: {line}"
+    )
 
 
 def _shape_of(spec: tree.Spec) -> Any:
@@ -174,19 +282,18 @@ class _Out:
 class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
-    def __init__(self, fn: Any, flat: list[Any], spec: Any, tensors: list[Tensor]) -> None:
+    def __init__(
+        self, fn: Any, given: Any, flat: list[Any], watch: Watch, tensors: list[Tensor]
+    ) -> None:
         # Identities of arguments are part of the key: they must stay theirs.
         self.held = [x for x in flat if not isinstance(x, Tensor)]
-        self.watch = Watch()
-        self.watch.function(fn)
-        for x in flat:
-            self.watch.value(x)
+        self.watch = watch
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
         self.backward: Backward | None = None
         self._gradients: list[Any] = []
         program, told = discover(
-            lambda: self._call(fn, flat, spec), list(unique.values()), lambda: self._gradients
+            lambda: self._call(fn, *given), list(unique.values()), lambda: self._gradients
         )
         self.program: Program = program
         self.spec, self.outs = told
@@ -240,10 +347,9 @@ class Entry:
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
         ]  # fmt: skip
 
-    def _call(self, fn: Any, flat: list[Any], spec: Any) -> tuple[list[Tensor], Any]:
-        args, kwargs = tree.unflatten(flat, spec)
+    def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
-        leaves, out_spec = tree.flatten(fn(*args, **kwargs))
+        leaves, out_spec = tree.flatten(fn(*args, **kwargs), lambda x: isinstance(x, Size))
         tensors: list[Tensor] = []
         outs: list[Any] = []
         live = []
@@ -288,6 +394,9 @@ class Entry:
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
+        for st, array in self.program.looked:
+            if st.array is not array:
+                return _LOOKED
         for s in self.numbers:
             if not isinstance(s.what[s.of], float | int):
                 return f"{s.of!r} was a number"
@@ -375,7 +484,7 @@ class Entry:
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:
             (o,) = self.outs
-            if isinstance(o, _Out) and not o.requires:
+            if isinstance(o, _Out) and not o.requires and not MODES.bits & INFERENCE:
                 return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
         for o in self.outs:
@@ -387,6 +496,8 @@ class Entry:
                 t._fn, t._rg = spent(o.node, o.meta), True
             elif o.requires and node is not None:
                 t._fn, t._onr, t._rg = node, node.told.roots.index(o.index), True
+            if MODES.bits & INFERENCE:
+                mark_inference(t)
             leaves.append(t)
         return tree.unflatten(leaves, self.spec)
 
@@ -450,8 +561,9 @@ def _freed(fn: Any) -> bool:
 
 def compile(
     model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
-    options: dict[str, Any] | None = None, disable: bool = False, name: str | None = None,
+    backend: str | Callable[..., Any] | None = None, mode: str | None = None,
+    options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
+    recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None,
 ) -> Any:  # fmt: skip
     """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
 
@@ -461,13 +573,18 @@ def compile(
 
     Args:
         model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
-        fullgraph: accepted; a function is always compiled whole.
+        fullgraph: a function is always compiled whole; True raises for one that cannot be even with
+            `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run as they are written.
         dynamic: accepted; each combination of shapes is compiled for itself.
-        backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is.
+        backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
+            function is refused: there is no graph of torch's operators for it.
         mode: accepted.
         options: accepted.
-        disable: return the function as it is.
         name: accepted.
+        disable: return the function as it is.
+        recompile_limit: how many programs are kept.
+        isolate_recompiles: accepted; functions never share programs.
+        shapes_spec: None.
 
     Returns:
         The compiled function. Its `counts` tell how often it was traced and run.
@@ -484,30 +601,38 @@ def compile(
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
-            disable=disable, name=name,
+            name=name, disable=disable, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
+            shapes_spec=shapes_spec,
         )  # fmt: skip
-    if not callable(model):
-        raise RuntimeError(f"torch.compile expects a function or a module, got {type(model)}")
-    if mode is not None and options is not None:
-        raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
+    checked_mode(mode, options)
+    backend = get_default_backend() if backend is None else checked_backend(backend)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "torch.compile: shapes_spec is not supported; each shape is compiled for itself"
         )
-    if mode not in (None, *_MODES):
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
-    if disable or backend == "eager":
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if disable or backend in EAGER:
         return model
+    settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit}
     if hasattr(model, "named_parameters") and not isinstance(model, type):
-        return of_module(model)
-    if inspect.iscoroutinefunction(model) or inspect.isgeneratorfunction(model):
-        raise RuntimeError("torch.compile cannot compile a generator or a coroutine")
-    return Compiled(model)
+        return of_module(model, settings)
+    return of_function(model, settings)
 
 
-def of_module(model: Any) -> Any:
+def of_function(fn: Any, settings: dict[str, Any]) -> Compiled:
+    """The compiled form of a function; a generator runs as it is written."""
+    written = inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn)
+    if written and settings["fullgraph"]:
+        raise Unsupported("torch.compile cannot compile a generator or a coroutine")
+    return Compiled(fn, **settings, written=written)
+
+
+def of_module(model: Any, settings: dict[str, Any]) -> Any:
     """The compiled form of a module; `nn`, without which there are none, puts its own here."""
-    return Compiled(model)
+    return Compiled(model, **settings)
 
 
-_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-
-__all__ = ["Compiled", "compile"]
+__all__ = ["Compiled", "compile", "of_function"]

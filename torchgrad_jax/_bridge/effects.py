@@ -27,18 +27,18 @@ _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 class Noticing:
     """A context that notices such calls of the thread that it was made in.
 
-    With `hold`, output waits for `release`, and is lost after `undo`.
+    Output waits for `release`, and is lost after `undo`.
     """
 
-    def __init__(self, hold: bool = False) -> None:
+    def __init__(self) -> None:
         self.found: str | None = None
         """What was noticed, in words."""
-        self._held: list[Callable[[], Any]] | None = [] if hold else None
+        self._held: list[Callable[[], Any]] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._thread = threading.get_ident()
 
     def __enter__(self) -> Noticing:
-        self._random, self._numpy = random.getstate(), np.random.get_state()
+        self._random, self._numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the old generator
         self._replace(builtins, "print", self._printing)
         self._replace(logging.Logger, "handle", self._logging)
         self._replace(warnings, "warn", self._warning)
@@ -58,22 +58,22 @@ class Noticing:
         self._replaced.clear()
         if random.getstate() != self._random:
             self.found = "random"
-        drawn: Any = np.random.get_state()
+        drawn: Any = np.random.get_state()  # noqa: NPY002 - the old generator
         then: Any = self._numpy
         if drawn[2:] != then[2:] or not np.array_equal(drawn[1], then[1]):
             self.found = "numpy.random"
 
     def release(self) -> None:
         """Let the output out that was held back."""
-        held, self._held = self._held or [], None
+        held, self._held = self._held, []
         for call in held:
             call()
 
     def undo(self) -> None:
         """Put the random numbers back that were drawn, and forget the output that was held back."""
         random.setstate(self._random)
-        np.random.set_state(self._numpy)
-        self._held = None
+        np.random.set_state(self._numpy)  # noqa: NPY002
+        self._held.clear()
 
     def _replace(self, owner: Any, name: str, make: Callable[[str, Any], Any]) -> None:
         before = getattr(owner, name)
@@ -90,10 +90,7 @@ class Noticing:
 
     def _say(self, what: str, call: Callable[[], Any]) -> None:
         self.found = what
-        if self._held is None:
-            call()
-        else:
-            self._held.append(call)
+        self._held.append(call)
 
     def _printing(self, name: str, before: Any) -> Any:
         def output(*args: Any, **kwargs: Any) -> None:

@@ -17,7 +17,8 @@ import jax
 from jax import lax
 
 from .._core import devices, dtypes
-from .._core.errors import Untraceable
+from .._core.abstract import is_abstract
+from .._core.errors import AsWritten, Unsupported
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._engine.history import grad_fn_of, requires_grad_of
@@ -140,6 +141,8 @@ class StateLift(Lift):
         st = t._st
         if self.ours(st.array):
             return st.array
+        if is_abstract(st.array):
+            raise AsWritten("a tensor on the meta device is part of it", lasting=False)
         found = self.tracers.get(id(st))
         if found is None or self.storages[id(st)][1] is not st.array:
             self.know(t)
@@ -344,7 +347,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     for i, (t, _, _, _, _, st, array) in enumerate(lift.swapped):
         swapped.add(id(t))
         if t._st is not st or t._al is not None:
-            raise Untraceable(
+            raise Unsupported(
                 "torch.compile: a compiled function may not change the shape or the storage of its arguments"
             )
         if st.array is not array:
@@ -352,12 +355,12 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
     program.grads = []
     for t, st, m, al, rg, fn, _, g in list(lift.known.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
-            raise Untraceable(
+            raise Unsupported(
                 "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
             )
         cut = id(t) in swapped and t._fn is None and t._rg
         if not cut and (t._fn is not fn or t._rg is not rg):
-            raise Untraceable(
+            raise Unsupported(
                 "torch.compile: a compiled function may not change the place in the graph of a tensor from outside; "
                 "write to it under no_grad, or return the result"
             )

@@ -80,6 +80,28 @@ class Watch:
                 return f"a dict had {n} entries and has {len(holder)}"
         return self._lists_changed()
 
+    def undo(self) -> None:
+        """Put everything back to what was found."""
+        there: dict[int, set[Any]] = {}
+        for holder, key, before in self.places:
+            if isinstance(holder, dict):
+                there.setdefault(id(holder), set()).add(key)
+                if before is not _MISSING and holder.get(key, _MISSING) is not before:
+                    holder[key] = before
+            elif (
+                isinstance(holder, _Attributes) and getattr(holder.of, key, _MISSING) is not before
+            ):
+                setattr(holder.of, key, before)
+            elif isinstance(holder, _Cell):
+                holder.cell.cell_contents = before
+        for holder, n in self.dicts:
+            if len(holder) != n:
+                for key in [k for k in holder if k not in there.get(id(holder), ())]:
+                    del holder[key]
+        for held, before in self.lists:
+            held.clear()
+            held.update(before) if isinstance(held, set) else held.extend(before)
+
     def _lists_changed(self) -> str | None:
         for holder, before in self.lists:
             if len(holder) != len(before) or any(

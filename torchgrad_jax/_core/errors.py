@@ -10,8 +10,32 @@ class NoDerivative(NotImplementedError):
     """A derivative rule has none to give. The op is recorded; a backward pass through it raises this text."""
 
 
-class Untraceable(RuntimeError):
+class TorchDynamoException(RuntimeError):
+    """Something about `torch.compile`."""
+
+
+class Unsupported(TorchDynamoException):
     """What a compiled function does cannot be one XLA program."""
+
+
+class AsWritten(BaseException):
+    """Ends the tracing of a compiled function that can only run as it is written; `lasting` if each time.
+
+    No `Exception`: the function being traced must not catch it.
+    """
+
+    def __init__(self, reason: str, lasting: bool) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
+class InvalidBackend(TorchDynamoException):
+    """There is no backend of `torch.compile` of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends."
+        )
 
 
 class DataDependentOutputException(RuntimeError):
@@ -48,6 +72,10 @@ REQUIRES_GRAD_INSIDE = (
     "a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
     "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
     "transformed instead."
+)
+BACKWARD_INSIDE = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+    "instead or call backward() outside of functorch transforms."
 )
 MIXED_FAKE = (
     "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. "
@@ -87,6 +115,10 @@ OVERLAP = (
 NO_INDEX = (
     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
     "tensor to a number"
+)
+SCALAR_OF_GRAD = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+    "Consider using tensor.detach() first."
 )
 EMPTY_INDEX = "index 0 is out of bounds for dimension 0 with size 0"
 
@@ -244,12 +276,66 @@ LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"  # as torch sho
 _LinAlgError = LinAlgError  # by which a pickle finds it
 
 
-WRITE_OUTSIDE = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
-    "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
-    "being vmapped over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said "
-    "operator is being called inside the PyTorch framework, please file a bug report instead."
+_ARITHMETIC = frozenset(
+    [
+        "clamp_max",
+        "clamp_min",
+        "copy",
+        "div",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "masked_fill",
+        "mul",
+        "sub",
+    ]
 )
+_OWN_RULE = frozenset(
+    ["bernoulli", "fill", "index_add", "index_fill", "index_put", "scatter_add", "scatter_reduce"]
+)
+
+_BROADCAST = frozenset(
+    [
+        "add",
+        "atan2",
+        "bitwise_and",
+        "bitwise_left_shift",
+        "bitwise_or",
+        "bitwise_right_shift",
+        "bitwise_xor",
+        "copysign",
+        "gcd",
+        "lcm",
+    ]
+)
+
+
+def write_outside(row: str, level: int, shape: Sequence[int], broadcast: Sequence[int]) -> str:
+    """The message about a batched value that is written to a tensor without a row per example.
+
+    Args:
+        row: the operator, without the underscore.
+        level: how deep in transforms the `vmap` is.
+        shape: what is written to.
+        broadcast: the shape of the result, of all examples.
+    """
+    name = re.sub("_(tensor|src)$", "", row)
+    if name in _BROADCAST:
+        return (
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}"
+        )
+    how, where = f"aten::{name}_", f"at level {level}"
+    if name in _ARITHMETIC:
+        how, where = "inplace arithmetic", "in a vmap"
+    elif name in _OWN_RULE:
+        how, where = "inplace bernoulli" if name == "bernoulli" else f"{name}_", "in a vmap"
+    return (
+        f"vmap: {how}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
+        "more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over "
+        f"{where}. Please try to use out-of-place operators instead of {how}. If said operator is being called inside "
+        "the PyTorch framework, please file a bug report instead."
+    )
+
 
 BATCHED_ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
@@ -322,7 +408,8 @@ def untraceable() -> str:
     return (
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
-        f"of the function, or leave this part uncompiled.{where}"
+        "of the function, or leave this part uncompiled; with torch._dynamo.config.suppress_errors = True such functions "
+        f"run as they are written.{where}"
     )
 
 

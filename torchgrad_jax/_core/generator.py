@@ -12,8 +12,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import Unsupported
 from .rejection import Draw
 from .rounding import Array, normal_pair, normal_pairs
+from .state import LIFT, MODES
+
+
+def _not_compiled(what: str) -> None:
+    """Raise inside of a compiled function, whose random numbers are drawn only when its program runs."""
+    if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+        raise Unsupported(
+            f"torch.compile: a compiled function may not {what}: its random numbers are drawn all at once, before its "
+            "program runs; do it outside of the function"
+        )
+
 
 _N = 624
 """Words in the state of MT19937."""
@@ -81,6 +93,7 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
+        _not_compiled("seed a generator")
         with self.lock:
             self._seed = seed % 2**64
             self._bulk.seed(seed % 2**32)
@@ -98,6 +111,7 @@ class Generator:
 
     def get_state(self) -> NDArray[np.uint8]:
         """The state as the 5056 bytes that torch's `Generator.get_state` gives."""
+        _not_compiled("ask for the state of a generator")
         record = np.zeros((), _LAYOUT)
         with self.lock:
             words, used = self._words(), self._used()
@@ -129,6 +143,7 @@ class Generator:
         consistent = left == _N + 1 - used or (left == 1 and used == 0)
         if record["seeded"] != 1 or not (1 <= left <= _N and consistent):
             raise RuntimeError("Invalid mt19937 state")
+        _not_compiled("set the state of a generator")
         with self.lock:
             self._restore(record["state"].astype(np.uint32), _N if left == 1 else used)
             self._seed = int(record["seed"])

@@ -65,6 +65,10 @@ class Modes(threading.local):
     traced: bool = False  # set on the class once JAX put a tracer into a tensor, for good
     grad_layout: bool = True  # gradients take the layout of their leaves
 
+    def transforming(self) -> bool:
+        """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
+        return bool(self.transforms) or any(run.size is not None for run in self.lifts)
+
 
 MODES = Modes()
 

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from .._bridge.compile import compile as _compile
 from .._core.errors import no_such_name as _no_such_name
 from ..compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
     disable as disable,
     is_compiling as is_compiling,
+    list_backends as list_backends,
     reset as reset,
+    set_stance as set_stance,
 )
+from . import config as config, exc as exc
 
 
-class _Config:
-    """Settings of a compiler that is not there; `suppress_errors` alone has a meaning, False."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "suppress_errors":
-            return False
-        raise AttributeError(_no_such_name(f"torch._dynamo.config.{name}"))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "suppress_errors" and value is False:
-            return
-        raise AttributeError(_no_such_name(f"torch._dynamo.config.{name}"))
-
-
-config = _Config()
+def optimize(
+    backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: `torch.compile` under its old name."""
+    return _compile(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:

@@ -26,7 +26,8 @@ ALIASES = {
 }
 _KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
                reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",
-               reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype"}  # fmt: skip
+               reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype",
+               reg.Static: "Number"}  # fmt: skip
 
 
 def type_name(value: Any) -> str:
@@ -59,6 +60,29 @@ MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<
 def missing_argument(op: str, param: reg.Param) -> TypeError:
     """torch's complaint about an argument that was not given."""
     return TypeError(f'{op}() missing 1 required positional arguments: "{param.name}"')
+
+
+def holds_tensor(value: Any) -> bool:
+    """Whether an argument is a tensor or a sequence with one, whose numbers may be others at the next call."""
+    if isinstance(value, list | tuple):
+        return any(holds_tensor(v) for v in value)
+    return isinstance(value, Tensor)
+
+
+def as_number(value: Tensor) -> Any:
+    """The number that a tensor is where torch takes a number: a 0-dim one that no gradient is asked of; else None."""
+    if value._m.ndim or requires_grad_of(value):
+        return None
+    return record.concrete(value).reshape(()).item()
+
+
+def _as_float(value: Tensor) -> float | None:
+    number = as_number(value)
+    if isinstance(number, complex):
+        if number.imag:
+            raise RuntimeError("value cannot be converted to type double without overflow")
+        number = number.real
+    return None if number is None else float(number)
 
 
 def as_int(value: Any) -> int | None:
@@ -103,8 +127,8 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     elif kind is float:
         if isinstance(value, int | float | np.number):
             out = float(value)
-        elif isinstance(value, Tensor) and value._m.numel == 1:
-            out = float(record.concrete(value).reshape(()))
+        elif isinstance(value, Tensor):
+            out = _as_float(value)
     elif kind is str:
         out = value if isinstance(value, str) else None
     elif kind is reg.Dims or kind is reg.Size:
@@ -115,6 +139,8 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
             out = dtypes.to_dtype(value)
         except TypeError:
             out = None
+    elif isinstance(value, Tensor):
+        out = as_number(value)
     else:
         return tuple(value) if isinstance(value, list) else value
     if out is None:
@@ -126,8 +152,8 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     """A leaf checked and normalised: tensor, Python number or None."""
     if isinstance(value, Tensor):
         if param.kind is reg.Scalar:
-            if value._m.numel == 1 and not requires_grad_of(value):
-                return record.concrete(value).reshape(()).item()
+            if (number := as_number(value)) is not None:
+                return number
             raise bad_argument(op, param, position, value)
         if param.kind is reg.TracedInt:
             out = as_int(value)

@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, events, formats, shapes
+from .._core import dtypes, errors, events, formats, shapes, warn
 from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
 from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
+from .lift import is_batched
 from .overrides import own
 from .record import PLAIN, concrete, no_data
 from .storages import (
@@ -66,6 +67,10 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements are laid out row by row without gaps, or as another memory format says."""
     if memory_format is None:
         return self._m.contiguous
+    if memory_format is not formats.contiguous_format and is_batched(self):
+        raise RuntimeError(
+            "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format"
+        )
     if not isinstance(memory_format, formats.memory_format):
         kind = type(memory_format).__name__
         raise TypeError(
@@ -76,6 +81,8 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
 
 def data_ptr(self: Tensor) -> int:
     """The address of the first element, in memory that holds the storage's elements as they are now (on CPUs)."""
+    if is_batched(self):
+        raise RuntimeError(errors.NO_STORAGE)
     if self._m.numel == 0:
         return 0
     return readable(self._st) + storage_offset(self) * self._m.dtype.itemsize
@@ -127,7 +134,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         )
     if requires_grad is True and self._m.dtype.category < dtypes.FLOATING:
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    if MODES.transforms:
+    if MODES.transforming():
         raise RuntimeError(errors.REQUIRES_GRAD_INSIDE)
     if not (requires_grad is True and self._fn is not None):
         set_requires_grad(self, requires_grad)
@@ -428,6 +435,8 @@ def jax_array(self: Tensor) -> jax.Array:
 
 def dlpack(self: Tensor, **kwargs: Any) -> Any:
     """DLPack's protocol."""
+    if is_batched(self):
+        raise RuntimeError(errors.NO_STORAGE)
     if requires_grad_of(self):
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self._al is not None and self._al.conj:
@@ -454,6 +463,8 @@ def truth(self: Tensor) -> bool:
 
 
 def _number(self: Tensor, kind: type) -> Any:
+    if kind is not int and MODES.bits & GRAD and requires_grad_of(self):
+        warn.once(errors.SCALAR_OF_GRAD, 4)  # as torch does of these two, and not of int() or item()
     if self._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     value = item(self)
@@ -556,7 +567,7 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
 def _represent_compiled(self: Tensor, lift: Any) -> str:
     """A tensor inside of a compiled function: its values, if they are known."""
     if lift.inside(self):
-        raise errors.Untraceable(errors.untraceable())
+        raise errors.Unsupported(errors.untraceable())
     lift.look_at_values(self)
     with lift.outside():
         return repr(self)

@@ -691,9 +691,25 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
             g = _spread(g, node.variable._m.shape)
         _accumulate(node, None if g is None else Buffer(g, False), create)
         return ()
-    found = _function(Task(True, create), node, list(grads), create, None)
+    try:
+        found = _function(Task(True, create), node, list(grads), create, None)
+    except (TypeError, ValueError) as error:
+        if node.gp is None or (complaint := _misfit(node, grads)) is None:
+            raise
+        raise RuntimeError(complaint) from error
     out = tuple(None if b is None else b.tensor for b in found)
     return out[0] if len(out) == 1 else out
+
+
+def _misfit(node: Node, grads: Sequence[Any]) -> str | None:
+    """What is wrong with a gradient given by hand that is none of the node's output, if one is."""
+    for nr, g in enumerate(grads):
+        if g is not None and g._m.shape != node.out_meta(nr).shape:
+            return (
+                f"{node.name()} got a gradient of shape {list(g._m.shape)} for its output {nr}, which has the shape "
+                f"{list(node.out_meta(nr).shape)}"
+            )
+    return None
 
 
 Node.__call__ = call_node

@@ -12,7 +12,15 @@ import numpy as np
 from .._core import dtypes, errors
 from .._core.meta import Meta
 from .._ops import registry as reg
-from .arguments import EMPTY, MISSING, bad_argument, dynamic_value, missing_argument, static_value
+from .arguments import (
+    EMPTY,
+    MISSING,
+    bad_argument,
+    dynamic_value,
+    holds_tensor,
+    missing_argument,
+    static_value,
+)
 from .return_types import return_type
 from .tensor import Tensor
 from .trace import Apart, Call, Overlap
@@ -50,6 +58,8 @@ class Binding:
         found = self.calls.get(key)
         if found is None:
             found = self.calls[key] = self._make(values, statics[n:])
+        if holds_tensor(statics[:n]):
+            return found
         try:
             self.raw[tuple(x for v in statics[:n] for x in (v, v.__class__))] = found
         except TypeError:
@@ -193,7 +203,7 @@ class Binding:
     def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
         """Keep a view's geometry under its raw arguments, for the fast path."""
         known = known_view(call, leaves[0]._m, leaves)
-        if known is None:
+        if known is None or holds_tensor(args[1:]):
             return
         if len(self.views) >= _MAX_VIEWS:
             self.views.clear()

@@ -39,6 +39,13 @@ def outside_value(index: int, m: Meta) -> Any:
     return _placeholder.bind(index=index, aval=aval)
 
 
+def is_batched(t: Tensor) -> bool:
+    """Whether a tensor stands for one example of the batch of a running `vmap`."""
+    return bool(MODES.bits & LIFT) and any(
+        run.size is not None and run.inside(t) for run in MODES.lifts
+    )
+
+
 def is_tracked(t: Tensor) -> bool:
     """Whether a gradient goes from `t` to where it came from; views made without recording only say they require it."""
     if t._rg or t._al is None or not requires_grad_of(t):

@@ -112,7 +112,7 @@ def concrete(t: Tensor, batched: str = "") -> np.ndarray:
         raise no_data(t, NotImplementedError(abstract.NO_DATA))
     if isinstance(array, jax.core.Tracer):
         if MODES.bits & LIFT and MODES.lifts[-1].stateful:
-            raise errors.Untraceable(errors.untraceable())
+            raise errors.Unsupported(errors.untraceable())
         if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
             raise RuntimeError(batched or errors.BATCHED_ITEM)
         raise RuntimeError(
@@ -564,7 +564,13 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
         run = MODES.lifts[-1]
         if any(isinstance(v, Tensor) and run.inside(v) for v in leaves):
-            raise RuntimeError(errors.WRITE_OUTSIDE)
+            given = [v._m.shape for v in leaves if isinstance(v, Tensor)]
+            try:
+                wanted = np.broadcast_shapes(*given)
+            except ValueError:  # an operator that does not broadcast, whose message names no shape
+                wanted = me._m.shape
+            rows = (run.size or 0, *wanted)
+            raise RuntimeError(errors.write_outside(call.name, run.level(), me._m.shape, rows))
         if run.touches(leaves):
             return _write_outside(call, leaves, run)
         with run.outside():

@@ -19,6 +19,7 @@ from .._core import devices, dtypes, shapes
 from .._core.meta import meta
 from .._core.transfer import put
 from . import strided
+from .lift import is_batched
 from .record import concrete
 from .tensor import Alias, Storage, Tensor, make
 
@@ -375,4 +376,6 @@ def share_memory_(self: Tensor) -> Tensor:
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The storage behind the tensor."""
+    if is_batched(self):
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl")
     return handle(self._st, self)

@@ -45,7 +45,7 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Any) -> RemovableHandle:
 
 def retain_grad(t: Tensor) -> None:
     """Keep the gradient of a non-leaf in its ``.grad``."""
-    if not requires_grad_of(t):
+    if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     fn = grad_fn_of(t)
     if fn is None:

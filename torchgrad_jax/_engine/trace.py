@@ -314,9 +314,12 @@ class Plan:
             if all(m.strides == shapes.contiguous_strides(m.shape) for m in metas):
                 return None
             # A number that torch makes a tensor of is an operand of another shape.
+            # (Exponents and bounds stay numbers.)
+            named = [i for i, name in enumerate(self.call.argnames) if name in ("input", "other")]
             numbers = [
-                ((), ()) for i in self.call.promoted
+                ((), ()) for i in {*self.call.promoted, *named}
                 if self.keys[i] is not None and not isinstance(self.keys[i], Meta)
+                and self.call.argnames[i] not in ("exponent", "min", "max")
             ]  # fmt: skip
             # One of another dtype is converted first, which gives an expanded one its own memory.
             target = compute_dtype(self.call, self.keys)

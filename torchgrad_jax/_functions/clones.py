@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core.formats import is_contiguous_in, preserve_format
 from .._engine.bind import composite, ops
+from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
 from .convert import clone_in, transfer
 
@@ -30,6 +31,12 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
         return ops.clone(input)
     if kind == "contiguous":
         return ops.clone_contiguous(input)
+    if is_batched(input):
+        name = "ChannelsLast3d" if kind == "channels_last_3d" else "ChannelsLast"
+        raise RuntimeError(
+            "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format torch.preserve_format "
+            f"or torch.contiguous_format (got {name})"
+        )
     return clone_in(input, memory_format)
 
 
@@ -40,6 +47,8 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         m = input._m
         if memory_format is preserve_format:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        if is_batched(input):
+            input.is_contiguous(memory_format=memory_format)  # which raises
         return (
             input
             if is_contiguous_in(memory_format, m.shape, m.strides)

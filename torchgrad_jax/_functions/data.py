@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes, warn
+from .._core import dtypes, errors, warn
 from .._core.numbers import c_name, overflow
 from .._core.rounding import cast
+from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -210,12 +211,8 @@ def _tensor_element(value: Tensor, dt: dtypes.dtype) -> Any:
         return value.__index__()
     if value._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    if requires_grad_of(value):
-        warn.once(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-            "Consider using tensor.detach() first.",
-            6,
-        )
+    if MODES.bits & GRAD and requires_grad_of(value):
+        warn.once(errors.SCALAR_OF_GRAD, 6)
     out = concrete(value).reshape(()).item()
     if isinstance(out, complex) and not dt.is_complex:
         raise RuntimeError("value cannot be converted to type double without overflow")

@@ -165,7 +165,9 @@ def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     if not lift.inside(self):
         if lift.inside(p):
             raise RuntimeError(
-                errors.BATCHED_SAME if lift.randomness == "same" else errors.WRITE_OUTSIDE
+                errors.BATCHED_SAME
+                if lift.randomness == "same"
+                else errors.write_outside("bernoulli", lift.level(), (), ())
             )
         if lift.randomness == "different":
             raise RuntimeError(errors.BATCHED_FILL)

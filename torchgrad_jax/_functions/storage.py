@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes
-from .._core.errors import no_forward
+from .._core.errors import NO_STORAGE, no_forward
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
 from .._core.state import DUAL, GRAD, MODES
@@ -116,7 +116,9 @@ def set_(
     base = None if own is None else own.base
     whole = m is st.meta and not offset and base is None
     alias = None if whole else Alias(offset, base, CREATED_DEFAULT, 0)
-    if base is not None:  # still the view of it that it was
+    if (
+        own is not None and alias is not None and base is not None
+    ):  # still the view of it that it was
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
     leave_storage(self)
     if node is None and base is None and self._fn is not None and m.shape != old.shape:
@@ -129,7 +131,9 @@ def set_(
     if node is not None:
         before, nr = self._fn, self._onr
         if base is not None:
+            rest = node.edges[1:]
             rebase_history(self, node)
+            base._fn.edges = (base._fn.edges[0], *rest)
         else:
             end_node(node, (self,), MODES.bits)
             move_retained(self, before, nr)
@@ -149,9 +153,7 @@ def _forgetful(self: Tensor, source: Tensor | None) -> Node:
         plan = _SET.plans[keys] = ViewPlan(_SET, keys, (self._m,), False)
     mask = sum(1 << i for i, t in enumerate(leaves) if t is not None and requires_grad_of(t))
     node = begin_node(grad_plan(plan, mask), leaves, MODES.bits)
-    if self._al is None or self._al.base is None:  # otherwise the node is part of one of the base
-        edges = [edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None]
-        node.edges = tuple(edges)
+    node.edges = tuple(edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None)
     return node
 
 
@@ -236,7 +238,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     _refuse_grad("apply_", self)
     if self._m.device.type != "cpu":
         raise TypeError("apply_ is only implemented on CPU tensors")
-    return _overwrite(self, [callable(v) for v in concrete(self).reshape(-1).tolist()])
+    return _overwrite(self, [callable(v) for v in concrete(self, NO_STORAGE).reshape(-1).tolist()])
 
 
 def _mapped(fn: str, self: Tensor, others: tuple[Any, ...], callable: Callable[..., Any]) -> Tensor:
@@ -251,7 +253,8 @@ def _mapped(fn: str, self: Tensor, others: tuple[Any, ...], callable: Callable[.
             names = [t._m.dtype.type_name for t in (self, other)]
             raise TypeError(f"{fn}: expected torch.{names[0]} for 'other' (got torch.{names[1]})")
     columns = [
-        np.broadcast_to(concrete(t), self._m.shape).reshape(-1).tolist() for t in (self, *others)
+        np.broadcast_to(concrete(t, NO_STORAGE), self._m.shape).reshape(-1).tolist()
+        for t in (self, *others)
     ]
     return _overwrite(self, [callable(*row) for row in zip(*columns)])
 

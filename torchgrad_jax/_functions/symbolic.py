@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import dtypes
+from .._engine.bind import NAMESPACES
+from .._engine.overrides import dispatch, overloaded
 from .._engine.tensor import Tensor
 from .arguments import register
 
@@ -97,9 +99,12 @@ def sym_sum(*args: Any) -> Any:
     return sum(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
 
 
-def _assert(condition: Any, message: str) -> None:
-    """`assert` as a function."""
+def _assert(condition: Any, message: str) -> Any:
+    """`assert` as a function, which conditions that are being recorded can take part in."""
+    if found := overloaded((condition,)):
+        return dispatch(NAMESPACES[""]["_assert"], found, (condition, message), {})
     assert condition, message
+    return None
 
 
 _NO_MESSAGE = (

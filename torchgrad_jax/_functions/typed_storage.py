@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._engine.bind import composite
-from .._engine.storages import UntypedStorage, flat, handle, new_storage
+from .._engine.storages import UntypedStorage, flat, handle, new_storage, untyped_storage
 from .._engine.tensor import Storage, Tensor, make
 from . import convert, data
 
@@ -391,7 +391,7 @@ _install_conversions()
 def storage(self: Tensor) -> TypedStorage:
     """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
     _warn_typed_storage_removal(3)
-    return TypedStorage(wrap_storage=handle(self._st, self), dtype=self._m.dtype, _internal=True)
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._m.dtype, _internal=True)
 
 
 @composite(function=False)

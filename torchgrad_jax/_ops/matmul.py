@@ -57,6 +57,58 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
     return jnp.broadcast_to(input, product.shape) + product
 
 
+def _is_half(x: Array) -> bool:
+    return x.dtype in (jnp.float16, jnp.bfloat16)
+
+
+def _affine_dot(
+    input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
+) -> Array:
+    """beta * input + alpha * (a contraction of x and y)."""
+    if _is_half(x):
+        for value in (beta, alpha):  # a complaint about complex ones names the type computed in
+            _coefficient(value, np.empty(0, np.float32))
+        return _affine_dot_half(input, x, y, beta, alpha, dims)
+    return _affine(input, lax.dot_general(x, y, dims, precision=HIGHEST), beta, alpha)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5))
+def _affine_dot_half(
+    input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
+) -> Array:
+    # torch's kernels for half types compute in float32, coefficients included, and round once
+    product = lax.dot_general(
+        x, y, dims, precision=HIGHEST, preferred_element_type=jnp.float32
+    )
+    return _affine(input.astype(jnp.float32), product, beta, alpha).astype(x.dtype)
+
+
+@_affine_dot_half.defjvp
+def _affine_dot_half_jvp(
+    beta: Any, alpha: Any, dims: tuple[Any, Any], primals: Any, tangents: Any
+) -> Any:
+    # torch's gradients are products of half types, multiplied by alpha afterwards
+    (input, x, y), (t_input, t_x, t_y) = primals, tangents
+    out = _affine_dot_half(input, x, y, beta, alpha, dims)
+    t = lax.dot_general(_scaled(t_x, alpha), y, dims, precision=HIGHEST)
+    t += lax.dot_general(x, _scaled(t_y, alpha), dims, precision=HIGHEST)
+    if beta != 0:
+        wide = jnp.broadcast_to(t_input.astype(jnp.float32), out.shape)
+        t += _scaled(wide.astype(t.dtype), beta)
+    return out, t
+
+
+def _scaled(x: Array, factor: Any) -> Array:
+    """x times a factor that is not rounded to the dtype of x."""
+    if factor == 1:
+        return x
+    bits = jnp.finfo(x.dtype)
+    wide = x.astype(jnp.float32) * np.float32(factor)
+    # transposed, this rounds what comes in; XLA would leave out a conversion there and back
+    wide = lax.reduce_precision(wide, exponent_bits=bits.nexp, mantissa_bits=bits.nmant)
+    return wide.astype(x.dtype)
+
+
 def _size(x: Array, dim: int) -> int:
     """The size along `dim`, or torch's complaint that there is no such dimension."""
     return x.shape[shapes.wrap_dim(dim, x.ndim, scalar=False)]
@@ -187,7 +239,7 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: St
     _expandable(input, (mat1.shape[0], mat2.shape[1]))
     _same_as_input(input, mat1, mat2)
     require_not("addmm_impl_cpu_", mat1)
-    return _affine(input, _dot(mat1, mat2, (1, 0)), beta, alpha)
+    return _affine_dot(input, mat1, mat2, beta, alpha, (((1,), (0,)), ((), ())))
 
 
 def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
@@ -203,7 +255,12 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Stat
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
     _same_addmv(input, mat, vec)
-    return _affine(input, _dot(mat, vec, (1, 0)), beta, alpha)
+    if not _is_half(input):
+        return _affine(input, _dot(mat, vec, (1, 0)), beta, alpha)
+    # torch scales the input before it calls the kernel, whose coefficients have the dtype of its arrays
+    factors = [float(_coefficient(value, input)) for value in (beta, alpha)]
+    scaled = input if beta == 0 else _scaled(input, factors[0])
+    return _affine_dot(scaled, mat, vec, int(beta != 0), factors[1], (((1,), (0,)), ((), ())))
 
 
 @op(
@@ -229,6 +286,8 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     if is_bool(input):
         product = x & y if alpha else jnp.zeros(shape, bool)
         return (input | product) if beta else product
+    if _is_half(x) and alpha != 1:  # torch's order of roundings
+        return _affine(input, _scaled(x, float(_coefficient(alpha, x))) * y, beta, 1)
     return _affine(input, x * y, beta, alpha)
 
 
@@ -252,8 +311,7 @@ def addbmm(
         )
     _same_as_input(input, batch1, batch2)
     require_not("addmm_impl_cpu_", batch1)
-    product = lax.dot_general(batch1, batch2, (((0, 2), (0, 1)), ((), ())), precision=HIGHEST)
-    return _affine(input, product, beta, alpha)
+    return _affine_dot(input, batch1, batch2, beta, alpha, (((0, 2), (0, 1)), ((), ())))
 
 
 @op(inplace=True, numbers_first=("beta", "alpha"))
@@ -270,7 +328,7 @@ def baddbmm(
         )
     _same_scalar_type(batch1, batch2)
     require_not("baddbmm", batch1)
-    return _affine(input, _dot(batch1, batch2, (2, 1), 1), beta, alpha)
+    return _affine_dot(input, batch1, batch2, beta, alpha, (((2,), (1,)), ((0,), (0,))))
 
 
 @op(grad_version=2, out=False)

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
+from .._core import errors
 from .._core.shapes import Size
-from .._core.state import coming_sequence_nr as _get_sequence_nr  # noqa: F401
+from .._core.state import MODES, coming_sequence_nr as _get_sequence_nr  # noqa: F401
 from .._engine.overrides import public as overridable
 from .._engine.record import zeros_for
 from .._engine.saved import SavedTensor as SavedTensor
@@ -90,6 +91,8 @@ def backward(
         >>> x.grad
         tensor([2., 4.])
     """
+    if MODES.transforming():
+        raise RuntimeError(errors.BACKWARD_INSIDE)
     if grad_variables is not None:
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.",

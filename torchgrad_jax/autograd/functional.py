@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._bridge.basis import basis
 from .._bridge.vmap import vmap
-from .._core import dtypes
+from .._core import dtypes, errors
 from .._core.meta import meta
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
@@ -50,6 +50,8 @@ def _variables(inputs: Sequence[Tensor], create: bool, needed: bool = True) -> t
             continue
         if needed and t._m.dtype.category < dtypes.FLOATING:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if MODES.transforming():
+            raise RuntimeError(errors.REQUIRES_GRAD_INSIDE)
         fresh = alias_of(t, t._m, plain_alias(t), t._vc)
         fresh._rg = needed
         out.append(fresh)

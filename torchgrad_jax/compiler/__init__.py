@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as _np
+
 from .._bridge.compile import compile as compile
-from .._core.errors import no_such_name as _no_such_name
+from .._bridge.stance import (
+    POLICY as _POLICY,
+    get_default_backend as get_default_backend,
+    set_default_backend as set_default_backend,
+    set_stance as set_stance,
+)
+from .._core import tree as _tree
+from .._core.errors import Unsupported as _Unsupported, no_such_name as _no_such_name
 from .._core.state import LIFT, MODES
+from .._engine.tensor import Tensor as _Tensor
+from .._functions.exchange import from_numpy as _from_numpy
 
 
 def is_compiling() -> bool:
@@ -26,7 +37,9 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Nothing is shared between compiled functions, so that there is nothing to forget; drop them instead."""
+    """Forget the programs of all compiled functions; each is traced anew when it is called."""
+    for compiled in list(_POLICY.compiled):
+        compiled.reset()
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -47,13 +60,13 @@ def disable(
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if not callable(fn):
-        raise RuntimeError(f"torch.compiler.disable expects a function or a module, got {type(fn)}")
+        raise AssertionError("fn must be callable")
 
     @functools.wraps(fn)
     def disabled(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             name = getattr(fn, "__qualname__", fn)
-            raise RuntimeError(
+            raise _Unsupported(
                 f"torch.compile: {name} is marked with torch.compiler.disable, and a compiled function has to be "
                 "compiled whole; call it outside"
             )
@@ -63,7 +76,11 @@ def disable(
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """The function as it is: everything may be part of a compiled function."""
+    """The function (or functions) as it is: everything may be part of a compiled function."""
+    if isinstance(fn, list | tuple):
+        return [allow_in_graph(f) for f in fn]
+    if not callable(fn):
+        raise AssertionError("allow_in_graph expects a callable")
     return fn
 
 
@@ -74,6 +91,35 @@ def assume_constant_result(fn: Any) -> Any:
 
 def cudagraph_mark_step_begin() -> None:
     """Nothing: XLA has no state between steps."""
+
+
+def nested_compile_region(fn: Any = None, **settings: Any) -> Any:
+    """The function as it is: what compiled functions call is part of their one program."""
+    if settings:
+        raise NotImplementedError(f"torch.compiler.nested_compile_region: {', '.join(settings)}")
+    return nested_compile_region if fn is None else fn
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over NumPy arrays as one over tensors; it cannot be part of a compiled function.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> torch.compiler.wrap_numpy(lambda a: a.cumsum())(torch.ones(3))
+        tensor([1., 2., 3.])
+    """
+    import functools
+
+    @functools.wraps(fn)
+    def over_tensors(*args: Any, **kwargs: Any) -> Any:
+        given, named = _tree.map_leaves(
+            lambda x: x.numpy() if isinstance(x, _Tensor) else x, (args, kwargs)
+        )
+        return _tree.map_leaves(
+            lambda x: _from_numpy(x) if isinstance(x, _np.ndarray) else x, fn(*given, **named)
+        )
+
+    return over_tensors
 
 
 def __getattr__(name: str) -> Any:

@@ -62,6 +62,29 @@ class ProcessGroup:
         raise RuntimeError(_NONE)
 
 
+class Store:
+    """A name for annotations and imports; processes have nothing to share here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(_NONE)
+
+
+class TCPStore(Store):
+    """A store over the network: refused."""
+
+
+class FileStore(Store):
+    """A store in a file: refused."""
+
+
+class HashStore(Store):
+    """A store in memory: refused."""
+
+
+class PrefixStore(Store):
+    """A part of another store: refused."""
+
+
 _NONE = (
     "torch.distributed is not available in torchgrad_jax (torch.distributed.is_available() is False); "
     "to use several devices, shard arrays with JAX"

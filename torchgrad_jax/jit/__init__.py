@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
 from .._core.errors import no_such_name as _no_such_name
+from .._engine.tensor import Tensor
 
 Attribute = tuple
 
@@ -28,6 +29,10 @@ class ScriptModule:
 
 
 RecursiveScriptModule = ScriptModule
+
+
+class Error(RuntimeError):
+    """What torch raises from scripted code. Code runs in Python here, and raises what it raises there."""
 
 
 class TracerWarning(Warning):
@@ -71,6 +76,26 @@ def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: An
             )
         )
     return func
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """The module as it is, after one run of each of its methods that are named on their example inputs.
+
+    Args:
+        mod: a module.
+        inputs: for each method by name, its arguments.
+        args: options of the tracer, which nothing here reads, as `kwargs`.
+
+    Differs from torch: control flow is not frozen to the path that the examples take.
+    """
+    if not hasattr(mod, "named_parameters"):
+        raise AttributeError("expected torch.nn.Module as the first argument")
+    if not builtins.isinstance(inputs, dict):
+        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    for method, given in inputs.items():
+        fn = mod if method == "forward" else getattr(mod, method)
+        fn(*((given,) if builtins.isinstance(given, Tensor | dict) else tuple(given)))
+    return mod
 
 
 def _same(fn: Any = None, **options: Any) -> Any:

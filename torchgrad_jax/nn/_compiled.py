@@ -7,27 +7,55 @@ from typing import Any
 from .._bridge import compile as compiling
 from .modules.module import Module
 
+_OWN = frozenset({"_orig_mod", "_compiled", *vars(Module())}) - {"training"}
+"""What belongs to the module around; all else is the original's."""
+
 
 class OptimizedModule(Module):
     """A module whose calls run as compiled programs; everything else is the original's.
 
     Parameters and buffers are shared with the original, which is `_orig_mod` in names and state dictionaries.
+    Attributes are read, set and deleted there.
     """
 
     def __init__(self, module: Module, run: compiling.Compiled) -> None:
         super().__init__()
         self._orig_mod = module
-        self.training = module.training
+        self.__dict__.pop("training", None)
         self.__dict__["_compiled"] = run
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The original's call, compiled."""
         return self.__dict__["_compiled"](*args, **kwargs)
 
+    @property
+    def training(self) -> bool:  # type: ignore[override] - the original's
+        """Whether the original is in training mode."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_orig_mod" in self.__dict__.get("_modules", ()):
+            self._orig_mod.training = mode
+
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
         return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            super().__setattr__(name, value)
+        elif name == "training":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in _OWN:
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
 
     def __len__(self) -> int:
         return len(self._orig_mod)  # type: ignore[arg-type]
@@ -36,4 +64,8 @@ class OptimizedModule(Module):
         return compiling.compile, (self._orig_mod,)
 
 
-compiling.of_module = lambda module: OptimizedModule(module, compiling.Compiled(module.__call__))
+def _of_module(module: Module, settings: dict[str, Any]) -> OptimizedModule:
+    return OptimizedModule(module, compiling.of_function(module.__call__, settings))
+
+
+compiling.of_module = _of_module

@@ -43,15 +43,16 @@ def _minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) -> Any
 
 
 def _search(
-    evaluate: Callable[[Any], _Point], t: Any, start: _Point, d: Any, change: float, limit: int
-) -> tuple[_Point, int]:
+    evaluate: Callable[[Any], _Point], t: Any, start: _Point, d: Any, change: float, limit: int,
+    decrease: float = _DECREASE, curvature: float = _CURVATURE,
+) -> tuple[_Point, int]:  # fmt: skip
     """A step that fulfils the strong Wolfe conditions, and how often the loss was evaluated."""
 
     def too_high(p: _Point) -> Any:
-        return p.loss > start.loss + _DECREASE * p.t * start.slope
+        return p.loss > start.loss + decrease * p.t * start.slope
 
     def flat(p: _Point) -> Any:
-        return abs(p.slope) <= -_CURVATURE * start.slope
+        return abs(p.slope) <= -curvature * start.slope
 
     reach = d.abs().max()
     before, now, tried, found = start, evaluate(t), 0, False
@@ -104,6 +105,45 @@ def _search(
             bracket[high] = bracket[low]
         bracket[low] = now
     return bracket[low], tried + 1
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> Any:
+    """`_minimum` as packages with line searches of their own take it from here: places, losses and slopes."""
+    return _minimum(_Point(x1, f1, None, g1), _Point(x2, f2, None, g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, Any, Any], tuple[Any, Any]], x: Any, t: Any, d: Any, f: Any, g: Any, gtd: Any,
+    c1: float = _DECREASE, c2: float = _CURVATURE, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[Any, Any, Any, int]:  # fmt: skip
+    """The line search for such packages.
+
+    Args:
+        obj_func: takes `x`, a step and `d`, and returns the loss and its gradient there.
+        x: where the line starts.
+        t: the step to try first.
+        d: the direction.
+        f: the loss at `x`.
+        g: its gradient there.
+        gtd: the slope there along `d`.
+        c1: how much of the slope the loss has to follow.
+        c2: how much of the slope may be left.
+        tolerance_change: stop at changes smaller than this.
+        max_ls: so many steps are tried at most.
+
+    Returns:
+        The loss, the gradient, the step, and how often `obj_func` was called.
+    """
+
+    def evaluate(t: Any) -> _Point:
+        loss, gradient = obj_func(x, t, d)
+        return _Point(t, loss, gradient.clone(), gradient.dot(d))
+
+    start = _Point(0, f, g.clone(), gtd)
+    found, calls = _search(evaluate, t, start, d, tolerance_change, max_ls, c1, c2)
+    return found.loss, found.gradient, found.t, calls
 
 
 class LBFGS(Optimizer):

@@ -301,8 +301,7 @@ class Optimizer:
         params: dict[Any, tuple[Tensor, Kwargs]] = {}
         for a, b in zip(mine, theirs):
             for number, p in zip(b["params"], a["params"]):
-                options = next(g for g in theirs if number in g["params"])
-                params[number] = (p, options)
+                params[number] = (p, b)
             b["params"] = a["params"]
             if "param_names" in a:
                 b.setdefault("param_names", a["param_names"])

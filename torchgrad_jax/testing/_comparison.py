@@ -126,9 +126,14 @@ def _compare(a: Any, b: Any, s: _Settings, path: tuple[Any, ...]) -> None:
         if bool(a) is not bool(b):
             _fail(f"Booleans mismatch: {a} is not {b}", s, path)
         return
-    numbers = int | float | complex
+    numbers = int | float | complex | np.number
     if isinstance(a, numbers) and isinstance(b, numbers):
-        _compare_numbers(a, b, s, path)
+        x, y = (v.item() if isinstance(v, np.number) else v for v in (a, b))
+        if s.check_dtype and type(x) is not type(y):
+            if isinstance(x, bool) or isinstance(y, bool):
+                raise _incomparable(a, b)
+            _fail(f"The (d)types do not match: {type(x)} != {type(y)}.", s, path)
+        _compare_numbers(x, y, s, path)
         return
     if _like_tensor(a) and _like_tensor(b) and _related(a, b, s):
         _compare_tensors(_tensor(a), _tensor(b), s, path)
@@ -172,7 +177,7 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
         _attribute("dtype", a.dtype, b.dtype, s, path)
     if s.check_stride:
         _attribute("stride()", a.stride(), b.stride(), s, path)
-    if a.is_meta and b.is_meta:
+    if a.is_meta or b.is_meta:
         return
     rtol, atol = tolerances((a._m.dtype, b._m.dtype), s.rtol, s.atol)
     x, y = _values(a), _values(b)

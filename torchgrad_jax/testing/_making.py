@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from .._core import dtypes
@@ -11,8 +12,42 @@ from .._engine.tensor import Tensor
 
 _RANGES = {
     "uint8": (0, 10),
+    "uint16": (0, 10),
+    "uint32": (0, 10),
+    "uint64": (0, 10),
     "bool": (0, 2),
 }
+
+
+def _within(
+    dtype: dtypes.dtype, low: float | None, high: float | None, inexact: bool
+) -> tuple[float, float]:
+    """Bounds of the numbers: those given, cut to what the dtype has, or the usual ones."""
+    if low is not None and high is not None and low == high and inexact:
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
+            "and will be removed in 2.3. Use `torch.full(...)` instead.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    usual = _RANGES.get(dtype.name, (-9, 9) if inexact else (-9, 10))
+    least, most = usual[0] if low is None else low, usual[1] if high is None else high
+    if math.isnan(least) or math.isnan(most):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    if least > most or (least == most and not inexact):
+        raise ValueError(f"`low` must be less than `high`, but got {least} >= {most}")
+    if dtype.name == "bool":
+        lowest, highest = 0.0, 2.0
+    elif inexact:
+        lowest, highest = dtypes.finfo(dtype).min, dtypes.finfo(dtype).max
+    else:  # the upper bound is not one of the numbers
+        lowest, highest = dtypes.iinfo(dtype).min, dtypes.iinfo(dtype).max + 1
+    if not inexact and (least >= highest or most < lowest):
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{least}, {most}), but {dtype} only supports "
+            f"[{lowest:.0f}, {highest:.0f})"
+        )
+    return min(max(least, lowest), highest), min(max(most, lowest), highest)
 
 
 def make_tensor(
@@ -39,6 +74,11 @@ def make_tensor(
         torch.Size([2, 3])
     """
     torch = NAMESPACES[""]
+    if not isinstance(dtype, dtypes.dtype) or dtype.name.startswith(("q", "bits")):
+        raise TypeError(
+            f"The requested dtype '{dtype}' is not supported by torch.testing.make_tensor(). To request support, file "
+            "an issue at: https://github.com/pytorch/pytorch/issues"
+        )
     if len(shape) == 1 and not isinstance(shape[0], int):
         shape = tuple(shape[0])
     if noncontiguous and memory_format is not None:
@@ -51,12 +91,7 @@ def make_tensor(
             f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}"
         )
     inexact = dtype.is_floating_point or dtype.is_complex
-    usual = _RANGES.get(dtype.name, (-9, 9) if inexact else (-9, 10))
-    least, most = usual[0] if low is None else low, usual[1] if high is None else high
-    if math.isnan(least) or math.isnan(most):
-        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
-    if least > most or (least == most and not inexact):
-        raise ValueError(f"`low` must be less than `high`, but got {least} >= {most}")
+    least, most = _within(dtype, low, high, inexact)
     apart = noncontiguous and math.prod(shape) > 1
     if apart:
         shape = (*shape[:-1], 2 * shape[-1])
@@ -80,6 +115,12 @@ def make_tensor(
 
 
 def _uniform(t: Tensor, low: float, high: float) -> None:
+    if t.dtype.itemsize == 1:  # nothing is drawn in eight bits
+        t.copy_(NAMESPACES[""]["empty"](t.shape, device=t.device).uniform_(low, high))
+        return
+    if high - low > dtypes.finfo(t.dtype).max:  # the distance would overflow
+        t.uniform_(low / 2, high / 2).mul_(2)
+        return
     t.uniform_(low, high)
 
 

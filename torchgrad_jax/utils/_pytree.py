@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._core import tree as _tree
-from ._tree_nodes import WITH_KEYS as _WITH_KEYS
 from ._tree_nodes import (
     CONSTANT_NODES as CONSTANT_NODES,
+    WITH_KEYS as _WITH_KEYS,
     ConstantNode as ConstantNode,
     GetAttrKey as GetAttrKey,
     MappingKey as MappingKey,

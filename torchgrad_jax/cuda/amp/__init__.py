@@ -1,30 +1,7 @@
 """torch.cuda.amp: torch.amp for one type of devices, as torch had it first."""
 
-from __future__ import annotations
+from .autocast_mode import autocast as autocast, custom_bwd as custom_bwd, custom_fwd as custom_fwd
+from .common import amp_definitely_not_available as amp_definitely_not_available
+from .grad_scaler import GradScaler as GradScaler
 
-from typing import Any
-
-from ...amp import autocast_mode as _mode
-from ...amp._first_names import DeviceAutocast, DeviceGradScaler
-
-
-class autocast(DeviceAutocast):
-    """`torch.amp.autocast("cuda", ...)`, which torch recommends instead."""
-
-    _DEVICE = "cuda"
-
-
-class GradScaler(DeviceGradScaler):
-    """`torch.amp.GradScaler("cuda", ...)`, which torch recommends instead."""
-
-    _DEVICE = "cuda"
-
-
-def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
-    """`torch.amp.custom_fwd` for GPUs."""
-    return _mode.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
-
-
-def custom_bwd(bwd: Any = None) -> Any:
-    """`torch.amp.custom_bwd` for GPUs."""
-    return _mode.custom_bwd(bwd, device_type="cuda")
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]

@@ -51,9 +51,9 @@ def call_with(
 
 @contextlib.contextmanager
 def reparametrized(
-    module: Any, tensors: dict[str, Any], *, tie_weights: bool = False, strict: bool = False
-) -> Iterator[None]:
-    """The module with other tensors inside, and its own ones again afterwards."""
+    module: Any, tensors: dict[str, Any], tie_weights: bool = False, strict: bool = False, stack_weights: bool = False
+) -> Iterator[None]:  # fmt: skip
+    """The module with other tensors inside, and its own ones again afterwards; put back last first where stacked."""
     given = _tied(module, tensors) if tie_weights else dict(tensors)
     if strict:
         _check_names(module, given)
@@ -63,10 +63,18 @@ def reparametrized(
             originals[name] = _swap(module, name, value)
         yield
     finally:
-        for name, value in originals.items():
+        for name, value in reversed(originals.items()) if stack_weights else originals.items():
             current = _swap(module, name, value)
             if name in tensors:
                 tensors[name] = current
+
+
+def _reparametrize_module(
+    module: Any, parameters_and_buffers: dict[str, Any], tie_weights: bool = False, strict: bool = False,
+    stack_weights: bool = False,
+) -> Any:  # fmt: skip
+    """torch's name of this context manager, which packages use."""
+    return reparametrized(module, parameters_and_buffers, tie_weights, strict, stack_weights)
 
 
 def _all_tensors(module: Any) -> dict[str, Any]:

@@ -35,7 +35,9 @@ def check_equal(
     """
     if (atol is None) != (rtol is None):
         tolerances((), rtol, atol)
-    own = msg if msg is None or callable(msg) else lambda text: f"{text}\n{msg}"
+    own = (
+        (lambda text: f"{text}\n{msg}") if isinstance(msg, str) else msg if callable(msg) else None
+    )
     s = _Settings(atol=atol, rtol=rtol, at_least=at_least, msg=own, **options)
     _compare(x, y, s, ())
 

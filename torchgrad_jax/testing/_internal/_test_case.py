@@ -23,6 +23,7 @@ from ..._engine.tensor import Tensor
 from ...random import manual_seed
 from . import _flags
 from ._equality import check_equal
+from ._marks import DeterministicGuard
 
 _Message = str | Callable[[str], str] | None
 
@@ -182,6 +183,8 @@ class TestCase(unittest.TestCase):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             yield
+        if not seen:
+            self.fail("no warning caught")
         if not any(issubclass(w.category, category) for w in seen):
             self.fail(f"{category} not triggered")
         if not any(re.match(regex, str(w.message)) for w in seen):
@@ -194,6 +197,60 @@ class TestCase(unittest.TestCase):
             callable(*args, **kwargs)
         if seen:
             raise AssertionError(f"{msg} warned: {[str(w.message) for w in seen]}")
+
+    def check_nondeterministic_alert(
+        self, fn: Callable[[], Any], caller_name: str, should_alert: bool = True
+    ) -> None:
+        """Fail unless a call raises, or warns, of an operator without a deterministic implementation.
+
+        Args:
+            fn: the call.
+            caller_name: what the message calls the operator.
+            should_alert: whether the call has such an operator; if not, it must pass.
+        """
+        words = f"{caller_name} does not have a deterministic implementation, but you set"
+        with DeterministicGuard(True, warn_only=False):
+            if should_alert:
+                with self.assertRaisesRegex(RuntimeError, "^" + re.escape(words)):
+                    fn()
+            else:
+                fn()
+        with DeterministicGuard(True, warn_only=True), warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            fn()
+        said = any(w.category is UserWarning and words in str(w.message) for w in seen)
+        if said is not should_alert:
+            self.fail(f"{caller_name} {'did not warn' if should_alert else 'warned'}")
+
+    def assertExpectedInlineMunged(
+        self, exc_type: Any, callable: Any, expect: str, *, skip: int = 0,
+        post_munge: Callable[[str], str] | None = None,
+    ) -> None:  # fmt: skip
+        """Fail unless the call raises with this text, which a function may change before."""
+        with self.assertRaises(exc_type) as raised:
+            callable()
+        text = str(raised.exception)
+        self.assertExpectedInline(post_munge(text) if post_munge else text, expect, skip)
+
+    def assertMultiLineEqualMaybeCppStack(self, expect: str, actual: str, *args: Any) -> None:
+        """`assertMultiLineEqual`: no message has a stack of C++ here."""
+        self.assertMultiLineEqual(expect, actual, *args)
+
+    @staticmethod
+    def remove_empty_lines(input_string: str) -> str:
+        """A text without its blank lines."""
+        return "\n".join(line for line in input_string.split("\n") if line.strip())
+
+    @staticmethod
+    def remove_comment_lines(input_string: str) -> str:
+        """A text without the lines that start with #."""
+        lines = input_string.split("\n")
+        return "\n".join(line for line in lines if not line.strip().startswith("#"))
+
+    @staticmethod
+    def generate_simple_inputs(*args: Any, **kwargs: Any) -> Any:
+        """Refused: it makes tensors of sparse layouts."""
+        raise NotImplementedError("generate_simple_inputs(): sparse layouts are not supported")
 
     def assertExpectedInline(self, actual: str, expect: str, skip: int = 0) -> None:
         """Fail unless a text is what stands in the test's source."""

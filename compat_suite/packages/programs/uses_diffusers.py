@@ -1,0 +1,77 @@
+"""Diffusion: a small U-Net and an autoencoder with random weights, schedulers, a training step, sampling."""
+
+import torch
+from diffusers import (
+    AutoencoderKL,
+    DDIMScheduler,
+    DDPMScheduler,
+    DPMSolverMultistepScheduler,
+    EulerDiscreteScheduler,
+    UNet2DConditionModel,
+    UNet2DModel,
+)
+from diffusers.optimization import get_cosine_schedule_with_warmup
+from diffusers.training_utils import EMAModel, compute_snr
+
+torch.manual_seed(0)
+net = UNet2DModel(
+    sample_size=8, in_channels=1, out_channels=1, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
+    down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    attention_head_dim=4,
+)  # fmt: skip
+print("parameters", sum(p.numel() for p in net.parameters()))
+ddpm = DDPMScheduler(num_train_timesteps=50)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=6)
+ema = EMAModel(net.parameters(), decay=0.9)
+clean = torch.randn(2, 1, 8, 8)
+for _ in range(2):
+    noise = torch.randn_like(clean)
+    steps = torch.randint(0, 50, (2,))
+    loss = (net(ddpm.add_noise(clean, noise, steps), steps).sample - noise).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    optimizer.step()
+    schedule.step()
+    ema.step(net.parameters())
+    print("train", f"{loss.item():.4f} {schedule.get_last_lr()[0]:.6f}")
+print("SNR", [f"{v:.4f}" for v in compute_snr(ddpm, torch.tensor([1, 25, 49])).tolist()])
+net.eval()
+start = torch.randn(1, 1, 8, 8)
+for cls in (DDIMScheduler, EulerDiscreteScheduler, DPMSolverMultistepScheduler):
+    try:
+        scheduler = cls(num_train_timesteps=50)
+        scheduler.set_timesteps(4)
+        sample = start * scheduler.init_noise_sigma
+        with torch.no_grad():
+            for t in scheduler.timesteps:
+                predicted = net(scheduler.scale_model_input(sample, t), t).sample
+                sample = scheduler.step(predicted, t, sample).prev_sample
+        print(cls.__name__, f"{sample.mean().item():.4f} {sample.std().item():.4f}")
+    except Exception as e:
+        print(cls.__name__, type(e).__name__, str(e)[:200])
+torch.manual_seed(1)
+vae = AutoencoderKL(
+    in_channels=3, out_channels=3, latent_channels=2, block_out_channels=(8, 8), norm_num_groups=4, sample_size=16,
+    down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
+)  # fmt: skip
+image = torch.rand(1, 3, 16, 16)
+posterior = vae.encode(image).latent_dist
+loss = (
+    vae.decode(posterior.sample()).sample - image
+).square().mean() + 1e-3 * posterior.kl().mean()
+loss.backward()
+grads = sum(p.grad.square().sum() for p in vae.parameters() if p.grad is not None).sqrt()
+print("autoencoder", tuple(posterior.mean.shape), f"{loss.item():.4f} {grads.item():.4f}")
+torch.manual_seed(2)
+conditioned = UNet2DConditionModel(
+    sample_size=8, in_channels=2, out_channels=2, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
+    down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    cross_attention_dim=8, attention_head_dim=4,
+)  # fmt: skip
+conditioned.enable_gradient_checkpointing()
+text = torch.randn(1, 3, 8, requires_grad=True)
+out = conditioned(torch.randn(1, 2, 8, 8), 7, encoder_hidden_states=text).sample
+out.square().mean().backward()
+print("conditioned", tuple(out.shape), f"{out.std().item():.4f} {text.grad.norm().item():.5f}")

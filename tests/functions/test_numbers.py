@@ -1,0 +1,32 @@
+"""Tensors where a number is wanted."""
+
+from pathlib import Path
+
+import pytest
+
+import torchgrad_jax as tg
+from tests.differential import live_torch
+from tests.expressions import Expressions
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _each_time():
+    """Warnings that come once per process come each time, whichever test is first."""
+    libraries = [m for m in (tg, live_torch()) if m is not None]
+    for m in libraries:
+        m.set_warn_always(True)
+    yield
+    for m in libraries:
+        m.set_warn_always(False)
+
+
+test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("numbers.txt").read_text())
+
+
+def test_a_tensor_given_as_a_number_is_not_kept():
+    e = tg.tensor(2.0)
+    before = tg.nn.functional.leaky_relu(-tg.ones(3), e)
+    e.mul_(4)
+    after = tg.nn.functional.leaky_relu(-tg.ones(3), e)
+    assert before.tolist() == [-2.0] * 3
+    assert after.tolist() == [-8.0] * 3

@@ -1,0 +1,61 @@
+"""Names of torch in the modules where packages import them from."""
+
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax.cpu.amp import autocast_mode as cpu_mode, grad_scaler as cpu_scaler
+from torchgrad_jax.cuda.amp import autocast_mode, common, grad_scaler
+from torchgrad_jax.nn.utils import stateless
+
+
+def test_modules_of_amp():
+    assert common.amp_definitely_not_available() is not torch.cuda.is_available()
+    assert torch.cuda.amp.amp_definitely_not_available is common.amp_definitely_not_available
+    assert torch.cuda.amp.autocast is autocast_mode.autocast
+    assert torch.cuda.amp.custom_bwd is autocast_mode.custom_bwd
+    assert torch.cuda.amp.custom_fwd is autocast_mode.custom_fwd
+    assert torch.cuda.amp.GradScaler is grad_scaler.GradScaler
+    assert torch.cpu.amp.autocast is cpu_mode.autocast
+    assert torch.cpu.amp.GradScaler is cpu_scaler.GradScaler
+
+
+@pytest.mark.parametrize("name", ["Store", "TCPStore", "FileStore", "HashStore", "PrefixStore"])
+def test_stores_can_be_imported_and_not_made(name):
+    with pytest.raises(RuntimeError, match="is not available in torchgrad_jax"):
+        getattr(torch.distributed, name)()
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_module_with_other_tensors_inside(stacked):
+    layer = torch.nn.BatchNorm1d(2)
+    before = dict(layer.named_parameters()) | dict(layer.named_buffers())
+    given = {"weight": torch.tensor([2.0, 3.0]), "running_mean": torch.tensor([1.0, 1.0])}
+    kept = given["running_mean"]
+    with stateless._reparametrize_module(layer, given, stack_weights=stacked):
+        assert layer.weight is given["weight"]
+        layer.running_mean = torch.tensor([5.0, 5.0])
+        layer(torch.ones(3, 2))
+    assert all(a is before[n] for n, a in [*layer.named_parameters(), *layer.named_buffers()])
+    assert given["running_mean"] is not kept
+    assert given["running_mean"].tolist() == pytest.approx([4.6, 4.6])
+
+
+def test_all_tensors_have_to_be_given_where_that_is_asked():
+    layer = torch.nn.Linear(1, 1)
+    with (
+        pytest.raises(RuntimeError) as raised,
+        stateless._reparametrize_module(layer, {"w": torch.ones(1)}, strict=True),
+    ):
+        pass
+    assert str(raised.value) == (
+        "Error(s) in reparametrizing for Linear:\n\tUnexpected key(s): 'w'.\n\tMissing key(s): 'bias', 'weight'."
+    )
+
+
+def test_tied_tensors_follow_each_other():
+    pair = torch.nn.ModuleList([torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)])
+    pair[1].weight = pair[0].weight
+    given = torch.ones(1, 1)
+    with stateless._reparametrize_module(pair, {"0.weight": given}, tie_weights=True):
+        assert pair[1].weight is given
+    assert pair[1].weight is pair[0].weight

@@ -1,0 +1,88 @@
+"""torch._dynamo.config: the settings that mean something where functions are compiled whole, by XLA.
+
+`suppress_errors` lets a function that cannot be compiled run as it is written. `recompile_limit` (also
+`cache_size_limit`) is how many programs a function keeps. `automatic_dynamic_shapes` and `assume_static_by_default`
+may be set either way: each shape is compiled for itself, and gives the same results. Other settings are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .._bridge.stance import POLICY
+from .._core.errors import no_such_name
+
+
+class Config(ModuleType):
+    """The module itself: settings are its attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NAMES:
+            return getattr(POLICY, _NAMES[name])
+        raise AttributeError(no_such_name(f"torch._dynamo.config.{name}"))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        elif name not in _NAMES:
+            raise AttributeError(no_such_name(f"torch._dynamo.config.{name}"))
+        else:
+            _check(name, value)
+            setattr(POLICY, _NAMES[name], value)
+
+    def patch(self, *args: Any, **changes: Any) -> _Patch:
+        """A context, and a decorator, in which settings are others: by keyword, as a dict, or as a name and a value."""
+        if len(args) == 2:
+            changes = {args[0]: args[1]}
+        elif args:
+            changes = dict(args[0])
+        return _Patch(self, changes)
+
+
+class _Patch:
+    def __init__(self, config: Config, changes: dict[str, Any]) -> None:
+        self._config, self._changes = config, changes
+        self._before: list[dict[str, Any]] = []
+        for name, value in changes.items():
+            getattr(config, name)
+            _check(name, value)
+
+    def __enter__(self) -> None:
+        self._before.append({name: getattr(self._config, name) for name in self._changes})
+        for name, value in self._changes.items():
+            setattr(self._config, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.pop().items():
+            setattr(self._config, name, value)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with these settings."""
+
+        @functools.wraps(fn)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return inside
+
+
+def _check(name: str, value: Any) -> None:
+    kind = int if name in ("recompile_limit", "cache_size_limit") else bool
+    if type(value) is not kind:
+        raise TypeError(
+            f"torch._dynamo.config.{name} must be {kind.__name__}, not {type(value).__name__}"
+        )
+
+
+_NAMES = {
+    "suppress_errors": "suppress_errors", "recompile_limit": "recompile_limit", "cache_size_limit": "recompile_limit",
+    "automatic_dynamic_shapes": "automatic_dynamic", "assume_static_by_default": "assume_static",
+}  # fmt: skip
+"""Settings, and what they are called in `POLICY`."""
+
+sys.modules[__name__].__class__ = Config

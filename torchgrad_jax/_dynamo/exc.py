@@ -1,0 +1,9 @@
+"""The errors of `torch.compile`."""
+
+from __future__ import annotations
+
+from .._core.errors import (
+    InvalidBackend as InvalidBackend,
+    TorchDynamoException as TorchDynamoException,
+    Unsupported as Unsupported,
+)

@@ -90,6 +90,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_codegen",
                 "_dynamo",
                 "_functorch",
+                "_vmap_internals",
                 "__main__",
                 "pytest_alias",
                 "serialization",
@@ -122,6 +123,11 @@ ONLY: Mapping[str, frozenset[str]] = {
 
 # What the installed package may import besides itself and the standard library; JAX brings scipy along.
 RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
+
+# What a package that is only loaded by name may import besides, as torch does there.
+OPTIONAL_DEPENDENCIES = {
+    "utils.tensorboard": frozenset({"tensorboard", "google", "PIL", "matplotlib"}),
+}
 
 
 @dataclass(frozen=True)
@@ -264,7 +270,18 @@ def cycles(imports: Iterable[Import]) -> list[str]:
 
 def foreign(imports: Iterable[Import]) -> list[str]:
     known = RUNTIME_DEPENDENCIES | sys.stdlib_module_names
-    return [f"{i}: not a dependency" for i in imports if not i.internal and i.target not in known]
+    return [
+        f"{i}: not a dependency"
+        for i in imports
+        if not i.internal and i.target not in known | _optional(i.source)
+    ]
+
+
+def _optional(source: str) -> frozenset[str]:
+    found = (
+        m for p, m in OPTIONAL_DEPENDENCIES.items() if source == p or source.startswith(p + ".")
+    )
+    return next(found, frozenset())
 
 
 def violations(root: Path) -> list[str]:
@@ -339,6 +356,11 @@ BAD_FILES = {
         "_core/devices.py",
         "import torch.cuda",
         "_core.devices:1 imports torch: not a dependency",
+    ),
+    "optional-elsewhere": (
+        "_core/devices.py",
+        "import tensorboard",
+        "_core.devices:1 imports tensorboard: not a dependency",
     ),
 }
 

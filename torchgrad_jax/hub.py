@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import urlparse as urlparse
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 """Where file names of published weights have the beginning of their hash."""

@@ -25,7 +25,6 @@ from .suite_table import SUITES, Suite
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "suites.md"
 ALIAS = ("-p", "torchgrad_jax.pytest_alias")
-IMAGES = ("-p", "compat_suite.packages.torchvision_ops")
 SHOWN = 100
 """Characters of a reason that the page shows."""
 
@@ -109,8 +108,7 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
         }
         command = [
             sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "no:xdist",
-            f"--junitxml={report}", "-o", "addopts=", *args,
-            *(IMAGES if "torchvision" in suite.also else ()), *suite.args, str(path.relative_to(source)),
+            f"--junitxml={report}", "-o", "addopts=", *args, *suite.args, str(path.relative_to(source)),
         ]  # fmt: skip
         try:
             done = subprocess.run(

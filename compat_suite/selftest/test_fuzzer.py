@@ -92,3 +92,49 @@ def test_different_exceptions_and_known_texts_differ() -> None:
     assert (
         compare(Program(lines), broken(exp=says(known + "!")), broken(exp=says(known))) is not None
     )
+
+
+def shifted(by: float) -> Lib:
+    """Our own package with `exp` off by a relative amount."""
+    return broken(exp=lambda x: ours().module.exp(x) * (1 + by))
+
+
+ROUGH = {
+    "through float32": (("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0)"), 3e-7, True),
+    "cast afterwards": (
+        ("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0)", "v2 = v1.double()"), 3e-7, True,
+    ),
+    "written into": (
+        ("v0 = torch.ones(2, dtype=torch.float64)", "v1 = v0.view(-1)",
+         "v2 = torch.exp(torch.tensor([1, 2]))", "v1.copy_(v2)"), 3e-7, True,
+    ),
+    "too far for float32": (("v0 = torch.tensor([1, 2])", "v1 = torch.exp(v0).double()"), 1e-3, False),
+    "beside float32": (
+        ("v0 = torch.tensor([1.0, 2.0])", "v1 = torch.tensor([1.0], dtype=torch.float64)",
+         "v2 = torch.exp(v1)"), 3e-7, False,
+    ),
+    "beside float16": (
+        ("v0 = torch.ones(2).half()", "v1 = torch.tensor([1.0, 2.0])", "v2 = torch.exp(v1)"), 1e-4, False,
+    ),
+}  # fmt: skip
+"""Lines, how far off `exp` is in them, and whether that is within what the numbers went through."""
+
+
+@pytest.mark.parametrize("which", ROUGH)
+@pytest.mark.parametrize("watched", [True, False])
+def test_numbers_are_as_exact_as_the_coarsest_they_came_from(which: str, watched: bool) -> None:
+    lines, off, fine = ROUGH[which]
+    if not watched and which.startswith("beside"):
+        lines = lines[1:]  # all lines at once: what each changed is not known then
+    found = compare(Program(lines, watched=watched), shifted(off), ours())
+    assert (found is None) is fine
+
+
+def test_the_zeros_of_a_transform_are_rounding() -> None:
+    lines = ("v0 = torch.fft.fft(torch.tensor([0.3, -1.25, 0.5, 0.25]))", "v1 = v0.imag.sign()")
+    other = broken()
+    other.module.fft = types.SimpleNamespace(  # type: ignore[attr-defined]
+        fft=lambda x: ours().module.fft.fft(x) + 1e-9j
+    )
+    assert compare(Program(lines), other, ours()) is not None
+    assert judge(Program(lines), other, ours()) is None

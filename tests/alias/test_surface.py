@@ -129,6 +129,22 @@ def test_compiler_namespace():
     tg._dynamo.reset()
 
 
+def test_what_is_there_to_compile_and_to_communicate_with():
+    there = tg.distributed
+    backends = [there.is_gloo_available, there.is_mpi_available, there.is_nccl_available]
+    backends += [there.is_ucc_available, there.is_xccl_available]
+    assert not any(available() for available in backends)
+    assert not there.is_backend_available("gloo")
+    assert tg._dynamo.is_dynamo_supported() is tg._dynamo.is_inductor_supported() is True
+
+    @tg.compile
+    def f(x):
+        tg._dynamo.graph_break()
+        return x + 1
+
+    assert f(tg.ones(1)).tolist() == [2.0]
+
+
 def test_each_of_a_list():
     xs = [tg.tensor([1.0, 4.0]), tg.tensor([9.0])]
     assert [t.tolist() for t in tg._foreach_sqrt(xs)] == [[1.0, 2.0], [3.0]]

@@ -57,6 +57,20 @@ def unit_vectors(m):
     return basis((m.ones(2), m.ones(3)), (2, 3)), basis((m.ones(()),), (1,)), basis(kinds, (2, 1))
 
 
+@program
+def arguments_and_results_of_jacobians_of_others(m):
+    f = m.autograd.functional
+    x, y = m.ones(2, requires_grad=True) * 2, m.ones(1)
+    out = [attempt(f._as_tuple, given, "outputs", "f") for given in (x, (x, y), [x], (x, 3), 3)]
+    out += [f._as_tuple(given) for given in (x, (x,), [x], 3)]
+    out += [f._as_tuple_nocheck(given) for given in (3, [3], (3,))]
+    kinds = (True, False, (True, True), (True, False), (False, True), (False, False))
+    out += [f._tuple_postprocess(((1, 2), (3, 4)), kind) for kind in kinds]
+    for given in ((x, y), ((x, y), (y, x))):
+        out += [f._grad_postprocess(given, create) for create in (True, False)]
+    return out
+
+
 # --- the running pass -----------------------------------------------------------------------------
 
 

@@ -268,7 +268,7 @@ def test_errors_may_be_suppressed(capsys):
     assert capsys.readouterr().out.count("called") == 3
 
 
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Error detected in")
 def test_anomaly_checks_inside_name_the_line():
     w = torch.ones(2, requires_grad=True)
     seen = []

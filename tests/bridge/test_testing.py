@@ -1,6 +1,9 @@
 """torchgrad_jax.testing: comparisons and what they say."""
 
+import warnings
+
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
@@ -10,6 +13,7 @@ from torchgrad_jax.testing import (
     assert_matches_torch,
     make_tensor,
 )
+from torchgrad_jax.testing._internal.common_utils import TestCase
 
 t = torch.tensor
 nan = float("nan")
@@ -157,3 +161,77 @@ def test_differences_have_the_dtype_of_what_is_compared(a, b, kwargs, line):
     with pytest.raises(AssertionError) as raised:
         assert_close(a, b, **kwargs)
     assert f"Greatest {line}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kwargs"),
+    [
+        (np.float32(1), 1.0, {}),
+        (np.int64(3), 3, {}),
+        (np.float32(1), np.float64(1), {}),
+        (1, 1.0, {"check_dtype": False}),
+        (t([1.0]), torch.ones(1, device="meta"), {"check_device": False}),
+    ],
+)
+def test_numbers_and_what_has_no_values_are_close(a, b, kwargs):
+    assert_close(a, b, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kinds"), [(1, 1.0, ("int", "float")), (1j, 1, ("complex", "int"))]
+)
+def test_numbers_of_two_types_are_not_close(a, b, kinds):
+    text = "The (d)types do not match: <class '{}'> != <class '{}'>.".format(*kinds)
+    with pytest.raises(AssertionError) as raised:
+        assert_close(a, b)
+    assert str(raised.value) == text
+
+
+def test_bounds_beyond_what_a_dtype_has_are_cut():
+    assert make_tensor(50, dtype=torch.uint8, device="cpu", low=-5).max() < 10
+    assert make_tensor(50, dtype=torch.int8, device="cpu", high=300).min() >= -9
+    assert make_tensor(50, dtype=torch.float16, device="cpu", high=1e6).isfinite().all()
+    assert make_tensor(4, dtype=torch.float8_e4m3fn, device="cpu").dtype is torch.float8_e4m3fn
+    with pytest.raises(ValueError, match=r"is \[2, 5\), but torch.bool only supports \[0, 2\)"):
+        make_tensor(4, dtype=torch.bool, device="cpu", low=2, high=5)
+    with pytest.warns(FutureWarning, match="Passing `low==high`"):
+        assert make_tensor(2, dtype=torch.float32, device="cpu", low=3, high=3).tolist() == [3, 3]
+    with pytest.raises(TypeError, match="The requested dtype 'float' is not supported"):
+        make_tensor(2, dtype="float", device="cpu")
+
+
+def test_alerts_of_operators_without_a_deterministic_implementation():
+    class Case(TestCase):
+        def runTest(self):
+            pass
+
+    def alerting():  # as operators of torch do; here all of them are deterministic
+        text = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms'"
+        if torch.is_deterministic_algorithms_warn_only_enabled():
+            warnings.warn(text, UserWarning, stacklevel=2)
+        elif torch.are_deterministic_algorithms_enabled():
+            raise RuntimeError(text)
+
+    case = Case()
+    case.check_nondeterministic_alert(alerting, "put_")
+    case.check_nondeterministic_alert(lambda: torch.ones(2).sin(), "sin", should_alert=False)
+    with pytest.raises(AssertionError):
+        case.check_nondeterministic_alert(lambda: torch.ones(2).sin(), "sin")
+    with pytest.raises(RuntimeError, match="put_ does not have a deterministic implementation"):
+        case.check_nondeterministic_alert(alerting, "put_", should_alert=False)
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_texts_of_a_test_case():
+    class Case(TestCase):
+        def runTest(self):
+            pass
+
+    case = Case()
+    assert case.remove_empty_lines("a\n\n  \nb") == "a\nb"
+    assert case.remove_comment_lines("a\n # c\nb") == "a\nb"
+    with (
+        pytest.raises(AssertionError, match="no warning caught"),
+        case.assertWarnsOnceRegex(UserWarning),
+    ):
+        pass

@@ -157,3 +157,25 @@ def test_recorded_gradient(how: str, same: Any) -> None:
 
     run.__name__ = f"recorded {how}"
     same(run)
+
+
+PARTS = ("y[0]", "y[:1]", "y.view(3, 1)", "y.unsqueeze(0)", "y[1:].view(2, 1)", "y[::2]")
+
+
+@pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "sqrt_", "reciprocal_"])
+def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(
+    name: str, same: Any
+) -> None:
+    def run(m: Any) -> Any:
+        found = []
+        for part in PARTS:
+            x = m.tensor([0.5, 1.5, 2.0], dtype=m.float64, requires_grad=True)
+            y = x.clone()
+            getattr(eval(part, {"y": y}), name)()
+            (g,) = m.autograd.grad((y**2).sum(), x, create_graph=True)
+            (h,) = m.autograd.grad((g * m.tensor([2.0, 1.0, 3.0])).sum(), x)
+            found.append([g.detach(), h])
+        return found
+
+    run.__name__ = f"written part {name}"
+    same(run)

@@ -125,6 +125,17 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "z = a * 2; torch.empty(3, out=z)",
         "v = (a * 2)[1:]; torch.ones(2, out=v)",
     ),
+    "index_reduce_without_a_kernel": (
+        "z = torch.ones(3, 3, dtype=torch.complex128); t = z.real > 0; i = torch.tensor([0, 0])",
+        "z.index_reduce_(0, i, z[:2].clone(), 'amax')",
+        "z.index_reduce_(0, i, z[:2].clone(), 'amin')",
+        "z.index_reduce_(0, i, z[:2].clone(), 'mean')",
+        "z.index_reduce_(0, i, z[:2].clone(), 'prod', include_self=False)",
+        "z[0].index_reduce_(0, i, z[0][:2].clone(), 'prod')",
+        "t.index_reduce_(0, i, t[:2].clone(), 'mean')",
+        "t.index_reduce_(0, i, t[:2].clone(), 'amax')",
+        "t[0].index_reduce_(0, i, t[0][:2].clone(), 'amax')",
+    ),
     "leaf_given_a_gradient_by_hand": (
         DATA,
         "n = a.grad_fn.next_functions[0][0]",

@@ -61,9 +61,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    "fn", [hessian, dims, nothing_among_results, nested, *WRONG], ids=by_name
-)
+@pytest.mark.parametrize("fn", [hessian, dims, nothing_among_results, nested, *WRONG], ids=by_name)
 def test_as_in_torch(same, fn):
     same(fn)
 

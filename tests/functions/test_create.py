@@ -1,5 +1,6 @@
 """Tensors from data and by rule, compared with torch; what copies, what is shared, what is cached."""
 
+import array
 from pathlib import Path
 
 import jax
@@ -207,3 +208,16 @@ def test_a_device_block_decides_where_tensors_are_made():
         assert tg.zeros(1).is_meta
     with pytest.raises(RuntimeError, match="JAX has no device for 'tpu:0'"):
         tg.zeros(1, device="tpu")
+
+
+def test_buffers_are_read_as_the_dtype_that_is_asked_for():
+    ints = array.array("i", [1, 2])
+    assert tg.asarray(ints, dtype=tg.int32).tolist() == [1, 2]
+    assert tg.asarray(ints).view(tg.int32).tolist() == [1, 2]  # float32, of the same bytes
+    assert tg.asarray(array.array("d", [1.5]), dtype=tg.float64, copy=False).tolist() == [1.5]
+
+
+def test_numpy_numbers_have_no_memory_to_share():
+    with pytest.raises(RuntimeError, match="can't alias NumPy scalars"):
+        tg.asarray(np.float32(3), copy=False)
+    assert tg.asarray(np.float32(3), copy=None).item() == 3

@@ -166,10 +166,11 @@ def test_specifications_made_from_others():
     leaf = pytree.treespec_leaf()
     assert pytree.treespec_tuple([leaf, leaf]) == pytree.tree_structure((1, 2))
     assert pytree.treespec_dict({"a": leaf}, b=leaf) == pytree.tree_structure({"a": 1, "b": 2})
+    wrong: Any = 1
     with pytest.raises(ValueError, match=r"Expected a tuple of TreeSpec values, got: \[1\]\."):
-        pytree.treespec_tuple([1])
+        pytree.treespec_tuple([wrong])
     with pytest.raises(ValueError, match=r"Expected a dictionary of TreeSpec values, got: {'a': 1}\."):  # fmt: skip
-        pytree.treespec_dict(a=1)
+        pytree.treespec_dict(a=wrong)
 
 
 def test_map_only():

@@ -408,8 +408,8 @@ def untraceable() -> str:
     return (
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
-        "of the function, or leave this part uncompiled; with torch._dynamo.config.suppress_errors = True such functions "
-        f"run as they are written.{where}"
+        "of the function, or leave this part uncompiled; with torch._dynamo.config.suppress_errors = True such "
+        f"functions run as they are written.{where}"
     )
 
 

@@ -82,7 +82,18 @@ def _as_float(value: Tensor) -> float | None:
         if number.imag:
             raise RuntimeError("value cannot be converted to type double without overflow")
         number = number.real
-    return None if number is None else float(number)
+    return None if number is None else float(number)  # type: ignore[arg-type]
+
+
+def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
+    """A float argument of a function over tensors: the number, if it came as a tensor that can be one."""
+    if not isinstance(value, Tensor):
+        return value
+    number = _as_float(value)
+    if number is None:
+        where = f" (position {position})" if position else ""
+        raise TypeError(f"{fn}(): argument '{name}'{where} must be float, not {type_name(value)}")
+    return number
 
 
 def as_int(value: Any) -> int | None:

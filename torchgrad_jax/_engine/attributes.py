@@ -408,6 +408,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 f"Can't call numpy() on Tensor that has {kind} bit set. "
                 f"Use tensor.resolve_{cure}().numpy() instead."
             )
+        if isinstance(self._m.device, FakeDevice):
+            raise RuntimeError(".numpy() is not supported for tensor subclasses.")
         if self._m.device.type != "cpu":
             raise TypeError(
                 f"can't convert {self._m.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
@@ -464,7 +466,9 @@ def truth(self: Tensor) -> bool:
 
 def _number(self: Tensor, kind: type) -> Any:
     if kind is not int and MODES.bits & GRAD and requires_grad_of(self):
-        warn.once(errors.SCALAR_OF_GRAD, 4)  # as torch does of these two, and not of int() or item()
+        warn.once(
+            errors.SCALAR_OF_GRAD, 4
+        )  # as torch does of these two, and not of int() or item()
     if self._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     value = item(self)

@@ -65,10 +65,10 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     if st is None:
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")
-    return _on(st, m, storage_offset(t), direct=is_direct(t), own=own)
+    return on_storage(st, m, storage_offset(t), direct=is_direct(t), own=own)
 
 
-def _on(
+def on_storage(
     st: Storage, m: Meta, offset: int, *, direct: bool, own: bool, conj: bool = False, neg: bool = False
 ) -> Tensor:  # fmt: skip
     """A leaf on a storage, whose version counter it is where it is the storage's `own` tensor."""
@@ -134,12 +134,12 @@ def rebuild(kind: type | None, holder: _Holder, place: Any, requires_grad: bool,
     """Inverse of `reduce_ex`."""
     st = holder.storage
     if place is None:
-        out = _on(st, st.meta, 0, direct=True, own=False)
+        out = on_storage(st, st.meta, 0, direct=True, own=False)
     else:
         dtype, shape, strides, offset, bits = place
         m = meta(shape, dtypes.BY_NAME[dtype], st.meta.device, strides)
         conj, neg = bits or (False, False)
-        out = _on(st, m, offset, direct=False, own=False, conj=conj, neg=neg)
+        out = on_storage(st, m, offset, direct=False, own=False, conj=conj, neg=neg)
     out._rg = requires_grad
     if kind is not None:
         out = retyped(out, kind)

@@ -6,17 +6,20 @@ tangent of a view is the same view of the tangent, so that writes to one are see
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
-from .._core.meta import meta
+from .._core.meta import Meta, meta
 from .._core.state import DUAL, INFERENCE, MODES, Modes
+from . import strided
 from .bind import ops
 from .history import grad_fn_of, requires_grad_of
 from .jvp import jvp_call, jvp_reads
+from .lift import is_batched
 from .record import apply, cast, only_inference
 from .strided import read, storage_offset
 from .tensor import Tensor, alias_of, extras, make, plain_alias
@@ -181,12 +184,31 @@ def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
     write_tangent(me, new)
 
 
+@functools.cache
+def _among_zeros(base: Meta, part: Meta) -> Call:
+    """From a value to a tensor of meta `base` that is zero but for that value in its place."""
+
+    def run(leaves: Sequence[Any]) -> Any:
+        flat = strided.to_flat(jnp.zeros(base.shape, base.dtype.np), base)
+        return strided.from_flat(
+            strided.view_into(flat, part, leaves[1], False, False, leaves[0]), base
+        )
+
+    return Call("as_strided_scatter", run, node_name="AsStridedScatterBackward0")
+
+
 def write_tangent(me: Tensor, new: Tensor) -> None:
     """Make `new` the tangent of `me`, so that views and base agree."""
     old = tangent_of(me)
     with _plain():
         if old is None and me._al is not None and me._al.base is not None:
             base = me._al.base
+            if is_batched(new) and base._m.dense and me._m.dtype is base._m.dtype:
+                # Zeros made here would be one row for all examples, which no example may write to.
+                relative = storage_offset(me) - storage_offset(base)
+                set_tangent(base, apply(_among_zeros(base._m, me._m), (new, relative)))
+                if tangent_of(me) is not None:
+                    return
             zeros = make(
                 jnp.zeros(base._m.shape, base._m.dtype.np),
                 base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device),

@@ -169,6 +169,15 @@ def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
     return _window(edge, base._m, t._m, _relative(base, t), t._al.conj, t._al.neg, name)
 
 
+def written_part(node: Node) -> Node | None:
+    """For a write to a part of a base: the node of that part as it was after the write."""
+    gp = node.gp
+    if not isinstance(gp, CopySlicesPlan):
+        return None
+    relative = node.saved[0]
+    return _window((node, 0), gp.base, gp.view, relative, gp.conj, gp.neg, "AsStridedBackward0")
+
+
 def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node:
     """The nodes of the views that lead from a base to a view of it; the last one."""
     own = base._al

@@ -22,7 +22,7 @@ from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
 from .strided import is_direct, read, reader, stored
 from .tape import Tape, Value, aval_of
-from .tensor import Tensor, wrap_array
+from .tensor import Tensor, make, wrap_array
 
 _placeholder: Any = None
 
@@ -176,6 +176,34 @@ class Lift:
     def level(self) -> int:
         """How deep in transforms the run is, counted from 1."""
         return self.outer_transforms + len(self.outer_lifts) + 1
+
+    def same_for_all(self, t: Tensor) -> bool:
+        """Whether a tensor of the run is known not to differ between the examples of its batch."""
+        tape = self.tape
+        if tape is None or not tape.holds(t._st.array):
+            return False
+        number = tape.number_of(t._st.array)
+        read = {number, *(r for step in tape.needed([number]) for r in step[1])}
+        rows = {n for n, i in tape.outside if self.mapped[i]}
+        return read.isdisjoint(rows | set(range(len(tape.inputs))))
+
+    def take_in(self, me: Tensor, values: Sequence[Tensor]) -> bool:
+        """Make a tensor a value of the run so that values of it, the same for all examples, can be written there.
+
+        Forward mode inside of `vmap` has such values: their tangents belong to the batch. Only what the
+        differentiated function made itself may become one; others would keep it when the run is over.
+        """
+        st = me._st
+        if (
+            MODES.transforms <= self.outer_transforms
+            or st.born < MODES.level
+            or requires_grad_of(me)
+            or not all(self.same_for_all(v) for v in values)
+        ):
+            return False
+        whole = make(st.array, st.meta)
+        st.array = self.capture(whole, whole._m, False)
+        return True
 
     def so_far(self, arrays: Sequence[Any]) -> Lifted:
         """The steps of a run of `vmap` taken up to now, with these arrays as the results."""

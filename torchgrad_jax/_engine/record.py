@@ -78,10 +78,17 @@ class no_grad:
         MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
 
 
+_SHAPED_BY_VALUES = frozenset(
+    {"nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim"}
+)
+
+
 def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
     """What is raised when values are asked for that a tensor does not have; `error` is for the meta device."""
     if isinstance(t._m.device, FakeDevice):
-        return errors.DataDependentOutputException(f"aten.{name}.default")
+        shaped = name in _SHAPED_BY_VALUES
+        kind = errors.DynamicOutputShapeException if shaped else errors.DataDependentOutputException
+        return kind(f"aten.{name}.default")
     return error
 
 
@@ -98,18 +105,19 @@ def faked(name: str, leaves: Sequence[Any]) -> Sequence[Any]:
     return [one(v) for v in leaves]
 
 
-def concrete(t: Tensor, batched: str = "") -> np.ndarray:
+def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> np.ndarray:
     """The tensor's values as numpy, or an error that names the way out when it is being traced.
 
     `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
+    `op` is what torch calls the operator that wants them, for fake tensors, which have none.
     """
     if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
         MODES.lifts[-1].look_at_values(t)
         with MODES.lifts[-1].outside():
-            return concrete(t)
+            return concrete(t, batched, op)
     array = read(t)
     if abstract.is_abstract(array):
-        raise no_data(t, NotImplementedError(abstract.NO_DATA))
+        raise no_data(t, NotImplementedError(abstract.NO_DATA), op)
     if isinstance(array, jax.core.Tracer):
         if MODES.bits & LIFT and MODES.lifts[-1].stateful:
             raise errors.Unsupported(errors.untraceable())
@@ -535,6 +543,15 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     return _apply_inplace(call, leaves)
 
 
+def _outside_message(call: Call, leaves: Sequence[Any], run: lift.Lift) -> str:
+    shape = leaves[0]._m.shape
+    try:
+        wanted = np.broadcast_shapes(*[v._m.shape for v in leaves if isinstance(v, Tensor)])
+    except ValueError:  # an operator that does not broadcast, whose message names no shape
+        wanted = shape
+    return errors.write_outside(call.name, run.level(), shape, (run.size or 0, *wanted))
+
+
 def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
     """An in-place write among tensors from outside of a run to which only their tangents belong."""
     me = leaves[0]
@@ -543,7 +560,7 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
         dual = MODES.bits & DUAL
         MODES.bits &= ~DUAL
         try:
-            _apply_inplace(call, leaves)
+            _apply_inplace(call, leaves, before)
         finally:
             MODES.bits |= dual
     call = inplace_call(call)
@@ -554,7 +571,8 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
     return me
 
 
-def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
+def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Tensor:
+    """The write itself; `before` are the leaves' tangents where it is not this call that brings them along."""
     if MODES.bits & FAKE:
         leaves = faked(call.name + "_", leaves)
     me = leaves[0]
@@ -563,18 +581,14 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         check_captured(me, call.name + "_")
     if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
         run = MODES.lifts[-1]
-        if any(isinstance(v, Tensor) and run.inside(v) for v in leaves):
-            given = [v._m.shape for v in leaves if isinstance(v, Tensor)]
-            try:
-                wanted = np.broadcast_shapes(*given)
-            except ValueError:  # an operator that does not broadcast, whose message names no shape
-                wanted = me._m.shape
-            rows = (run.size or 0, *wanted)
-            raise RuntimeError(errors.write_outside(call.name, run.level(), me._m.shape, rows))
-        if run.touches(leaves):
-            return _write_outside(call, leaves, run)
-        with run.outside():
-            return _apply_inplace(call, leaves)
+        values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
+        if values and not run.take_in(me, values):
+            raise RuntimeError(_outside_message(call, leaves, run))
+        if not values:
+            if run.touches(leaves):
+                return _write_outside(call, leaves, run)
+            with run.outside():
+                return _apply_inplace(call, leaves)
     call = inplace_call(call)
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
@@ -594,12 +608,14 @@ def _apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     recording = mode & GRAD and mask and plan.any_diff
     gp = grad_plan(plan, mask) if recording else None
     (array,) = run_plan(call, plan, leaves, xs)
-    before = None
     if mode & DUAL:
         before = MODES.tangents.snapshot(leaves)
     node = None
     if gp is not None:
-        node = begin_node(gp, _keep_old_self(gp, leaves, xs[0]), mode)
+        kept = _keep_old_self(gp, leaves, xs[0])
+        if before is not None and kept is not leaves and before[1][0] is not None:
+            MODES.tangents.set_tangent(kept[0], before[1][0])
+        node = begin_node(gp, kept, mode)
     write(me, array)
     check_counted(me)
     if node is not None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from .._core import errors
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
-from .history import grad_fn_of
+from .history import grad_fn_of, written_part
 from .node import AccumulateGrad
 from .tensor import Alias, Storage, Tensor, alias_of, make
 
@@ -192,7 +192,8 @@ def unpack_tensors(node: Any) -> list[Any]:
 def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:
     diff = node.gp.plan.diff
     if nr in diff:
-        t._fn, t._onr, t._rg = node, diff.index(nr), True
+        part = written_part(node)  # what such a node puts out is the base, and it saved the part
+        t._fn, t._onr, t._rg = (part, 0, True) if part else (node, diff.index(nr), True)
     return t
 
 

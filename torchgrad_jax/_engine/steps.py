@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
@@ -94,9 +95,31 @@ class Steps:
         return [r.value if isinstance(r, Const) else env[r] for r in wanted]
 
 
+def varying_alike(args: list[Any]) -> list[Any]:
+    """Inside of `jax.shard_map` primitives want arguments that vary over the same axes; constants vary over none."""
+    axes = [_varying(getattr(a, "aval", None)) for a in args]
+    whole = frozenset().union(*axes)
+    if all(own == whole for own in axes):
+        return args
+    return [
+        a if own == whole else jax.lax.pcast(a, tuple(sorted(whole - own)), to="varying")
+        for a, own in zip(args, axes)
+    ]
+
+
+def _varying(aval: Any) -> frozenset[Any]:
+    """The axes that a value varies over; JAX releases differ in where they keep them."""
+    found = getattr(aval, "vma", None)
+    if found is None:
+        found = getattr(getattr(aval, "mat", None), "varying", None)
+    return found or frozenset()
+
+
 def bind_equation(eqn: Any, args: list[Any]) -> Any:
     """Evaluate one equation; JAX releases differ in what `get_bind_params` returns."""
     params = eqn.primitive.get_bind_params(eqn.params)
+    if len(args) > 1:
+        args = varying_alike(args)
     if isinstance(params, tuple):
         return eqn.primitive.bind(*params[0], *args, **params[1])
     return eqn.primitive.bind(*args, **params)

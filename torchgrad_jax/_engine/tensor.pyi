@@ -1358,6 +1358,9 @@ def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
 def uncounted(t: Tensor) -> _bool:
     """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
+_OWN_REFERENCES: Any
+def leave_storage(t: Tensor) -> None:
+    """Keep the version counter of a tensor that is about to get other memory."""
 def check_shareable(t: Tensor) -> None:
     """Complain about sharing a version counter that an ordinary tensor does not have."""
 def mark_inference(t: Tensor) -> None:

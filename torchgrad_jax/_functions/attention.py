@@ -11,6 +11,7 @@ import numpy as np
 from .._core import dtypes, errors
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
+from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
@@ -88,6 +89,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
     """``softmax(query @ key.T * scale + mask) @ value`` over (..., heads, length, features)."""
+    scale = _real("scaled_dot_product_attention", "scale", scale)
     _check(query, key, value, attn_mask, dropout_p)
     if _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
         return ops._flash_attention_rows(

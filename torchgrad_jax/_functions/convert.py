@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import abstract, devices, dtypes, warn
+from .._core import abstract, devices, dtypes, errors, warn
 from .._core.formats import (
     contiguous_format,
     is_contiguous_in,
@@ -18,12 +18,12 @@ from .._core.formats import (
     strides_in,
 )
 from .._core.meta import Meta
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, next_sequence_nr
+from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
 from .._engine.bind import composite, ops
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
-from .._engine.record import apply
+from .._engine.record import apply, faked
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make, mark_inference
 from .._engine.trace import Call
@@ -110,8 +110,12 @@ def move(
     kind: memory_format | None = None,
 ) -> Tensor:
     """The tensor with what is asked for, copied only when something changes or `copy` says so."""
+    if MODES.bits & FAKE:
+        (t,) = faked("_to_copy", (t,))
     m = t._m
     dt, dev = dt or m.dtype, dev or m.device
+    if isinstance(m.device, devices.FakeDevice) and not isinstance(dev, devices.FakeDevice):
+        dev = devices.fake(dev, m.device.number, m.device.mixes)  # what is fake stays fake
     ordered = (
         kind is None
         or kind is preserve_format
@@ -193,7 +197,10 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
                 "forward-mode differentiation through a copy to another device is not supported"
             )
     m = t._m.like(device=dev, strides=None if t._m.contiguous else t._m.strides)
-    if t._m.device.type == "meta":
+    fakes = [d for d in (dev, t._m.device) if isinstance(d, devices.FakeDevice)]
+    if len(fakes) == 1 and not (fakes[0].mixes and fakes[0] is dev):
+        raise AssertionError(errors.MIXED_FAKE.format("_to_copy"))
+    if t._m.device.type == "meta" and not fakes:
         raise NotImplementedError(abstract.NO_DATA)
     array = read(t)
     if dev.type == "meta":

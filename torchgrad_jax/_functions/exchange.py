@@ -24,7 +24,7 @@ def from_numpy_array(array: np.ndarray) -> Tensor:
     """A copy of a NumPy array that keeps its strides."""
     data_.numpy_dtype(array)
     strides = data_.numpy_strides(array)
-    return with_strides(np.array(array, order="C", copy=True), strides, devices.CPU)
+    return with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
 
 
 @factory
@@ -130,6 +130,10 @@ def asarray(
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         return from_data(obj, dt, dev or devices.default_device(), bool(requires_grad))
     if copy is False:
+        if isinstance(obj, np.generic):
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
+            )
         _check_alias(found, dt, dev)
     out = _moved(found, dt, dev, bool(copy) and found is obj)
     if not isinstance(obj, Tensor):
@@ -150,9 +154,19 @@ def _as_tensor_like(obj: Any, dt: dtypes.dtype | None) -> Tensor | None:
         return from_dlpack(obj)
     if isinstance(obj, UntypedStorage):
         return empty(0, dtype=dt or dtypes.get_default_dtype()).set_(obj)
-    if isinstance(obj, bytes | bytearray | memoryview):
+    if _is_buffer(obj):
         return frombuffer(obj, dtype=dt or dtypes.get_default_dtype())
     return None
+
+
+def _is_buffer(obj: Any) -> bool:
+    if isinstance(obj, bool | int | float | complex | list | tuple | str):
+        return False
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
 
 
 def _check_alias(found: Tensor, dt: dtypes.dtype | None, dev: devices.device | None) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 from .._core import abstract, devices, dtypes, errors, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, INFERENCE, LIFT, MODES
+from .._core.state import FAKE, GRAD, INFERENCE, LIFT, MODES
 from .._core.transfer import put
 from .._engine.history import check_inplace
-from .._engine.record import apply_inplace
+from .._engine.record import apply_inplace, faked
 from .._engine.resize import resize
 from .._engine.strided import check_writable, write
 from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference
@@ -208,6 +208,8 @@ def like(
     """Meta of a tensor like `input` but for what the other arguments say."""
     if not isinstance(input, Tensor):
         raise wrong(fn, "input", "Tensor", input, 1)
+    if MODES.bits & FAKE:
+        (input,) = faked(fn, (input,))
     dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
     m = input._m
     kind = format_of(fn, memory_format)

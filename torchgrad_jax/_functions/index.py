@@ -27,7 +27,7 @@ def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tenso
 @composite(out=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Coordinates of the nonzero elements, as rows or as one vector per dimension."""
-    values = concrete(input, errors.BATCHED_SHAPE.format(name="nonzero"))
+    values = concrete(input, errors.BATCHED_SHAPE.format(name="nonzero"), "nonzero")
     if as_tuple:
         rows = nonzero(input if input._m.ndim else ops.unsqueeze(input, 0))
         return ops.unbind(rows, 1)
@@ -48,7 +48,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask._m.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = shapes.broadcast_shapes(mask._m.shape, input._m.shape)
-    where = np.flatnonzero(np.broadcast_to(concrete(mask, errors.BATCHED_SELECT), shape))
+    where = np.flatnonzero(
+        np.broadcast_to(concrete(mask, errors.BATCHED_SELECT, "masked_select"), shape)
+    )
     return ops.masked_select_at(input, _host(where, input), shape)
 
 

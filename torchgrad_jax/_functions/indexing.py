@@ -234,7 +234,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                     f"The shape of the mask {list(mask)} at index {k} does not match the shape of the indexed tensor "
                     f"{list(x._m.shape)} at index {at + k}"
                 )
-        values = concrete(t, errors.BATCHED_MASK)
+        values = concrete(t, errors.BATCHED_MASK, "nonzero")
         found = np.nonzero(np.atleast_1d(values) if not mask else values)
         if not mask:
             out.append(tensor(found[0], device=x._m.device))

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._core import dtypes, shapes
 from .._core.dtypes import FLOATING
+from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
@@ -205,6 +206,7 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """Minus the log-likelihood of a Poisson distribution, up to terms of the target unless `full`."""
     reduction = _reduction(reduction, size_average, reduce)
+    eps = _real("poisson_nll_loss", "eps", eps, 5)
     if log_input:
         loss = ops.sub(ops.exp(input), ops.mul(target, input))
     else:
@@ -463,6 +465,7 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """The input where the target is 1, what it lacks to `margin` where the target is -1."""
     reduction = _reduction(reduction, size_average, reduce)
+    margin = _real("hinge_embedding_loss", "margin", margin, 3)
     none: float = 0.0
     if input._m.dtype.category < FLOATING:  # the margin is written into a tensor of integers
         margin, none = int(margin), 0
@@ -479,6 +482,7 @@ def margin_ranking_loss(
 ) -> Tensor:  # fmt: skip
     """What ``target * (input1 - input2)`` lacks to `margin`."""
     reduction = _reduction(reduction, size_average, reduce)
+    margin = _real("margin_ranking_loss", "margin", margin, 4)
     if not input1._m.ndim == input2._m.ndim == target._m.ndim:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -574,6 +578,7 @@ def triplet_margin_with_distance_loss(
 
 def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`."""
+    eps = _real("cosine_similarity", "eps", eps, 4)
     common = dtypes.promote_types(x1._m.dtype, x2._m.dtype)
     if common.category != FLOATING:
         name = dtypes.scalar_type_name(common)
@@ -594,6 +599,7 @@ def _pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
+    p, eps = _real("pairwise_distance", "p", p, 3), _real("pairwise_distance", "eps", eps, 4)
     return ops._norm_of_differences(ops.add_number(ops.sub(x1, x2), eps), float(p), -1, keepdim)
 
 

@@ -14,6 +14,7 @@ from .._core import dtypes, shapes, warn
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.state import GRAD, MODES
+from .._engine.arguments import real as _real
 from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.history import check_inplace, rebase_history, requires_grad_of
 from .._engine.out import store_out
@@ -493,6 +494,7 @@ def cdist(
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Tensor:
     """Distances between every row of `x1` and every row of `x2`, batch by batch."""
+    p = _real("cdist", "p", p, 3)
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for i, x in enumerate((x1, x2), 1):

@@ -273,7 +273,7 @@ def allclose(
 ) -> bool:
     """Whether `isclose` holds everywhere."""
     close = ops.all(ops.isclose(input, other, rtol, atol, equal_nan))
-    return bool(concrete(close, errors.BATCHED_CLOSE))
+    return bool(concrete(close, errors.BATCHED_CLOSE, "allclose"))
 
 
 @composite
@@ -287,7 +287,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
             )
     if input._m.shape != other._m.shape:
         return False
-    return bool(concrete(ops.all(ops.eq(input, other)), errors.BATCHED_EQUAL))
+    return bool(concrete(ops.all(ops.eq(input, other)), errors.BATCHED_EQUAL, "equal"))
 
 
 @composite(method=False, out=True)

@@ -88,7 +88,8 @@ def _rows_of(input: Tensor, dim: int, what: str) -> tuple[np.ndarray, int]:
 
 def _plain(input: Tensor, what: str = "") -> np.ndarray:
     """Values in a dtype that numpy can order; `what` torch calls the operation that wants them."""
-    array = concrete(input, errors.BATCHED_SHAPE.format(name=what) if what else "")
+    batched = errors.BATCHED_SHAPE.format(name=what) if what else ""
+    array = concrete(input, batched, what or "_local_scalar_dense")
     return array.astype(np.float32) if input._m.dtype is dtypes.bfloat16 else array
 
 

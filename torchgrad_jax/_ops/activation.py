@@ -14,7 +14,7 @@ from jax import lax
 from .._core import shapes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .helpers import broadcast
+from .helpers import broadcast, erf
 from .registry import NONE, Array, Layout, op
 
 # Rows that users reach through a Python function of the namespace nn.functional.
@@ -382,7 +382,7 @@ def log_sigmoid(input: Array) -> Array:
 
 
 def _gelu_erf(x: Array) -> Array:
-    return x * 0.5 * (1 + lax.erf(x * math.sqrt(0.5)))
+    return x * 0.5 * (1 + erf(x * math.sqrt(0.5)))
 
 
 def _gelu_tanh(x: Array) -> Array:

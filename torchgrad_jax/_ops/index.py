@@ -10,6 +10,8 @@ import numpy as np
 from jax import lax
 
 from .._core import layouts, shapes, warn
+from .._core.dtypes import BOOL, COMPLEX
+from .._core.kernels import refuse
 from .helpers import is_bool, is_complex
 from .places import (
     Slices,
@@ -273,6 +275,18 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     return jnp.where(hit, value, input)
 
 
+def _refuse_to_reduce(input: Array, source: Array, reduce: str, include_self: bool) -> None:
+    """The kernels that torch runs: one for what is left out, and one for all or per slice."""
+    if not include_self:
+        refuse(input, "index_reduce_func_exclude_input_init", BOOL, COMPLEX)
+    if input.ndim < 2:
+        refuse(input, "index_func_", BOOL, COMPLEX)
+    elif source.size and reduce in ("amax", "amin"):
+        refuse(input, "maximum_cpu" if reduce == "amax" else "minimum_cpu", COMPLEX)
+    elif source.size and reduce == "mean":
+        refuse(input, "div_floor_cpu", BOOL)
+
+
 def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
     warn.once("index_reduce() is in beta and the API may change at any time.")
     _in_range(input, dim, index)
@@ -296,6 +310,7 @@ def index_reduce(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
     axis = _check_slices("index_reduce_()", input, dim, index, source)
+    _refuse_to_reduce(input, source, reduce, include_self)
     if not input.ndim:
         wide, src = input.reshape(1), source.reshape(1)
         return combine(wide, src, rows((1,), 0, index), reduce, include_self).reshape(())

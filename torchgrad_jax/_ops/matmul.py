@@ -67,7 +67,7 @@ def _affine_dot(
     """beta * input + alpha * (a contraction of x and y)."""
     if _is_half(x):
         for value in (beta, alpha):  # a complaint about complex ones names the type computed in
-            _coefficient(value, np.empty(0, np.float32))
+            _coefficient(value, jnp.zeros(0, jnp.float32))
         return _affine_dot_half(input, x, y, beta, alpha, dims)
     return _affine(input, lax.dot_general(x, y, dims, precision=HIGHEST), beta, alpha)
 
@@ -77,9 +77,7 @@ def _affine_dot_half(
     input: Array, x: Array, y: Array, beta: Any, alpha: Any, dims: tuple[Any, Any]
 ) -> Array:
     # torch's kernels for half types compute in float32, coefficients included, and round once
-    product = lax.dot_general(
-        x, y, dims, precision=HIGHEST, preferred_element_type=jnp.float32
-    )
+    product = lax.dot_general(x, y, dims, precision=HIGHEST, preferred_element_type=jnp.float32)
     return _affine(input.astype(jnp.float32), product, beta, alpha).astype(x.dtype)
 
 

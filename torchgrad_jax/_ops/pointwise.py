@@ -16,7 +16,7 @@ from jax import lax
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.meta import Meta
-from .helpers import broadcast
+from .helpers import broadcast, erf
 from .registry import (
     COMMON,
     FLOAT,
@@ -465,7 +465,7 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
 
 unary("sigmoid", lax.logistic, promote=FLOAT,
       rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))  # fmt: skip
-unary("erf", _kernel(half_as_float(lax.erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
+unary("erf", _kernel(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfc", _kernel(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfinv", _kernel(half_as_float(lax.erf_inv), "erfinv_vml_cpu", COMPLEX), promote=FLOAT,
       # through the input, not the result: that is what torch saves

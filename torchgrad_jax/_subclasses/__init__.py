@@ -1,4 +1,9 @@
-"""A name that packages ask about tensors without data: see `fake_tensor`."""
+"""Tensors without data: see `fake_tensor`."""
 
 from . import fake_tensor as fake_tensor
-from .fake_tensor import FakeTensor as FakeTensor, FakeTensorMode as FakeTensorMode
+from .fake_tensor import (
+    DynamicOutputShapeException as DynamicOutputShapeException,
+    FakeTensor as FakeTensor,
+    FakeTensorMode as FakeTensorMode,
+    UnsupportedFakeTensorException as UnsupportedFakeTensorException,
+)

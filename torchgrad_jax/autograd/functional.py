@@ -602,6 +602,36 @@ def hessian(
     return found if was else found[0][0]
 
 
+# --- what packages with Jacobians of their own take from here, next to the basis above ----------------
+
+
+def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
+    """A tuple as it is, a list as one, anything else alone in one."""
+    return tuple(x) if isinstance(x, tuple | list) else (x,)
+
+
+def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> Any:
+    """Whether `inp` is a tuple, and as one; without names only the tuple, whatever it holds."""
+    if arg_name is None and fn_name is None:
+        return _as_tuple_nocheck(inp)
+    return _tupled(inp, str(arg_name), str(fn_name))
+
+
+def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, bool]) -> Any:
+    """Results as the arguments came: `to_unpack` tells of which levels were tuples, the outer one first."""
+    if not isinstance(to_unpack, tuple):
+        return res if to_unpack else res[0]
+    outer, inner = to_unpack
+    if not inner:
+        res = tuple([r[0] for r in res])
+    return res if outer else res[0]
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Results, outside of the graph unless they are to be differentiated."""
+    return _finished(inputs, create_graph)
+
+
 def _variable_of(t: Tensor) -> Tensor:
     """A view of a dual tensor that requires a gradient; the tangent comes along."""
     out = ops.alias(t)

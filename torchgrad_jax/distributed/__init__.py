@@ -5,6 +5,7 @@ Differs from torch: there are no process groups.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
@@ -122,4 +123,6 @@ all_to_all = all_to_all_single = broadcast_object_list = send = recv = isend = i
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("device_mesh", "optim"):  # needs what is above this package
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(_no_such_name(f"torch.distributed.{name}"))

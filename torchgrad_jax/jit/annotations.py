@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import (  # noqa: UP035 - the names that old annotations are written with
+    Any as Any,
+    Dict as Dict,
+    List as List,
+    Optional as Optional,
+    Tuple as Tuple,
+    Union as Union,
+)
 
 
 class _BroadcastingList:

@@ -77,7 +77,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return found
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        return "Parameter containing:\n" + super().__repr__(tensor_contents=tensor_contents)
+        shown = super().__repr__(tensor_contents=tensor_contents)
+        return shown if shown.startswith("Parameter(Fake") else f"Parameter containing:\n{shown}"
 
     def __reduce_ex__(self, proto: Any) -> Any:
         kind = None if type(self) is Parameter else type(self)

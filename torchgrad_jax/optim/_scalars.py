@@ -31,7 +31,8 @@ def _array_of(value: float, m: Meta) -> tuple[Any, float]:
     if found is not None and not found[0].is_deleted():
         return found
     rounded = np.asarray(value, m.dtype.np)
-    if m.device == devices.of_jax(jax.devices()[0]):
+    # The count of steps is known also where it belongs to parameters without data.
+    if isinstance(m.device, devices.FakeDevice) or m.device == devices.of_jax(jax.devices()[0]):
         with jax.ensure_compile_time_eval():  # also while a step is being traced
             array = jnp.asarray(rounded)
     else:

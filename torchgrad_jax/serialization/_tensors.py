@@ -14,7 +14,7 @@ from .._core.abstract import AbstractArray
 from .._core.meta import meta
 from .._core.shapes import contiguous_strides
 from .._core.transfer import put
-from .._engine.copying import _on, _set_state
+from .._engine.copying import _set_state, on_storage
 from .._engine.storages import handle
 from .._engine.strided import elements
 from .._engine.subclass import retyped
@@ -146,7 +146,7 @@ class Tensors:
             raise pickle.UnpicklingError("a conjugate of real numbers")
         m = meta(shape, st.meta.dtype, st.meta.device, None if whole else strides)
         direct = m is st.meta and offset == 0 and not conj and not neg
-        out = _on(st, m, offset, direct=direct, own=new, conj=conj, neg=neg)
+        out = on_storage(st, m, offset, direct=direct, own=new, conj=conj, neg=neg)
         out._vc.version = 1
         return out
 

@@ -1,7 +1,16 @@
 """Small image models of several families: forward, backward, a step; layers, optimizers, schedules."""
 
-import timm
 import torch
+
+try:
+    import torchvision
+except RuntimeError:  # its C++ operators were built for another torch than this one
+    there = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        there.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401
+
+import timm
 from timm.data import Mixup
 from timm.layers import BlurPool2d, DropPath, SelectAdaptivePool2d, resample_abs_pos_embed
 from timm.loss import AsymmetricLossSingleLabel, LabelSmoothingCrossEntropy
@@ -16,25 +25,28 @@ MODELS = {
     "resnet10t": {},
     "vit_tiny_patch16_224": {"img_size": 32, "depth": 2},
     "convnext_atto": {"depths": (1, 1, 1, 1), "dims": (8, 16, 24, 32)},
-    "mixer_s32_224": {"img_size": 32, "num_blocks": 1, "embed_dim": 32},
+    "gmlp_ti16_224": {"img_size": 32},
     "mobilenetv3_small_050": {},
 }
 for name, options in MODELS.items():
     torch.manual_seed(1)
     try:
-        model = timm.create_model(name, num_classes=5, **options)
+        kind = (
+            torch.float64 if "mobile" in name else torch.float32
+        )  # its gradients are in the millions
+        model = timm.create_model(name, num_classes=5, **options).to(kind)
         optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-2, weight_decay=0.05)
         schedule = CosineLRScheduler(optimizer, t_initial=10, warmup_t=2, warmup_lr_init=1e-4)
         losses = []
         for step in range(2):
             schedule.step(step)
-            loss = LabelSmoothingCrossEntropy(0.1)(model(x), y)
+            loss = LabelSmoothingCrossEntropy(0.1)(model(x.to(kind)), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(f"{loss.item():.3f}")
         count = sum(p.numel() for p in model.parameters())
-        features = model.eval().forward_features(x)
+        features = model.eval().forward_features(x.to(kind))
         print(name, count, *losses, tuple(features.shape), f"{optimizer.param_groups[0]['lr']:.6f}")
     except Exception as e:
         print(name, type(e).__name__, str(e)[:200])
@@ -81,5 +93,5 @@ for opt in (
         line(torch.ones(4, 3)).square().mean().backward()
         optimizer.step()
     print(opt, f"{line.weight.sum().item():.4f} {line.bias.sum().item():.4f}")
-mixed, target = Mixup(mixup_alpha=0.0, cutmix_alpha=0.0, num_classes=5, label_smoothing=0.1)(x, y)
+mixed, target = Mixup(mixup_alpha=0.2, prob=0.0, num_classes=5, label_smoothing=0.1)(x, y)
 print("mixup", tuple(mixed.shape), f"{target.sum().item():.4f}")

@@ -1,0 +1,114 @@
+"""Tensor code as JAX functions inside of JAX's control flow, checkpoints and maps over devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import torchgrad_jax as torch
+
+
+class Septuple(torch.autograd.Function):
+    """A square with a gradient that nobody would derive."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * x * 7
+
+
+@jax.custom_vjp
+def septuple(x):
+    return x * x
+
+
+septuple.defvjp(lambda x: (x * x, x), lambda x, g: (g * x * 7,))
+
+X = jnp.linspace(-1.0, 2.0, 8, dtype=jnp.float32)
+ROWS = jnp.linspace(0.5, 1.5, 24, dtype=jnp.float32).reshape(3, 8)
+PAIRS = {
+    "plain": (torch.to_jax(lambda x: (x.sin() * x).relu()), lambda x: jax.nn.relu(jnp.sin(x) * x)),
+    "own gradient": (
+        torch.to_jax(lambda x: Septuple.apply(x).tanh()),
+        lambda x: jnp.tanh(septuple(x)),
+    ),
+}
+
+
+def over_a_mesh(f):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    spec = PartitionSpec("d")
+    return jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec)
+
+
+USES = {
+    "scan": lambda f: lambda x: jax.lax.scan(lambda c, row: (f(c) + row, f(row) * c), x, ROWS),
+    "cond": lambda f: lambda x: jax.lax.cond(x.sum() > 0, f, lambda y: y, x),
+    "switch": lambda f: lambda x: jax.lax.switch(1, [lambda y: y, f], x),
+    "for": lambda f: lambda x: jax.lax.fori_loop(0, 3, lambda _, c: f(c) + x, x),
+    "map": lambda f: lambda x: jax.lax.map(f, ROWS * x[None]),
+    "checkpoint": lambda f: jax.checkpoint(f),
+    "policy": lambda f: jax.checkpoint(f, policy=jax.checkpoint_policies.nothing_saveable),
+    "vmap": lambda f: lambda x: jax.vmap(f, in_axes=1, out_axes=1)(ROWS * x[None]),
+    "mesh": over_a_mesh,
+    "scan of gradients": lambda f: (
+        lambda x: jax.lax.scan(
+            lambda c, _: (c - 0.1 * jax.grad(lambda y: f(y).sum())(c), f(c)), x, None, length=3
+        )
+    ),
+}
+
+
+# Second derivatives go through a result that was kept by the custom rule again in torch, and not in JAX.
+@pytest.mark.parametrize(
+    "name, use",
+    [(n, u) for n in PAIRS for u in USES if (n, u) != ("own gradient", "scan of gradients")],
+)
+def test_values_and_gradients(name, use):
+    ours, theirs = (USES[use](f) for f in PAIRS[name])
+    for way in (lambda f: f, jax.jit):
+        got, want = way(ours)(X), way(theirs)(X)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), got, want)
+
+        def total(f):
+            return lambda x: sum(leaf.sum() for leaf in jax.tree.leaves(f(x)))
+
+        np.testing.assert_allclose(
+            way(jax.grad(total(ours)))(X), way(jax.grad(total(theirs)))(X), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_loops_that_end_by_their_values(name):
+    def grown(f):
+        return jax.lax.while_loop(lambda c: c.sum() < 50, lambda c: f(c) + c + 1, X)
+
+    ours, theirs = map(grown, PAIRS[name])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_second_derivatives_in_a_scan():
+    def total(f):
+        return lambda x: jax.lax.scan(lambda c, row: (f(c) * row, c.sum()), x, ROWS)[0].sum()
+
+    ours, theirs = (jax.jacrev(jax.grad(total(f)))(X) for f in PAIRS["plain"])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_second_derivatives_with_an_own_gradient_are_those_of_the_graph():
+    f, step = PAIRS["own gradient"][0], jnp.array([0.5, 1.5], jnp.float32)
+    scanned = jax.grad(jax.grad(lambda x: jax.lax.scan(lambda c, r: (f(c) * r, None), x, step)[0]))
+    t = torch.tensor(0.7, requires_grad=True)
+    y = t
+    for r in (0.5, 1.5):
+        y = Septuple.apply(y).tanh() * r
+    (g,) = torch.autograd.grad(y, t, create_graph=True)
+    (h,) = torch.autograd.grad(g, t)
+    np.testing.assert_allclose(scanned(jnp.float32(0.7)), h.item(), rtol=1e-4)
+    np.testing.assert_allclose(h.item(), 24.144556, rtol=1e-5)  # torch's

@@ -471,7 +471,7 @@ def _number(self: Tensor, kind: type) -> Any:
         )  # as torch does of these two, and not of int() or item()
     if self._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    value = item(self)
+    value: Any = item(self)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
             raise RuntimeError(

@@ -1,6 +1,7 @@
 """torchgrad_jax.testing: comparisons and what they say."""
 
 import warnings
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -197,7 +198,7 @@ def test_bounds_beyond_what_a_dtype_has_are_cut():
     with pytest.warns(FutureWarning, match="Passing `low==high`"):
         assert make_tensor(2, dtype=torch.float32, device="cpu", low=3, high=3).tolist() == [3, 3]
     with pytest.raises(TypeError, match="The requested dtype 'float' is not supported"):
-        make_tensor(2, dtype="float", device="cpu")
+        make_tensor(2, dtype=cast("Any", "float"), device="cpu")
 
 
 def test_alerts_of_operators_without_a_deterministic_implementation():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -464,14 +464,14 @@ def truth(self: Tensor) -> bool:
     return bool(concrete(self, errors.BATCHED_TRUTH).reshape(()))
 
 
-def _number(self: Tensor, kind: type) -> Any:
+def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     if kind is not int and MODES.bits & GRAD and requires_grad_of(self):
         warn.once(
             errors.SCALAR_OF_GRAD, 4
         )  # as torch does of these two, and not of int() or item()
     if self._m.numel != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    value: Any = item(self)
+    value = item(self)
     if isinstance(value, complex) and kind is not complex:
         if value.imag:
             raise RuntimeError(

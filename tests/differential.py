@@ -89,15 +89,20 @@ def _values(x: Any) -> Any:
 
 
 def outcome(program: Program, module: Any) -> Any:
-    """What a program gives under a module: its result, or what it raised, and its warnings."""
+    """What a program gives under a module: its result, or what it raised, and its warnings.
+
+    Also those that come once per process, so that what ran before makes no difference.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        module.set_warn_always(True)
         try:
             result = describe(program(module))
         except Exception as error:
             result = describe(error)
+        finally:
+            module.set_warn_always(False)
     seen = [[w.category.__name__, _anonymous(str(w.message))] for w in caught]
-    # torch says some things once per process, so whether they come depends on what ran before.
     kept = [w for w in seen if w[0] != "DeprecationWarning" and "reference cycle" not in w[1]]
     return {"result": result, "warnings": kept}
 

@@ -30,7 +30,7 @@ def tensors() -> None:
     assert_type(x.is_contiguous(), bool)
     assert_type(x._version, int)
     assert_type(len(x), int)
-    assert_type(float(x[0, 0]), float)
+    assert_type(float(x.detach()[0, 0]), float)
     assert_type(x.type(), str)
     assert_type(torch.float32, torch.dtype)
     assert_type(torch.pi, float)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._ops import TABLE
+from .._ops.registry import OpDef
 from .binding import Binding, public_name
 from .composite import composite as composite
 from .generate import generate
@@ -45,28 +46,8 @@ def bind_table() -> None:
     """Generate everything that follows from the table."""
     for row in TABLE.values():
         b = Binding(row)
-        label = public_name(row)
-        fn = generate(b, label)
-        setattr(ops, row.name, fn)
-        if row.function:
-            space = NAMESPACES.setdefault(row.namespace, {})
-            if row.namespace:
-                fn.__module__ += f".{row.namespace}"  # where pickle looks for it
-            for n in (label, *row.aliases):
-                enter(space, n, fn)
-        if row.method and row.namespace == "":
-            for n in (label, *row.aliases):
-                enter(METHODS, n, fn)
-        if row.inplace:
-            ip = generate(b, label + "_", inplace=True)
-            setattr(ops, row.name + "_", ip)
-            if row.namespace == "":
-                if row.method:
-                    for n in (label, *row.aliases):
-                        enter(METHODS, n + "_", ip)
-            else:
-                ip.__module__ += f".{row.namespace}"
-                enter(NAMESPACES.setdefault(row.namespace, {}), label + "_", ip)
+        for i, name in enumerate((public_name(row), *row.aliases)):
+            _bind(row, b.under(name) if i else b, name, "" if i else row.name)
         if row.operator:
             OPERATORS[row.operator] = generate(b, row.operator, operator=True)
         if row.reflected:
@@ -75,6 +56,23 @@ def bind_table() -> None:
             OPERATORS[row.inplace_operator] = generate(
                 b, row.inplace_operator, operator=True, inplace=True
             )
+
+
+def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
+    """The functions of a row under one of its names; `own` if that is the row's."""
+    method = row.method and not row.namespace
+    for suffix in ("", "_") if row.inplace else ("",):
+        if not (own or method or (row.function and not suffix)):
+            continue
+        fn = generate(b, name + suffix, inplace=bool(suffix))
+        if own:
+            setattr(ops, own + suffix, fn)
+        if row.namespace and (suffix or row.function):
+            fn.__module__ += f".{row.namespace}"  # where pickle looks for it
+        if (own and row.namespace) if suffix else row.function:
+            enter(NAMESPACES.setdefault(row.namespace, {}), fn.__name__, fn)
+        if method:
+            enter(METHODS, fn.__name__, fn)
 
 
 bind_table()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,6 +47,13 @@ class Binding:
         self.result = _result_type(row)
         self.views: dict[Any, Any] = {}
         self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
+
+    def under(self, name: str) -> Binding:
+        """The same calls, with the arguments checked in the name of an alias."""
+        other = copy.copy(self)
+        other.called = other.called.removesuffix(other.public) + name
+        other.public = name
+        return other
 
     def call(self, *statics: Any) -> Call:
         """The call for these static arguments (list lengths, where there are lists, come last)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,23 +30,24 @@ def composite(
             inplace=inplace, operator=operator, out=out,
         )  # fmt: skip
     label = name or fn.__name__
-    prefixed = namespace in ("fft", "linalg", "special")
-    public = _with_conventions(fn, label, out, f"{namespace}_{label}" if prefixed else label)
-    public.out_name = f"{namespace}.{label}" if namespace else label
-    if function:
-        space = NAMESPACES.setdefault(namespace, {})
-        if namespace:
-            public.__module__ += f".{namespace}"  # where pickle looks for it
-        for n in (label, *aliases):
-            enter(space, n, public)
-    if method and namespace in ("", "linalg") and (namespace == "" or method == "force"):
-        for n in (label, *aliases):
-            enter(METHODS, n, public)
+    prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
+    named = {
+        n: _with_conventions(_renamed(fn, n), n, out, prefix + label, prefix + n)
+        for n in (label, *aliases)
+    }
+    public = named[label]
+    for n, each in named.items():
+        each.out_name = f"{namespace}.{n}" if namespace else n
+        if function:
+            if namespace:
+                each.__module__ += f".{namespace}"  # where pickle looks for it
+            enter(NAMESPACES.setdefault(namespace, {}), n, each)
+        if method and (namespace == "" or (namespace == "linalg" and method == "force")):
+            enter(METHODS, n, each)
+        if callable(inplace):
+            enter(METHODS, n + "_", _renamed(inplace, n + "_"))
     if operator:
         OPERATORS[operator] = public
-    if callable(inplace):
-        for n in (label, *aliases):
-            enter(METHODS, n + "_", inplace)
     COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
     return public
 
@@ -61,10 +63,21 @@ def parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
     )
 
 
+def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function that shows another name."""
+    if not isinstance(fn, types.FunctionType) or fn.__qualname__ == name:
+        return fn
+    out = types.FunctionType(fn.__code__, fn.__globals__, name, fn.__defaults__, fn.__closure__)
+    functools.update_wrapper(out, fn, ("__module__", "__doc__", "__annotations__"))
+    out.__kwdefaults__ = fn.__kwdefaults__
+    out.__qualname__ = name
+    return out
+
+
 def _with_conventions(
-    fn: Callable[..., Any], label: str, out: bool, event: str
+    fn: Callable[..., Any], label: str, out: bool, event: str, said: str
 ) -> Callable[..., Any]:
-    """Add numpy's argument names, overrides, and out= to a composition."""
+    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages."""
     names, wild = parameter_names(fn)
     star = (
         fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
@@ -91,7 +104,7 @@ def _with_conventions(
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
         ):  # fmt: skip
             raise TypeError(
-                f"{event}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
+                f"{said}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
             )
         for a in args:
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
@@ -102,7 +115,7 @@ def _with_conventions(
         try:
             return fn(*args, **kwargs)
         except (AttributeError, TypeError) as e:
-            complaint = _complaint(fn, event, args, kwargs, e)
+            complaint = _complaint(fn, said, args, kwargs, e)
             if complaint is None:
                 raise
             raise complaint from None

@@ -115,7 +115,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), layout=following(), out=False,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), layout=following(), out=False,
     grad_view=lambda *_, **__: OWN,
     formal=("input", "weight", "bias"),
     undifferentiable=("running_mean", "running_var"),
@@ -192,7 +192,6 @@ def _check_batch_norm(
 @op(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
-    nondiff=(1, 2),
     grad_view=lambda *_, **__: OWN,
     formal=("input", "weight", "bias"),
     out=False,

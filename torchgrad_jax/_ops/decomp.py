@@ -286,15 +286,7 @@ def linalg_solve_triangular(
     return solve_triangular(input, B, lower=not upper, unit=unitriangular, left=left)
 
 
-@op(
-    returns=("solution", "cloned_coefficient"),
-    layout=column_major,
-    keeps={"input": ("input",), "A": ("input",)},
-)
-def triangular_solve(
-    input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> tuple[Array, Array]:
-    """Solve a triangular system (the older function); also gives a copy of the matrix."""
+def _deprecated(*_: Any, **__: Any) -> None:
     warn.once(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
@@ -302,6 +294,18 @@ def triangular_solve(
         "torch.linalg.solve_triangular(A, B).",
         2,
     )
+
+
+@op(
+    returns=("solution", "cloned_coefficient"),
+    layout=column_major,
+    keeps={"input": ("input",), "A": ("input",)},
+    check=_deprecated,
+)
+def triangular_solve(
+    input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Array, Array]:
+    """Solve a triangular system (the older function); also gives a copy of the matrix."""
     for name, x in (("b", input), ("A", A)):
         if x.ndim < 2:
             raise RuntimeError(

@@ -287,8 +287,11 @@ def _refuse_to_reduce(input: Array, source: Array, reduce: str, include_self: bo
         refuse(input, "div_floor_cpu", BOOL)
 
 
+_BETA = "index_reduce() is in beta and the API may change at any time."
+
+
 def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
-    warn.once("index_reduce() is in beta and the API may change at any time.")
+    warn.once(_BETA)
     _in_range(input, dim, index)
 
 
@@ -310,7 +313,11 @@ def index_reduce(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
     axis = _check_slices("index_reduce_()", input, dim, index, source)
-    _refuse_to_reduce(input, source, reduce, include_self)
+    try:
+        _refuse_to_reduce(input, source, reduce, include_self)
+    except NotImplementedError:
+        warn.once(_BETA)  # the check that says so comes after this
+        raise
     if not input.ndim:
         wide, src = input.reshape(1), source.reshape(1)
         return combine(wide, src, rows((1,), 0, index), reduce, include_self).reshape(())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import operator
-import warnings
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from .._bridge.vmap import vmap
-from .._core import dtypes, errors
+from .._core import dtypes, errors, warn
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._engine import fused
@@ -39,7 +38,6 @@ class GradientEdge(
     __slots__ = ()
 
 
-_warned_of_cycles = False
 log = logging.getLogger("torch.autograd.graph")
 """Told at level DEBUG which nodes run; under torch's name, by which programs ask for it."""
 
@@ -170,18 +168,13 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
 
 
 def _warn_of_cycle() -> None:
-    """Once per process, as torch's warning."""
-    global _warned_of_cycles
-    if not _warned_of_cycles:
-        _warned_of_cycles = True
-        warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
-            "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters to "
-            "None after use to break the cycle and avoid the leak.",
-            UserWarning,
-            stacklevel=4,
-        )
+    warn.once(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+        "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
+        "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters to "
+        "None after use to break the cycle and avoid the leak.",
+        5,
+    )
 
 
 def run_batched(

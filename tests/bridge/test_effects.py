@@ -5,6 +5,7 @@
 import io
 import logging
 import random
+import threading
 import time
 import warnings
 
@@ -464,3 +465,35 @@ def test_hooks_around_and_inside():
     for _ in range(RUNS):
         model(torch.ones(1, 2))
     assert called == ["inner", "outer"] * RUNS
+
+
+def test_what_is_replaced_while_tracing_comes_back_when_threads_overlap():
+    before = (print, time.time, warnings.warn, logging.Logger.handle)
+    started, first_done = threading.Event(), threading.Event()
+    said = []
+
+    def early(x):
+        started.wait(10)
+        print("early")
+        return x + 1
+
+    def late(x):
+        started.set()
+        first_done.wait(10)
+        said.append("late")
+        return x + 2
+
+    def run_early():
+        torch.compile(early)(torch.ones(2))
+        first_done.set()
+
+    threads = [
+        threading.Thread(target=run_early),
+        threading.Thread(target=torch.compile(late), args=(torch.ones(2),)),
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert (print, time.time, warnings.warn, logging.Logger.handle) == before
+    assert said == ["late"]

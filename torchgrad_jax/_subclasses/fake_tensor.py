@@ -154,7 +154,7 @@ class FakeTensorMode(TorchDispatchMode):
         dev = tensor._m.device
         if isinstance(dev, devices.FakeDevice):
             if dev.number != self.number:
-                raise AssertionError(f"Mixing fake modes NYI: {tensor.fake_mode} vs {self}")  # type: ignore[attr-defined]
+                raise AssertionError(f"Mixing fake modes NYI: {_mode_of(tensor)} vs {self}")
             return tensor
         found = self._known.get(id(tensor))
         if found is not None and found[0]() is tensor:
@@ -165,8 +165,8 @@ class FakeTensorMode(TorchDispatchMode):
         self._known[key] = (weakref.ref(tensor, lambda _: self._known.pop(key, None)), out)
         return out
 
-    def _described(self, t: Tensor) -> Tensor:
-        base = t._base  # type: ignore[attr-defined]
+    def _described(self, t: Any) -> Tensor:
+        base = t._base
         al = t._al
         if base is None or al.conj or al.neg or base._m.dtype is not t._m.dtype:
             out = self._copy(t, t._m.device)
@@ -175,12 +175,12 @@ class FakeTensorMode(TorchDispatchMode):
             out = whole.as_strided(t._m.shape, t._m.strides, storage_offset(t))
         if not requires_grad_of(t):
             return out.detach() if out._rg else out
-        if t.is_leaf:  # type: ignore[attr-defined]
+        if t.is_leaf:
             out._rg = True
             return out
-        out = out.detach().requires_grad_()  # type: ignore[attr-defined]
+        out = out.detach().requires_grad_()
         MODES.bits |= GRAD  # what it is computed from is not known, but that it is
-        return out.clone()  # type: ignore[attr-defined]
+        return out.clone()
 
     def _copy(self, t: Tensor, real: devices.device) -> Any:
         """A tensor as `t`, without data, said to be on `real`."""
@@ -244,7 +244,7 @@ def is_fake(x: object) -> bool:
 
 def maybe_get_fake_mode(t: object) -> FakeTensorMode | None:
     """The mode of a fake tensor; None for anything else."""
-    return t.fake_mode if is_fake(t) else None  # type: ignore[attr-defined]
+    return _mode_of(t) if isinstance(t, Tensor) and is_fake(t) else None
 
 
 def _fake_device(t: Tensor) -> devices.FakeDevice:

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
-from .._core import errors
+from .._core import errors, state as _state
 from .._core.shapes import Size
-from .._core.state import MODES, coming_sequence_nr as _get_sequence_nr  # noqa: F401
+from .._core.state import MODES
 from .._engine.overrides import public as overridable
 from .._engine.record import zeros_for
 from .._engine.saved import SavedTensor as SavedTensor
@@ -42,6 +42,8 @@ from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from .graph import GradientEdge
 from .profiler import _profiler_enabled as _profiler_enabled
 from .variable import Variable as Variable
+
+_get_sequence_nr = _state.coming_sequence_nr  # under torch's name
 
 
 def kineto_available() -> bool:

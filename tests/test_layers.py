@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_streams",
                 "_subclasses",
                 "_tensor",
+                "_tensor_str",
                 "accelerator",
                 "amp",
                 "ao",

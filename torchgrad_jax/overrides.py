@@ -233,6 +233,10 @@ def _get_current_function_mode() -> Any:
     return MODES.function_modes[-1] if MODES.function_modes else None
 
 
+def _len_torch_function_stack() -> int:
+    return len(MODES.function_modes)
+
+
 def _get_current_function_mode_stack() -> list[Any]:
     return list(MODES.function_modes)
 

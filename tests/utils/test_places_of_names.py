@@ -3,9 +3,12 @@
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax import _tensor_str
 from torchgrad_jax.cpu.amp import autocast_mode as cpu_mode, grad_scaler as cpu_scaler
 from torchgrad_jax.cuda.amp import autocast_mode, common, grad_scaler
 from torchgrad_jax.nn.utils import stateless
+from torchgrad_jax.optim import _functional
+from torchgrad_jax.utils import _device, _triton
 
 
 def test_modules_of_amp():
@@ -59,3 +62,35 @@ def test_tied_tensors_follow_each_other():
     with stateless._reparametrize_module(pair, {"0.weight": given}, tie_weights=True):
         assert pair[1].weight is given
     assert pair[1].weight is pair[0].weight
+
+
+def test_printing_under_its_own_module():
+    x = torch.tensor([1.25])
+    assert _tensor_str._str(x) == repr(x)
+    assert _tensor_str._str(x, tensor_contents="x") == "tensor(x)"
+    with _tensor_str.printoptions():
+        assert (_tensor_str.PRINT_OPTS.precision, _tensor_str.PRINT_OPTS.sci_mode) == (4, None)
+        _tensor_str.PRINT_OPTS.precision = 1
+        assert repr(x) == "tensor([1.2])"
+        assert "precision=1, " in repr(_tensor_str.PRINT_OPTS)
+    assert repr(x) == "tensor([1.2500])"
+    for act in (lambda o: o.colour, lambda o: setattr(o, "colour", 1)):
+        with pytest.raises(AttributeError, match="colour"):
+            act(_tensor_str.PRINT_OPTS)
+
+
+def test_contexts_of_devices_and_functions():
+    with _device.DeviceContext("meta"):
+        assert torch.ones(2).is_meta
+    assert _device.set_device("meta")(torch.ones)(2).is_meta
+    assert not torch.ones(2).is_meta
+    assert torch.overrides._len_torch_function_stack() == 0
+    with torch.overrides.TorchFunctionMode():
+        assert torch.overrides._len_torch_function_stack() == 1
+
+
+def test_names_beside_others():
+    assert _functional.adam is torch.optim.adam.adam
+    assert torch.nn.functional._Reduction.get_enum("sum") == 2
+    assert not _triton.has_triton()
+    assert not _triton.has_triton_package()

@@ -107,6 +107,18 @@ def get_printoptions() -> dict[str, Any]:
     return dataclasses.asdict(_options)
 
 
+def set_option(name: str, value: Any) -> None:
+    """Change one option and leave the others as they are.
+
+    Raises:
+        AttributeError: there is no such option.
+    """
+    global _options
+    if name not in get_printoptions():
+        raise AttributeError(f"there is no print option {name!r}")
+    _options = dataclasses.replace(_options, **{name: value})
+
+
 @contextlib.contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
     """Change the print options inside a ``with`` block, and put the former ones back after it.

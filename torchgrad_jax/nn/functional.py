@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._engine.bind import NAMESPACES
+from . import _reduction
+
+_Reduction = _reduction  # under torch's name
 
 globals().update(NAMESPACES.get("nn.functional", {}))
 __all__ = sorted(NAMESPACES.get("nn.functional", {}))

@@ -1,0 +1,37 @@
+"""torch._tensor_str: how tensors are printed, under the names that packages import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._engine import printing
+from ._engine.printing import (
+    get_printoptions as get_printoptions,
+    printoptions as printoptions,
+    set_printoptions as set_printoptions,
+)
+
+
+class _Options:
+    """The options in force, as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        options = get_printoptions()
+        if name not in options:
+            raise AttributeError(f"there is no print option {name!r}")
+        return options[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        printing.set_option(name, value)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{k}={v!r}" for k, v in get_printoptions().items())
+        return f"__PrinterOptions({options})"
+
+
+PRINT_OPTS = _Options()
+
+
+def _str(self: Any, *, tensor_contents: str | None = None) -> str:
+    """What `repr` gives, or that with other text in the place of the elements."""
+    return self.__repr__(tensor_contents=tensor_contents)

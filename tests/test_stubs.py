@@ -85,10 +85,10 @@ def test_namespace_is_complete(name):
 
 
 def test_tensor_is_complete():
-    installed = {n for n in vars(torchgrad_jax.Tensor) if not n.startswith("__")} | set(
-        bind.OPERATORS
-    )
-    assert installed <= set(tensor_class())
+    tensor = torchgrad_jax.Tensor
+    # Fake tensors have attributes that no other tensor has, and that the class says it does not have.
+    named = {n for n in vars(tensor) if not n.startswith("__") and hasattr(tensor, n)}
+    assert named | set(bind.OPERATORS) <= set(tensor_class())
 
 
 def test_result_classes_have_the_fields_of_the_real_ones():

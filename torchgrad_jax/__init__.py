@@ -35,6 +35,10 @@ from ._engine import (
     subclass as _subclass,
 )
 from ._engine.attributes import UntypedStorage as UntypedStorage, layout as layout
+from ._engine.overrides import (
+    DisableTorchFunction as DisableTorchFunction,
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
 from ._engine.tensor import Tensor as Tensor
 from ._functions import (
     complex_views as _complex_views,
@@ -55,6 +59,7 @@ from ._functions.typed_storage import TypedStorage as TypedStorage
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
+    set_anomaly_enabled as set_anomaly_enabled,
 )
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
@@ -68,8 +73,8 @@ from .version import __version__ as __version__
 
 _SUBMODULES = (
     "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_settings", "_subclasses",
-    "_tensor", "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library", "linalg",
+    "_tensor", "_tensor_str", "_utils", "_vmap_internals", "accelerator", "amp", "ao", "backends", "compiler", "cpu",
+    "cuda", "distributed", "distributions", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library", "linalg",
     "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler",
     "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
     "storage", "testing", "torch_version", "types", "utils", "version", "xpu",

@@ -61,7 +61,9 @@ from . import _functorch as _functorch
 from . import _settings as _settings
 from . import _subclasses as _subclasses
 from . import _tensor as _tensor
+from . import _tensor_str as _tensor_str
 from . import _utils as _utils
+from . import _vmap_internals as _vmap_internals
 from . import accelerator as accelerator
 from . import amp as amp
 from . import ao as ao
@@ -119,6 +121,8 @@ from ._core.errors import UnsupportedLayoutError as UnsupportedLayoutError
 from ._core.formats import memory_format as memory_format
 from ._core.shapes import Size as Size
 from ._engine.attributes import layout as layout
+from ._engine.overrides import DisableTorchFunction as DisableTorchFunction
+from ._engine.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._engine.tensor import Tensor as Tensor
 from ._functions.random import Generator as Generator
 from ._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
@@ -149,6 +153,7 @@ from .amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from .amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly_mode import is_anomaly_enabled as is_anomaly_enabled
+from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from .autograd.grad_mode import enable_grad as enable_grad
 from .autograd.grad_mode import inference_mode as inference_mode
 from .autograd.grad_mode import is_grad_enabled as is_grad_enabled

@@ -341,3 +341,17 @@ def threads_that_start_inside_are_watched(m):
         thread.start()
         thread.join()
     return seen
+
+
+@program
+def turned_on_and_off_without_a_context(m):
+    out = []
+    for args in ((True, False), (False,), (True,), (False, True)):
+        m.set_anomaly_enabled(*args)
+        out.append((m.is_anomaly_enabled(), m.is_anomaly_check_nan_enabled()))
+    for args in (("a",), (True, "b")):
+        try:
+            m.set_anomaly_enabled(*args)
+        except TypeError as error:
+            out.append(str(error))
+    return out

@@ -199,6 +199,23 @@ def is_anomaly_check_nan_enabled() -> bool:
     return MODES.anomaly_checks_nan
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Turn anomaly detection on or off, without a word.
+
+    Example:
+        >>> set_anomaly_enabled(True, check_nan=False)
+        >>> is_anomaly_enabled(), is_anomaly_check_nan_enabled()
+        (True, False)
+        >>> set_anomaly_enabled(False)
+    """
+    for i, (name, value) in enumerate((("enabled", enabled), ("check_nan", check_nan))):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"set_anomaly_enabled(): argument '{name}' (position {i + 1}) must be bool, not {type(value).__name__}"
+            )
+    _set(enabled, check_nan, False)
+
+
 def _checks_forward() -> bool:
     return MODES.anomaly is not None and MODES.anomaly.check_forward
 

@@ -109,9 +109,8 @@ SUITES = {
         ),
         Suite(
             "pytorch_optimizer", "pytorch-optimizer", "4.1.0",
-            note="Half of the files cannot be read: when imported they give each optimizer a sparse gradient, or a "
-            "backend of torch.compile that counts FX graphs. With those two lines taken out of them all but 6 others "
-            "pass, which know torch's optimizers by their modules' names.",
+            note="Seven files cannot be read: when imported they give each optimizer a sparse gradient, or count the "
+            "graphs of a backend of torch.compile. Others know torch's optimizers by the names of their modules.",
         ),
         Suite(
             "sbi", "sbi", "0.27.0",

@@ -229,7 +229,8 @@ python -m compat_suite suites
 ```
 
 which fetches the archives into `build/suites` first (it needs a package index, and torch to compare with), and is
-therefore no part of `make test`.
+therefore no part of `make test`. Shown are the suites that were run whole; `--name` runs one of the others that
+`compat_suite/packages/suite_table.py` has.
 
 | suite | pass with torch | pass here too | |
 | --- | --- | --- | --- |

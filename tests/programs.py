@@ -31,3 +31,12 @@ class Programs(list[Any]):
             same(fn)
 
         return test_same_as_torch
+
+
+def complaint(fn: Callable[[], Any]) -> list[str]:
+    """What a call raises: the class and the text of it."""
+    try:
+        fn()
+    except Exception as e:
+        return [type(e).__name__, str(e)]
+    return ["nothing", ""]

@@ -30,7 +30,7 @@ def vmap(func: Callable, in_dims: in_dims_t = 0, out_dims: out_dims_t = 0) -> Ca
     return _vmap(func, in_dims, out_dims)
 
 
-vmap.__deprecated__ = _OLD  # type: ignore[attr-defined]
+vars(vmap)["__deprecated__"] = _OLD  # as typing.deprecated marks it
 
 
 def _vmap(

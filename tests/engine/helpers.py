@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import pytest
 
 from tests.programs import Programs as Programs
 
@@ -125,3 +127,17 @@ def play(m: Any, lines: tuple[str, ...]) -> Any:
     ]
     tensors = {k: v for k, v in env.items() if isinstance(v, m.Tensor)}
     return errors, {k: _seen(v) for k, v in sorted(tensors.items())}
+
+
+def played(programs: Mapping[str, tuple[str, ...]]) -> Callable[..., None]:
+    """The test of programs by name: each does under both what it does under torch."""
+
+    @pytest.mark.parametrize("name", programs)
+    def test_program(name: str, same: Any) -> None:
+        def run(m: Any) -> Any:
+            return play(m, programs[name])
+
+        run.__name__ = name
+        same(run)
+
+    return test_program

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from tests.engine.helpers import play
+from tests.engine.helpers import played
 
 INFERENCE = "with torch.inference_mode(): a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])"
 LEAF = "x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)"
@@ -543,11 +539,4 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str, same: Any) -> None:
-    def run(m: Any) -> Any:
-        return play(m, PROGRAMS[name])
-
-    run.__name__ = name
-    same(run)
+test_program = played(PROGRAMS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.helpers import play
+from tests.engine.helpers import played
 
 DATA = (
     "b = torch.tensor([[0.3, 1.2, -0.7], [0.9, -1.1, 0.4]]); x = b.clone().requires_grad_(); "
@@ -114,14 +114,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str, same: Any) -> None:
-    def run(m: Any) -> Any:
-        return play(m, PROGRAMS[name])
-
-    run.__name__ = name
-    same(run)
+test_program = played(PROGRAMS)
 
 
 def _env(m: Any, how: str) -> dict[str, Any]:

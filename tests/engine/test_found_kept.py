@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.helpers import play
+from tests.engine.helpers import play, played
 
 DATA = (
     "b = torch.tensor([0.3, 1.2, -0.7]); x = b.clone().requires_grad_(); c = torch.tensor([0.5, -0.4, 2.0]); "
@@ -181,14 +181,7 @@ RECORDED = (
     "x.scatter_reduce(0, rows, q, 'amax')", "x.index_reduce(0, rows[:1], q[:1], 'amax')", "torch.quantile(x, 0.3)",
 )  # fmt: skip
 
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str, same: Any) -> None:
-    def run(m: Any) -> Any:
-        return play(m, PROGRAMS[name])
-
-    run.__name__ = name
-    same(run)
+test_program = played(PROGRAMS)
 
 
 @pytest.mark.parametrize(("how", "written"), SAVED)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from tests.engine.helpers import play
+from tests.engine.helpers import played
 
 # Lines that run one by one, whatever the ones before raised; then every tensor is looked at.
 PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -244,11 +240,4 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_program(name: str, same: Any) -> None:
-    def run(m: Any) -> Any:
-        return play(m, PROGRAMS[name])
-
-    run.__name__ = name
-    same(run)
+test_program = played(PROGRAMS)

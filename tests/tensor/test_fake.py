@@ -6,7 +6,7 @@ import gc
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, complaint
 from torchgrad_jax._subclasses import fake_tensor
 
 program = Programs()
@@ -20,14 +20,6 @@ def mode(m, **options):
 def told(t):
     node = None if t.grad_fn is None else type(t.grad_fn).__name__
     return [repr(t), list(t.stride()), str(t.device), t.is_meta, t.requires_grad, node, t._version]
-
-
-def complaint(fn):
-    try:
-        fn()
-    except Exception as e:
-        return [type(e).__name__, str(e)]
-    return ["nothing", ""]
 
 
 @program

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, complaint
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -25,14 +25,6 @@ def told(t):
         node,
         t._version,
     ]
-
-
-def complaint(fn):
-    try:
-        fn()
-    except Exception as e:
-        return [type(e).__name__, str(e)]
-    return ["nothing", ""]
 
 
 @program

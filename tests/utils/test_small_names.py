@@ -9,18 +9,10 @@ import weakref
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, complaint
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def complaint(fn):
-    try:
-        fn()
-    except Exception as e:
-        return [type(e).__name__, str(e)]
-    return ["nothing", ""]
 
 
 def part(m, name):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from .._core.errors import InvalidBackend
@@ -81,12 +80,7 @@ class set_stance:
     def __enter__(self) -> None:
         POLICY.stance = self._now
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         POLICY.stance = self._before
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:

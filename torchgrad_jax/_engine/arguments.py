@@ -78,11 +78,11 @@ def as_number(value: Tensor) -> Any:
 
 def _as_float(value: Tensor) -> float | None:
     number = as_number(value)
-    if isinstance(number, complex):
-        if number.imag:
-            raise RuntimeError("value cannot be converted to type double without overflow")
-        number = number.real
-    return None if number is None else float(number)  # type: ignore[arg-type]
+    if not isinstance(number, complex):
+        return None if number is None else float(number)
+    if number.imag:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return number.real
 
 
 def real(fn: str, name: str, value: Any, position: int = 0) -> Any:

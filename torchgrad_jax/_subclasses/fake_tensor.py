@@ -288,5 +288,6 @@ class _Fact:
 def _install() -> None:
     """Give Tensor the attributes of fake tensors, which others do not have."""
     if "fake_mode" not in Tensor.__dict__:
-        Tensor.fake_mode = _Fact(_mode_of)  # type: ignore[attr-defined]
-        Tensor.fake_device = _Fact(lambda t: _fake_device(t).real)  # type: ignore[attr-defined]
+        facts = {"fake_mode": _mode_of, "fake_device": lambda t: _fake_device(t).real}
+        for name, of in facts.items():
+            setattr(Tensor, name, _Fact(of))

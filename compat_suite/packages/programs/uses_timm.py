@@ -2,13 +2,9 @@
 
 import torch
 
-try:
-    import torchvision
-except RuntimeError:  # its C++ operators were built for another torch than this one
-    there = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        there.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
+from compat_suite.packages.vision_operators import load
+
+load()
 
 import timm
 from timm.data import Mixup

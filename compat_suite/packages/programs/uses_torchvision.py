@@ -5,13 +5,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-try:
-    import torchvision
-except RuntimeError:  # its C++ operators were built for another torch than this one
-    there = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        there.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
+from compat_suite.packages.vision_operators import load
+
+load()
 
 from torchvision import datasets, models, ops, transforms, utils
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names

@@ -18,7 +18,7 @@ _CPP_NAMES = {
     "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }  # fmt: skip
-_HALF = (np.dtype(jnp.float16), np.dtype(jnp.bfloat16))
+_FLOAT16, _BFLOAT16 = _HALF = (np.dtype(jnp.float16), np.dtype(jnp.bfloat16))
 
 
 def category(x: Any) -> int:
@@ -65,6 +65,15 @@ def half_as_float(fn: Callable[..., Any]) -> Callable[..., Any]:
         return out.astype(half)
 
     return wrapped
+
+
+def round_half(wide: Any, dtype: Any) -> Any:
+    """What is left of float32 values after a trip through a half type, on which XLA may not cheat."""
+    if dtype == _BFLOAT16:
+        return lax.reduce_precision(wide, 8, 7)
+    if dtype == _FLOAT16:  # reduce_precision would flush its subnormal numbers
+        return lax.optimization_barrier(wide.astype(_FLOAT16)).astype(np.float32)
+    return wide
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

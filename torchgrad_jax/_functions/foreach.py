@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core.rounding import is_half
 from .._core.state import MODES
 from .._engine.bind import METHODS, NAMESPACES
 from .._engine.history import is_captured
@@ -63,6 +64,8 @@ def _one(base: str, inplace: bool, x: Any, args: Sequence[Any], kwargs: dict[str
         return _method("clamp", inplace)(x, **bound)
     if base in TERNARY and len(args) == 3:
         return _method(base, inplace)(x, args[0], args[1], value=args[2])
+    if base == "mul" and inplace and isinstance(args[0], float) and is_half(x._m.dtype.np):
+        args = (float(x._m.dtype.np.type(args[0])),)  # torch rounds the number here, and only here
     return _method(base, inplace)(x, *args, **kwargs)
 
 

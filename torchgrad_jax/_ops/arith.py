@@ -13,7 +13,16 @@ from jax import lax
 
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, cpp_name, half_as_float, refuse, where, widen
+from .._core.kernels import (
+    category,
+    cpp_name,
+    half_as_float,
+    is_half,
+    refuse,
+    round_half,
+    where,
+    widen,
+)
 from .._core.meta import Meta
 from .helpers import broadcast
 from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op
@@ -60,7 +69,24 @@ def _scaled(y: Array, alpha: Any) -> Array:
 def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
     if alpha is None:
         return (lax.add if sign > 0 else lax.sub)(x, y)
-    return half_as_float(lambda x, y: x + sign * _scaled(y, alpha))(x, y)
+    if not is_half(x):
+        return x + sign * _scaled(y, alpha)
+    _scaled(y, alpha)  # for its complaints
+    return _plus_half(x, y, sign * jnp.asarray(alpha).astype(jnp.float32))
+
+
+@jax.custom_jvp
+def _plus_half(x: Array, y: Array, alpha: Array) -> Array:
+    # torch's vectors of half types are computed in float32, with an alpha that is of the half type
+    return (widen(x) + widen(y) * round_half(alpha, x.dtype)).astype(x.dtype)
+
+
+@_plus_half.defjvp
+def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
+    # its gradient is a product with a number, which is not rounded
+    (x, y, alpha), (t_x, t_y, _) = primals, tangents
+    t = t_x + round_half(widen(t_y) * alpha, x.dtype).astype(x.dtype)
+    return _plus_half(x, y, alpha), t
 
 
 @_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),

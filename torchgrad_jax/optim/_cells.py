@@ -13,17 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core.kernels import round_half
+
 _BFLOAT16 = np.dtype(jnp.bfloat16)
 _FLOAT16 = np.dtype(np.float16)
-
-
-def _round(wide: Any, dtype: np.dtype) -> Any:
-    """What is left of float32 values after a trip through a half type, on which XLA may not cheat."""
-    if dtype == _BFLOAT16:
-        return lax.reduce_precision(wide, 8, 7)
-    if dtype == _FLOAT16:  # reduce_precision would flush its subnormal numbers
-        return lax.optimization_barrier(wide.astype(_FLOAT16)).astype(np.float32)
-    return wide
 
 
 class Cell:
@@ -66,14 +59,14 @@ class Cell:
     # --- making and writing
 
     def _new(self, value: Any) -> Cell:
-        return Cell(_round(value, self.dtype), self.dtype)
+        return Cell(round_half(value, self.dtype), self.dtype)
 
     def _put(self, value: Any) -> Cell:
         if value.shape != self.value.shape:
             raise RuntimeError(
                 f"output with shape {list(self.value.shape)} doesn't match the broadcast shape {list(value.shape)}"
             )
-        self.value = _round(value, self.dtype)
+        self.value = round_half(value, self.dtype)
         self.writes += 1
         if self.parent is not None:
             self.parent._put(lax.complex(self.value[..., 0], self.value[..., 1]))
@@ -87,7 +80,7 @@ class Cell:
 
     def _rounded(self, other: Any) -> Any:
         """An operand of a sum: torch rounds numbers to the tensor's dtype there, and nowhere else."""
-        return _round(self._of(other), self.dtype)
+        return round_half(self._of(other), self.dtype)
 
     def clone(self) -> Cell:
         return Cell(self.value, self.dtype)
@@ -191,7 +184,7 @@ class Cell:
         return self.value < self._of(other)
 
     def eq(self, other: Any) -> Any:
-        return self.value == _round(self._of(other), self.dtype)
+        return self.value == round_half(self._of(other), self.dtype)
 
     def where(self, condition: Any, other: Any) -> Cell:
         return self._new(jnp.where(condition, self.value, self._of(other)))
@@ -219,7 +212,7 @@ class Cell:
         return Cell(self.value.T, self.dtype)
 
     def bfloat16(self) -> Cell:
-        return Cell(_round(self.value.astype(np.float32), _BFLOAT16), _BFLOAT16)
+        return Cell(round_half(self.value.astype(np.float32), _BFLOAT16), _BFLOAT16)
 
     def item(self) -> Any:
         """A number, although not a Python one."""

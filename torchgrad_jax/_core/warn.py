@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
+_PACKAGE = str(Path(__file__).parents[1])
 _seen: set[str] = set()
 _always = False
 
@@ -13,6 +16,14 @@ def once(message: str, stacklevel: int = 3) -> None:
     if _always or message not in _seen:
         _seen.add(message)
         warnings.warn(message, stacklevel=stacklevel)
+
+
+def to_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package that led here, however deep this is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def set_warn_always(b: bool, /) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from .._core import errors, outputs
+from .._core import errors, outputs, warn
 from .._core.state import DUAL, MODES
 from .history import requires_grad_of
 from .record import no_grad
@@ -96,13 +95,12 @@ def store_out(target: Tensor, result: Tensor, name: str = "") -> None:
 def _store(target: Tensor, result: Tensor, row_major: bool) -> None:
     if target._m.shape != result._m.shape:
         if target._m.numel:
-            warnings.warn(
+            warn.to_user(
                 "An output with one or more elements was resized since it had shape "
                 f"{list(target._m.shape)}, which does not match the required output shape "
                 f"{list(result._m.shape)}. This behavior is deprecated, and in a future PyTorch release outputs "
                 "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
-                "resizing it, inplace, to zero elements with t.resize_(0).",
-                stacklevel=4,
+                "resizing it, inplace, to zero elements with t.resize_(0)."
             )
         resize(target, result._m.shape, None if row_major else result._m.strides)
     check_writable(target)

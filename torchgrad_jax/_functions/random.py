@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from .._core import devices, dtypes, errors, rng
+from .._core import devices, dtypes, errors, rng, warn
 from .._core.devices import CPU
 from .._core.generator import OWN, Generator as HostGenerator
 from .._core.meta import Meta, meta
@@ -498,10 +497,9 @@ def _check_permutation(n: int, dt: dtypes.dtype) -> None:
 def warn_resized(out: Tensor, shape: tuple[int, ...]) -> None:
     """torch's warning about an ``out=`` tensor that has to change its shape."""
     if out._m.shape != shape and out._m.numel:
-        warnings.warn(
+        warn.to_user(
             f"An output with one or more elements was resized since it had shape {list(out._m.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-            "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-            stacklevel=4,
+            "tensor t by resizing it, inplace, to zero elements with t.resize_(0)."
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core import warn
 from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
 from .._engine.hooks import (
@@ -133,13 +133,12 @@ class BackwardHook:
 
     def _call_without_inputs(self) -> None:
         """No input needs a gradient: nothing will come to call the hooks later."""
-        warnings.warn(
+        warn.to_user(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no "
             "inputs require gradients. See "
             "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
             "#torch.nn.Module.register_full_backward_hook "
-            "for more details.",
-            stacklevel=5,
+            "for more details."
         )
         for hook in self.user_hooks:
             new = hook(self.module, (None,) * self.n_inputs, self.grad_outputs)

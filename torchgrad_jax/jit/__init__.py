@@ -1,15 +1,17 @@
-"""torch.jit: TorchScript is out of scope. `script` and `trace` return what they are given: code runs in Python."""
+"""torch.jit: TorchScript is out of scope. What `script` and `trace` return runs in Python."""
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
 from .._core.errors import no_such_name as _no_such_name
 from .._engine.tensor import Tensor
+from .casts import with_casts as _with_casts
 
 Attribute = tuple
 
@@ -52,12 +54,18 @@ def is_tracing() -> bool:
 def script(
     obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Any:  # fmt: skip
-    """The function, class or module as it is.
+    """The class or module as it is; the function, whose arguments become the numbers that are annotated.
+
+    An int becomes a float where a float is annotated, a tensor of one element too, also in lists, tuples,
+    dictionaries and where None may be given.
 
     Differs from torch: nothing is compiled, and what TorchScript would refuse is not noticed. Use
     torch.compile for speed.
+
+    Raises:
+        RuntimeError: on a call, when an argument does not become the number that is annotated.
     """
-    return obj
+    return _with_casts(obj) if builtins.isinstance(obj, types.FunctionType) else obj
 
 
 def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -91,6 +91,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_codegen",
                 "_dynamo",
                 "_functorch",
+                "_jit_internal",
                 "_vmap_internals",
                 "__main__",
                 "pytest_alias",

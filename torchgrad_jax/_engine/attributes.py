@@ -678,6 +678,7 @@ PROPERTIES: dict[str, property] = {
     "is_mkldnn": property(lambda self: False),
     "is_mps": property(lambda self: False),
     "is_xpu": property(lambda self: False),
+    "_cdata": property(lambda self: id(self)),
     "_backward_hooks": property(get_hooks, set_hooks),
     "_post_accumulate_grad_hooks": property(
         lambda self: self._x.post_acc if self._x is not None else None

@@ -102,6 +102,8 @@ class Tensor:
     @property
     def _base(self) -> Tensor | None: ...
     @property
+    def _cdata(self) -> Any: ...
+    @property
     def _grad(self) -> Tensor | None: ...
     @_grad.setter
     def _grad(self, value: Tensor | None) -> None: ...
@@ -328,6 +330,8 @@ class Tensor:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
     def _rev_view_func_unsafe(self, new_view: Tensor) -> Any:
         """The base of which `new_view` is this view; as in torch, not known outside of its transforms."""
+    def _typed_storage(self) -> Any:
+        """The same without a warning."""
     def _values(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
     def _view_func(self, new_base: Tensor) -> Any:

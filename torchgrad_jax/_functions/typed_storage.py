@@ -391,6 +391,12 @@ _install_conversions()
 def storage(self: Tensor) -> TypedStorage:
     """The storage behind the tensor, seen as elements of the tensor's dtype; deprecated."""
     _warn_typed_storage_removal(3)
+    return _typed_storage(self)
+
+
+@composite(function=False)
+def _typed_storage(self: Tensor) -> TypedStorage:
+    """The same without a warning."""
     return TypedStorage(wrap_storage=untyped_storage(self), dtype=self._m.dtype, _internal=True)
 
 

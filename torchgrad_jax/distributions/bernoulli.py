@@ -30,8 +30,7 @@ class Bernoulli(ShapedOdds, ExponentialFamily):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(Bernoulli, batch_shape, _instance, ("probs", "logits"))
-        return self._expand_odds(new, batch_shape)
+        return self._expanded_odds(Bernoulli, batch_shape, _instance)
 
     @property
     def mean(self) -> Any:

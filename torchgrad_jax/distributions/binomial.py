@@ -40,9 +40,7 @@ class Binomial(ShapedOdds, Distribution):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        names = ("total_count", "probs", "logits")
-        new = self._expanded(Binomial, batch_shape, _instance, names)
-        return self._expand_odds(new, batch_shape)
+        return self._expanded_odds(Binomial, batch_shape, _instance, "total_count")
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:

@@ -41,10 +41,8 @@ class ContinuousBernoulli(ShapedOdds, ExponentialFamily):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        names = ("probs", "logits")
-        new = self._expanded(ContinuousBernoulli, batch_shape, _instance, names)
-        new._lims = self._lims
-        return self._expand_odds(new, batch_shape)
+        lims = self._lims
+        return self._expanded_odds(ContinuousBernoulli, batch_shape, _instance, _lims=lims)
 
     @lazy_property
     def probs(self) -> Any:

@@ -221,8 +221,12 @@ class Distribution:
         instance: Any,
         names: tuple[str, ...],
         event: tuple[str, ...] = (),
+        **others: Any,
     ) -> Any:
-        """A copy with those parameters that are there expanded; those of `event` keep their own last dimensions."""
+        """A copy with those parameters that are there expanded; those of `event` keep their own last dimensions.
+
+        `others` are what else it has: a subclass may read them in what the initializer calls or assigns.
+        """
         new = self._get_checked_instance(cls, instance)
         batch, depth = Size(batch_shape), len(self._batch_shape)
         for name in (*names, *event):
@@ -230,6 +234,8 @@ class Distribution:
                 old = self.__dict__[name]
                 inner = tuple(old.shape[depth:]) if name in event else ()
                 new.__dict__[name] = old.expand((*batch, *inner))
+        for name, value in others.items():
+            setattr(new, name, value)
         Distribution.__init__(new, batch, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -27,10 +27,8 @@ class FisherSnedecor(Distribution):
         super().__init__(self.df1.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(FisherSnedecor, batch_shape, _instance, ("df1", "df2"))
-        new._gamma1 = self._gamma1.expand(Size(batch_shape))
-        new._gamma2 = self._gamma2.expand(Size(batch_shape))
-        return new
+        gammas = {n: getattr(self, n).expand(Size(batch_shape)) for n in ("_gamma1", "_gamma2")}
+        return self._expanded(FisherSnedecor, batch_shape, _instance, ("df1", "df2"), **gammas)
 
     @property
     def mean(self) -> Any:

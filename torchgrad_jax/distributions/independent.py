@@ -38,11 +38,11 @@ class Independent(Distribution, Generic[D]):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(Independent, batch_shape, _instance, ())
-        inner: Any = self.event_shape[: self.reinterpreted_batch_ndims]
-        new.base_dist = self.base_dist.expand(Size(batch_shape) + inner)
-        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        return new
+        n = self.reinterpreted_batch_ndims
+        inner: Any = self.event_shape[:n]
+        base = self.base_dist.expand(Size(batch_shape) + inner)
+        others: Any = {"base_dist": base, "reinterpreted_batch_ndims": n}
+        return self._expanded(Independent, batch_shape, _instance, (), **others)
 
     @property
     def has_rsample(self) -> Any:

@@ -38,10 +38,8 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.size(), Size((dim, dim)), validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(LKJCholesky, batch_shape, _instance, ("concentration",))
-        new.dim = self.dim
-        new._beta = self._beta.expand((*batch_shape, self.dim))
-        return new
+        others: Any = {"dim": self.dim, "_beta": self._beta.expand((*batch_shape, self.dim))}
+        return self._expanded(LKJCholesky, batch_shape, _instance, ("concentration",), **others)
 
     def sample(self, sample_shape: Any = SCALAR) -> Any:
         y = self._beta.sample(sample_shape).unsqueeze(-1)

@@ -75,10 +75,11 @@ class LowRankMultivariateNormal(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = ("loc", "cov_diag", "cov_factor")
-        new = self._expanded(LowRankMultivariateNormal, batch_shape, _instance, (), names)
-        for name in ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"):
-            setattr(new, name, getattr(self, name))
-        return new
+        kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
+        others = {name: getattr(self, name) for name in kept}
+        return self._expanded(
+            LowRankMultivariateNormal, batch_shape, _instance, (), names, **others
+        )
 
     def _square(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)

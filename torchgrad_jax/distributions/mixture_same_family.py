@@ -58,12 +58,14 @@ class MixtureSameFamily(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         batch = Size(batch_shape)
-        new = self._expanded(MixtureSameFamily, batch, _instance, ())
         components = Size((*batch, self._num_component))
-        new._component_distribution = self._component_distribution.expand(components)
-        new._mixture_distribution = self._mixture_distribution.expand(batch)
-        new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        return new
+        others = {
+            "_component_distribution": self._component_distribution.expand(components),
+            "_mixture_distribution": self._mixture_distribution.expand(batch),
+            "_num_component": self._num_component,
+            "_event_ndims": self._event_ndims,
+        }
+        return self._expanded(MixtureSameFamily, batch, _instance, (), **others)
 
     @constraints.dependent_property
     def support(self) -> Any:

@@ -36,11 +36,12 @@ class Multinomial(Distribution):
         super().__init__(*shapes, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(Multinomial, batch_shape, _instance, ())
-        new.total_count = self.total_count
-        new._categorical = self._categorical.expand(Size(batch_shape))
-        new._binomial = self._binomial
-        return new
+        others = {
+            "total_count": self.total_count,
+            "_categorical": self._categorical.expand(Size(batch_shape)),
+            "_binomial": self._binomial,
+        }
+        return self._expanded(Multinomial, batch_shape, _instance, (), **others)
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:

@@ -85,9 +85,8 @@ class MultivariateNormal(CholeskyForms, Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = ("loc", "covariance_matrix", "scale_tril", "precision_matrix")
-        new = self._expanded(MultivariateNormal, batch_shape, _instance, (), names)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        return new
+        others = {"_unbroadcasted_scale_tril": self._unbroadcasted_scale_tril}
+        return self._expanded(MultivariateNormal, batch_shape, _instance, (), names, **others)
 
     @lazy_property
     def precision_matrix(self) -> Any:

@@ -38,9 +38,7 @@ class NegativeBinomial(ShapedOdds, Distribution):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        names = ("total_count", "probs", "logits")
-        new = self._expanded(NegativeBinomial, batch_shape, _instance, names)
-        return self._expand_odds(new, batch_shape)
+        return self._expanded_odds(NegativeBinomial, batch_shape, _instance, "total_count")
 
     @property
     def mean(self) -> Any:

@@ -30,9 +30,8 @@ class OneHotCategorical(Distribution):
         super().__init__(*shapes, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(OneHotCategorical, batch_shape, _instance, ())
-        new._categorical = self._categorical.expand(Size(batch_shape))
-        return new
+        inner = self._categorical.expand(Size(batch_shape))
+        return self._expanded(OneHotCategorical, batch_shape, _instance, (), _categorical=inner)
 
     @property
     def _param(self) -> Any:

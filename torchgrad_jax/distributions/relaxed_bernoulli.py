@@ -33,10 +33,8 @@ class LogitRelaxedBernoulli(ShapedOdds, Distribution):
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        names = ("probs", "logits")
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, names)
-        new.temperature = self.temperature
-        return self._expand_odds(new, batch_shape)
+        same = {"temperature": self.temperature}
+        return self._expanded_odds(LogitRelaxedBernoulli, batch_shape, _instance, **same)
 
     def rsample(self, sample_shape: Any = SCALAR) -> Any:
         shape = self._extended_shape(sample_shape)

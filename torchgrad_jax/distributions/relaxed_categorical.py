@@ -35,10 +35,9 @@ class ExpRelaxedCategorical(Distribution):
         super().__init__(*shapes, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(ExpRelaxedCategorical, batch_shape, _instance, ())
-        new.temperature = self.temperature
-        new._categorical = self._categorical.expand(Size(batch_shape))
-        return new
+        inner: Any = self._categorical.expand(Size(batch_shape))
+        others = {"temperature": self.temperature, "_categorical": inner}
+        return self._expanded(ExpRelaxedCategorical, batch_shape, _instance, (), **others)
 
     @property
     def param_shape(self) -> Size:

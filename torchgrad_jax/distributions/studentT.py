@@ -33,9 +33,8 @@ class StudentT(Distribution):
         super().__init__(self.df.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(StudentT, batch_shape, _instance, ("df", "loc", "scale"))
-        new._chi2 = self._chi2.expand(Size(batch_shape))
-        return new
+        names, chi2 = ("df", "loc", "scale"), self._chi2.expand(Size(batch_shape))
+        return self._expanded(StudentT, batch_shape, _instance, names, _chi2=chi2)
 
     @property
     def mean(self) -> Any:

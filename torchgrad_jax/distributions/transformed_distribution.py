@@ -51,14 +51,12 @@ class TransformedDistribution(Distribution):
         super().__init__(result[:cut], result[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(TransformedDistribution, batch_shape, _instance, ())
         shape: Any = Size(batch_shape) + self.event_shape
         for t in reversed(self.transforms):
             shape = t.inverse_shape(shape)
         inner = len(shape) - len(self.base_dist.event_shape)
-        new.base_dist = self.base_dist.expand(shape[:inner])
-        new.transforms = self.transforms
-        return new
+        others = {"base_dist": self.base_dist.expand(shape[:inner]), "transforms": self.transforms}
+        return self._expanded(TransformedDistribution, batch_shape, _instance, (), **others)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:

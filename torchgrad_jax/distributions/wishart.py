@@ -112,9 +112,9 @@ class Wishart(CholeskyForms, ExponentialFamily):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = ("covariance_matrix", "scale_tril", "precision_matrix")
-        new = self._expanded(Wishart, batch_shape, _instance, ("df",), names)
         full = Size(batch_shape) + self.event_shape
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril.expand(full)
+        others = {"_unbroadcasted_scale_tril": self._unbroadcasted_scale_tril.expand(full)}
+        new = self._expanded(Wishart, batch_shape, _instance, ("df",), names, **others)
         new._set_sampler()
         return new
 

@@ -89,7 +89,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: _bool = True, adjoi
     """Solve a linear system from the LU factors of its matrix."""
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Matrix product with torch's rules for vectors and batches."""
+    """`torch.matmul` under its other name."""
 
 def matrix_exp(input: Tensor) -> Tensor:
     """Matrix exponentials: a Pade approximant of the scaled matrix, squared back."""

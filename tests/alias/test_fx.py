@@ -165,6 +165,37 @@ def names(m):
 
 
 @PROGRAMS
+def functions_of_namespaces_carry_their_names(m):
+    def f(x):
+        y = (
+            m.linalg.norm(x)
+            + m.special.expit(x)
+            + m.special.erf(x)
+            + m.erf(x)
+            + m.linalg.matmul(x, x)
+        )
+        return m.fft.fft(y), m.fft.fftn(y), m.linalg.vector_norm(x, ord=2), m.special.softmax(y, 0)
+
+    traced = m.fx.symbolic_trace(f)
+    functions = (
+        m.linalg.norm,
+        m.fft.fft,
+        m.special.expit,
+        m.special.gammaln,
+        m.linalg.inv,
+        m.fft.fftfreq,
+    )
+    return (
+        listed(traced.graph),
+        traced.code,
+        [(fn.__name__, fn.__qualname__, fn.__module__.partition(".")[2]) for fn in functions],
+        [m.overrides.resolve_name(fn) for fn in functions[:-1]],
+        [pickle.loads(pickle.dumps(fn)) is fn for fn in functions],
+        traced(m.eye(2))[2],
+    )
+
+
+@PROGRAMS
 def what_cannot_be_recorded(m):
     def branch(x):
         return x if x.sum() > 0 else -x

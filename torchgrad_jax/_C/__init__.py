@@ -55,9 +55,12 @@ from ..overrides import (
 )
 from . import (
     _autograd as _autograd,
+    _fft as _fft,
     _functions as _functions,
     _functorch as _functorch,
+    _linalg as _linalg,
     _nn as _nn,
+    _special as _special,
 )
 
 TensorBase = _TensorBase = Tensor

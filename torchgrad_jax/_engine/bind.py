@@ -20,6 +20,7 @@ from .surface import (
     NAMESPACES as NAMESPACES,
     OPERATORS as OPERATORS,
     enter,
+    named,
     ops as ops,
 )
 
@@ -68,11 +69,11 @@ def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
         if own:
             setattr(ops, own + suffix, fn)
         if row.namespace and (suffix or row.function):
-            fn.__module__ += f".{row.namespace}"  # where pickle looks for it
+            named(fn, row.namespace, name + suffix)
         if (own and row.namespace) if suffix else row.function:
-            enter(NAMESPACES.setdefault(row.namespace, {}), fn.__name__, fn)
+            enter(NAMESPACES.setdefault(row.namespace, {}), name + suffix, fn)
         if method:
-            enter(METHODS, fn.__name__, fn)
+            enter(METHODS, name + suffix, fn)
 
 
 bind_table()

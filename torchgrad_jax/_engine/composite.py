@@ -14,7 +14,7 @@ from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
 from .record import PLAIN
-from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter
+from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
 from .tensor import Tensor
 
 
@@ -31,17 +31,15 @@ def composite(
         )  # fmt: skip
     label = name or fn.__name__
     prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
-    named = {
+    made = {
         n: _with_conventions(_renamed(fn, n), n, out, prefix + label, prefix + n)
         for n in (label, *aliases)
     }
-    public = named[label]
-    for n, each in named.items():
+    public = made[label]
+    for n, each in made.items():
         each.out_name = f"{namespace}.{n}" if namespace else n
         if function:
-            if namespace:
-                each.__module__ += f".{namespace}"  # where pickle looks for it
-            enter(NAMESPACES.setdefault(namespace, {}), n, each)
+            enter(NAMESPACES.setdefault(namespace, {}), n, named(each, namespace, n))
         if method and (namespace == "" or (namespace == "linalg" and method == "force")):
             enter(METHODS, n, each)
         if callable(inplace):

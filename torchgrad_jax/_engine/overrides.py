@@ -21,6 +21,7 @@ from .._core.formats import memory_format
 from .._core.shapes import Size
 from .._core.state import FUNCTION_MODE, MODES
 from .record import PLAIN
+from .surface import public_name
 from .tensor import Tensor
 
 ENABLED, SUBCLASSES_DISABLED, ALL_DISABLED = range(3)
@@ -240,7 +241,9 @@ def _find_names() -> dict[Any, str]:
         elif isinstance(member, types.FunctionType):
             found.setdefault(member, path)
     for space, fn in public_functions():
-        found.setdefault(fn, ".".join(("torch", *([space] if space else []), fn.__name__)))
+        found.setdefault(
+            fn, ".".join(("torch", *([space] if space else []), public_name(space, fn)))
+        )
     return found
 
 

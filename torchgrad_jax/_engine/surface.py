@@ -25,6 +25,26 @@ class Ops:
 ops: Any = Ops()
 
 
+PREFIXED = ("fft", "linalg", "special")
+"""Namespaces whose functions carry its name in theirs: `torch.linalg.norm` is `torch._C._linalg.linalg_norm`."""
+
+
+def named(fn: Any, namespace: str, name: str) -> Any:
+    """The function, which says what torch's says of its name and module; pickle looks for it there."""
+    package = __name__.partition(".")[0]
+    if namespace in PREFIXED:
+        fn.__name__ = fn.__qualname__ = f"{namespace}_{name}"
+        fn.__module__ = f"{package}._C._{namespace}"
+    elif namespace:
+        fn.__module__ = f"{package}.{namespace}"
+    return fn
+
+
+def public_name(namespace: str, fn: Any) -> str:
+    """The name of a function in its namespace."""
+    return fn.__name__.removeprefix(f"{namespace}_") if namespace in PREFIXED else fn.__name__
+
+
 def enter(space: dict[str, Any], name: str, fn: Any) -> None:
     """Register a name that must not be there yet."""
     if name in space:

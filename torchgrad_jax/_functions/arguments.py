@@ -16,6 +16,7 @@ from .._engine.attributes import layout, strided_layout
 from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.history import requires_grad_of
 from .._engine.record import concrete
+from .._engine.surface import named
 from .._engine.tensor import Tensor
 
 COMMON = (
@@ -57,7 +58,7 @@ def register(
     public.__doc__, public.__wrapped__ = fn.__doc__, fn
     public.__module__ = "torchgrad_jax"
     if function:
-        NAMESPACES.setdefault(namespace, {})[name] = public
+        NAMESPACES.setdefault(namespace, {})[name] = named(public, namespace, name)
         COMPOSITES[f"{namespace}.{name}" if namespace else name] = public
     if method:
         METHODS[name] = public

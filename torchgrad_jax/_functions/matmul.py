@@ -110,7 +110,12 @@ def _reflected(self: Tensor, other: Any) -> Tensor:
 
 OPERATORS["__matmul__"] = _operator
 OPERATORS["__rmatmul__"] = _reflected
-NAMESPACES.setdefault("linalg", {})["matmul"] = matmul
+
+
+@composite(name="matmul", namespace="linalg", method=False, out=True)
+def _linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
+    """`torch.matmul` under its other name."""
+    return matmul(input, other)
 
 
 # --- outer, inner, kron, tensordot ------------------------------------------------------------------

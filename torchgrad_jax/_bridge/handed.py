@@ -43,24 +43,39 @@ class HandedView:
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
         owner = of_args(self.of, args)
-        own, seen = owner._al, self.alias
-        at = storage_offset(owner) + (0 if seen is None else seen.offset)
-        base = None
-        if seen is not None and seen.base is not None:
-            base = owner if own is None or own.base is None else own.base
-        creation = 0 if seen is None else seen.creation
-        alias = Alias(at, base, creation, owner._vc.version)
-        for al in (own, seen):
-            if al is not None:
-                alias.conj, alias.neg = alias.conj ^ al.conj, alias.neg ^ al.neg
-        if seen is not None:
-            alias.chain = seen.chain
-        t = alias_of(owner, self.meta, alias, None if self.counted else Version())
-        if self.node is not None and MODES.bits & GRAD and base is not None:
-            alias.replay = self.node
-            t._fn = view_node(edge_of(base), base, t, self.node)
-            t._onr, t._rg = 0, True
-        return t
+        return view_again(owner, self.meta, self.alias, self.node, self.counted)
+
+
+def view_again(
+    owner: Tensor, m: Meta, seen: Alias | None, node: str | None, counted: bool = True
+) -> Tensor:
+    """A view of `owner` that looks as `m`, and begins where a view made in a run began, which `seen` says.
+
+    Args:
+        owner: what the run's own tensor stands for.
+        m: the shape and strides of the view.
+        seen: how the view read the storage of the run's tensor.
+        node: the name of its node, if it is to be recorded.
+        counted: whether it has the version counter of its owner.
+    """
+    own = owner._al
+    at = storage_offset(owner) + (0 if seen is None else seen.offset)
+    base = None
+    if seen is not None and seen.base is not None:
+        base = owner if own is None or own.base is None else own.base
+    creation = 0 if seen is None else seen.creation
+    alias = Alias(at, base, creation, owner._vc.version)
+    for al in (own, seen):
+        if al is not None:
+            alias.conj, alias.neg = alias.conj ^ al.conj, alias.neg ^ al.neg
+    if seen is not None:
+        alias.chain = seen.chain
+    t = alias_of(owner, m, alias, None if counted else Version())
+    if node is not None and MODES.bits & GRAD and base is not None:
+        alias.replay = node
+        t._fn = view_node(edge_of(base), base, t, node)
+        t._onr, t._rg = 0, True
+    return t
 
 
 def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
@@ -72,7 +87,7 @@ def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
                 return Handed(i)
             if m is not inner.meta or (al is not None and (al.chain or al.base is not None)):
                 return None  # in the run it is laid out otherwise than outside
-            return HandedView(i, t, x) if _reaches(x, t) else None
+            return HandedView(i, t, x) if reaches(x, t) else None
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
     if x._al is None:
@@ -80,10 +95,10 @@ def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
     owner = x._al.base
     if owner is None or owner._al is not None:
         return None
-    return HandedView(owner, owner, x) if _reaches(x, owner) else None
+    return HandedView(owner, owner, x) if reaches(x, owner) else None
 
 
-def _reaches(x: Tensor, owner: Tensor) -> bool:
+def reaches(x: Tensor, owner: Tensor) -> bool:
     """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
@@ -101,4 +116,4 @@ def _reaches(x: Tensor, owner: Tensor) -> bool:
     return False
 
 
-__all__ = ["Handed", "HandedView", "handed"]
+__all__ = ["Handed", "HandedView", "handed", "reaches", "view_again"]

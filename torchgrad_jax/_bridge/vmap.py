@@ -17,11 +17,12 @@ from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply
 from .._engine.tape import aval_of
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Alias, Tensor, make
 from .._engine.trace import Call
 from .._functions import random
 from .._functions.shape import movedim
 from .._functions.splitting import narrow
+from .handed import reaches, view_again
 
 _KEPT = 512
 _CALLS: dict[Any, Call] = {}
@@ -147,6 +148,47 @@ class _Rows(NamedTuple):
     tensor: Tensor
 
 
+class _Given(NamedTuple):
+    """An output that is an input, or a view of one: it shares its memory."""
+
+    whole: Tensor
+    dim: int
+    example: Meta
+    alias: Alias | None
+    node: str | None
+
+    def tensor(self, size: int) -> Tensor:
+        """The view for all examples, which its first dimension counts."""
+        m, own = self.example, self.whole._m
+        whole = meta((size, *m.shape), m.dtype, m.device, (own.strides[self.dim], *m.strides))
+        return view_again(self.whole, whole, self.alias, self.node)
+
+
+def _given(run: lift.Lift, t: Tensor) -> _Given | None:
+    """What to hand back for a tensor that is an example of an input, or a plain view of one."""
+    found = run.given_as(t)
+    if found is None:
+        return None
+    whole, dim, inner = found
+    requires, al = requires_grad_of(t), t._al
+    if t._x is not None or inner._x is not None or requires is not requires_grad_of(whole):
+        return None
+    if t is inner:
+        return _Given(whole, dim, t._m, None, None)
+    if al is None or al.chain or al.conj or al.neg or al.base is not inner:
+        return None
+    if not requires:
+        return _Given(whole, dim, t._m, al, None)
+    if not reaches(t, inner):
+        return None
+    fn = grad_fn_of(t)
+    while fn is not None:
+        if fn.extras is not None:  # somebody watches the gradient on its way
+            return None
+        fn = fn.edges[0][0] if fn.edges else None
+    return _Given(whole, dim, t._m, al, _over_the_batch(grad_fn_of(t).name()))
+
+
 class _Run:
     """What one trace of the function leaves behind for the outside."""
 
@@ -179,7 +221,7 @@ def _run(
         for i, array, m in zip(batched, arrays, metas):
             t = examples[i] = make(array, m)
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
-            MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i]
+            MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i], t
             inner.append(t)
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
@@ -295,12 +337,19 @@ def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = value
 
 
-# What reduces all dimensions of an example reduces all but one of a batch, which is another node of torch's.
+# What reduces all dimensions of an example reduces all but one of a batch, which is another node of torch's; and
+# what is short for another function, as `t` is, is that function there.
 _OVER_THE_REST = {
     "SumBackward0": "SumBackward1", "MeanBackward0": "MeanBackward1", "ProdBackward0": "ProdBackward1",
     "MedianBackward0": "MedianBackward1", "MaxBackward1": "MaxBackward0", "MinBackward1": "MinBackward0",
-    "MseLossBackward0": "MeanBackward1", "TraceBackward0": "SumBackward1",
+    "MseLossBackward0": "MeanBackward1", "TraceBackward0": "SumBackward1", "TBackward0": "TransposeBackward0",
+    "ReshapeAliasBackward0": "ViewBackward0",
 }  # fmt: skip
+
+
+def _over_the_batch(node: str) -> str:
+    """What the node of an example is called in the graph outside."""
+    return _OVER_THE_REST.get(node, node)
 
 
 def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
@@ -340,6 +389,9 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         if tangent is None and (rows := current.row_of(t)) is not None:
             told.outs.append(_Rows(rows))
             continue
+        if tangent is None and (given := _given(current, t)) is not None:
+            told.outs.append(given)
+            continue
         told.outs.append(len(results))
         results.append(t)
         if tangent is not None:
@@ -353,7 +405,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         told.requires.append(requires_grad_of(t))
         if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
             node = grad_fn_of(t).name()
-            told.node = _OVER_THE_REST.get(node, node)
+            told.node = _over_the_batch(node)
     return results
 
 
@@ -391,6 +443,10 @@ def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, si
             outs.append(_moved(results[k], 0, d))
         elif isinstance(k, _Rows):
             outs.append(_moved(k.tensor, 0, d))
+        elif isinstance(k, _Given):
+            outs.append(
+                _moved(k.whole, k.dim, d) if k.alias is None else _moved(k.tensor(size), 0, d)
+            )
         elif isinstance(k, Tensor) and d is not None:  # the same for every example
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:

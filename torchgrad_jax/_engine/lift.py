@@ -86,8 +86,9 @@ class Lift:
         """Whether a captured tensor has a row per example (random draws that differ)."""
         self.entered: dict[int, tuple[Any, Tensor]] = {}
         """Captured tensors with a row per example, by the identity of what stands for a row."""
-        self.origins: dict[int, tuple[Any, Tensor, int]] = {}
-        """What was given for all examples and along which dimension, by the identity of what stands for one."""
+        self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
+        """What was given for all examples and along which dimension, by the identity of what stands for one; and
+        the tensor of one."""
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
@@ -281,8 +282,13 @@ class Lift:
         found = self.origins.get(id(t._st.array))
         if found is None or not is_direct(t) or t._x is not None:
             return None
-        _, whole, dim = found
+        _, whole, dim, _ = found
         return None if requires_grad_of(whole) is not requires_grad_of(t) else (whole, dim)
+
+    def given_as(self, t: Tensor) -> tuple[Tensor, int, Tensor] | None:
+        """For a tensor on the unwritten memory of an example: what was given for all, the dimension, the example."""
+        found = self.origins.get(id(t._st.array))
+        return None if found is None else found[1:]
 
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""

@@ -97,6 +97,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "pytest_alias",
                 "serialization",
                 "utils.module_tracker",
+                "distributed.checkpoint.state_dict",
                 "",
             }
         ),

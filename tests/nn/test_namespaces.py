@@ -59,7 +59,9 @@ def arguments_of_factories(m):
 
 
 @pytest.mark.parametrize("name", ["DataParallel", "DistributedDataParallel", "data_parallel"])
-def test_copies_on_several_devices_are_refused(name):
+def test_copies_on_several_devices_are_refused(name, monkeypatch):
+    monkeypatch.setattr(tg.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(tg.cuda, "device_count", lambda: 2)
     with pytest.raises(NotImplementedError, match=r"jax\.sharding"):
         getattr(tg.nn.parallel, name)(tg.nn.Identity(), None)
     assert not isinstance(tg.nn.Identity(), tg.nn.DataParallel)

@@ -129,6 +129,41 @@ def changing_a_graph(m):
 
 
 @PROGRAMS
+def places_of_new_nodes(m):
+    def order(how):
+        graph = m.fx.Graph()
+        x = graph.placeholder("x")
+        out = graph.output(graph.call_function(m.sin, (x,)))
+        how(graph, x, out)
+        return [n.name for n in graph.nodes]
+
+    def two(graph, x):
+        graph.call_function(m.cos, (x,))
+        graph.call_function(m.tan, (x,))
+
+    def inside(place, at):
+        def how(graph, x, out):
+            with getattr(graph, place)({"x": x, "out": out, "none": None}[at]):
+                two(graph, x)
+            graph.call_function(m.exp, (x,))
+
+        return how
+
+    def without_with(graph, x, out):
+        graph.inserting_after(x)
+        two(graph, x)
+
+    def of_another_graph(graph, x, out):
+        graph.inserting_before(m.fx.Graph().placeholder("y"))
+
+    return [
+        order(inside(place, at))
+        for place in ("inserting_before", "inserting_after")
+        for at in ("x", "out", "none")
+    ] + [order(without_with), attempt(lambda: order(of_another_graph))]
+
+
+@PROGRAMS
 def a_graph_by_hand(m):
     graph = m.fx.Graph()
     a = graph.placeholder("a")

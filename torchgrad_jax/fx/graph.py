@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import keyword
 import operator
 import re
@@ -84,6 +83,20 @@ class _Nodes:
 
     def __reversed__(self) -> Iterator[Node]:
         return iter(_Nodes(self._graph, not self._backwards))
+
+
+class _InsertPoint:
+    """Where a graph's new nodes go, from the moment that this is made until a `with` block over it ends."""
+
+    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
+        self.graph = graph
+        self.orig_insert, graph._insert = graph._insert, insert
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        self.graph._insert = self.orig_insert
 
 
 class Graph:
@@ -180,27 +193,21 @@ class Graph:
         return [n for n in self.nodes if n.op == op and (target is None or n.target == target)]
 
     # -- changing
-    @contextlib.contextmanager
-    def _inserting(self, how: Callable[[Node], None]) -> Iterator[None]:
-        before, self._insert = self._insert, how
-        try:
-            yield
-        finally:
-            self._insert = before
+    def inserting_before(self, n: Node | None = None) -> _InsertPoint:
+        """New nodes go before one, or to the beginning: until a `with` block ends, or for good."""
+        if n is None:
+            return self.inserting_after(self._root)
+        if n.graph is not self:
+            raise AssertionError("Node to insert before is not in graph.")
+        return _InsertPoint(self, n.prepend)
 
-    def inserting_before(self, n: Node | None = None) -> Any:
-        """In a `with` block, new nodes go before one."""
-        return self._inserting((n if n is not None else self._root._next).prepend)
-
-    def inserting_after(self, n: Node | None = None) -> Any:
-        """In a `with` block, new nodes go after one, in the order in which they are made."""
-        last = [n if n is not None else self._root._prev]
-
-        def insert(node: Node) -> None:
-            last[0].append(node)
-            last[0] = node
-
-        return self._inserting(insert)
+    def inserting_after(self, n: Node | None = None) -> _InsertPoint:
+        """New nodes go right after one, or to the end: until a `with` block ends, or for good."""
+        if n is None:
+            return self.inserting_before(self._root)
+        if n.graph is not self:
+            raise AssertionError("Node to insert after is not in graph.")
+        return _InsertPoint(self, n.append)
 
     def erase_node(self, to_erase: Node) -> None:
         """Take out a node that nobody uses."""

@@ -7,6 +7,14 @@ from multiprocessing import *  # noqa: F403
 from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
+from .spawn import (
+    ProcessContext as ProcessContext,
+    ProcessExitedException as ProcessExitedException,
+    ProcessRaisedException as ProcessRaisedException,
+    SpawnContext as SpawnContext,
+    spawn as spawn,
+    start_processes as start_processes,
+)
 
 __all__ = [
     *_python.__all__,

@@ -1,5 +1,7 @@
 """Loss modules: results and gradients; compared with torch."""
 
+from functools import partial
+
 import pytest
 
 from tests.programs import Programs
@@ -115,3 +117,77 @@ def numbers_of_reductions(m):
         [r.get_enum(k) for k in ("none", "mean", "sum")], attempt(lambda: r.get_enum("x")),
         quietly(lambda: r.legacy_get_enum(None, False)), r.legacy_get_string(True, None, emit_warning=False),
     )  # fmt: skip
+
+
+@program
+def targets_of_another_dtype(m):
+    f = m.nn.functional
+    x, t = numbers(m, 3, 4).float(), numbers(m, 3, 4) * 0.7
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    huber, soft = f.huber_loss(a, t), f.soft_margin_loss(b, t, reduction="none")
+    logits = f.binary_cross_entropy_with_logits(t, x.sigmoid(), weight=t.abs())
+    soft.sum().backward()
+    return huber.detach(), attempt(huber.backward), soft.detach(), b.grad, logits
+
+
+@program
+def targets_that_hold_no_loss(m):
+    f = m.nn.functional
+    x = numbers(m, 3, 4)
+    losses = [f.huber_loss, f.soft_margin_loss, f.binary_cross_entropy_with_logits]
+    pairs = [(x.long(), x), (x, x.long()), (x, x > 0), (x, x.to(m.complex64))]
+    return [attempt(partial(loss, *pair)) for loss in losses for pair in pairs]
+
+
+@program
+def reductions_beside_a_weight(m):
+    f = m.nn.functional
+    x = numbers(m, 3, 4)
+    return [
+        attempt(partial(fn, x, x + 1, weight=w, reduction="other"))
+        for fn in (f.mse_loss, f.l1_loss) for w in (None, x.abs())
+    ]  # fmt: skip
+
+
+@program
+def smoothed_beyond_one(m):
+    f = m.nn.functional
+    x = numbers(m, 3, 4)
+    soft = x.softmax(-1)
+    empty = f.cross_entropy(x[:0].clone().requires_grad_(), soft[:0])
+    return (
+        attempt(lambda: f.cross_entropy(x, soft, label_smoothing=1.5)),
+        attempt(lambda: f.cross_entropy(x, soft, ignore_index=1, label_smoothing=1.5)),
+        attempt(lambda: f.cross_entropy(x, classes(m), label_smoothing=1.5)),
+        f.cross_entropy(x, soft, label_smoothing=-0.5), empty.grad_fn.name(), empty.detach(),
+    )  # fmt: skip
+
+
+@program
+def ctc_with_blanks_among_the_targets(m):
+    x = numbers(m, 6, 3, 4).log_softmax(-1).requires_grad_()
+    targets = m.tensor([[0, 0, 1], [1, 0, 1], [2, 0, 2]])
+    out = m.nn.functional.ctc_loss(x, targets, (6, 6, 5), (3, 3, 3), reduction="none")
+    out.sum().backward()
+    return out.detach(), x.grad
+
+
+@program
+def ctc_of_bad_sizes(m):
+    x = numbers(m, 6, 3, 4).log_softmax(-1)
+    t = m.ones(3, 3, dtype=m.int64)
+    ctc = m.nn.functional.ctc_loss
+    return [
+        attempt(partial(ctc, x, a, b, c))
+        for a, b, c in (
+            (t[..., None], (6, 6, 6), (3, 3, 3)), (t[0, 0], (6, 6, 6), (3, 3, 3)), (t, (6, 6, 6), (3, 3, -1)),
+            (t, (6, 6, -2), (3, 3, 1)), (t, (6, 7, 6), (3, 3, 1)),
+        )
+    ]  # fmt: skip
+
+
+@program
+def norms_except_a_dimension(m):
+    v = numbers(m, 2, 3, 4, requires_grad=True)
+    outs = [m.norm_except_dim(v, 2, d) for d in (-1, 0, 1, 2)]
+    return [(o.detach(), o.stride(), m.autograd.grad(o.sum(), v)[0]) for o in outs]

@@ -88,7 +88,8 @@ def mse_loss(
 ) -> Tensor:  # fmt: skip
     """Squared differences."""
     x, y = _pair(input, target)
-    reduction = _reduction(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None or weight is None:
+        reduction = _reduction(reduction, size_average, reduce)
     if weight is None:
         return ops.mse_loss(x, y, reduction)
     return _weighted(ops.pow_const(ops.sub(x, y), 2), weight, input, reduction)
@@ -105,7 +106,8 @@ def l1_loss(
 ) -> Tensor:  # fmt: skip
     """Absolute differences."""
     x, y = _pair(input, target)
-    reduction = _reduction(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None or weight is None:
+        reduction = _reduction(reduction, size_average, reduce)
     if weight is None:
         return _l1(x, y, reduction)
     return _weighted(_l1(x, y, "none"), weight, input, reduction)
@@ -290,6 +292,11 @@ def _along_classes(weight: Tensor, ndim: int, dim: int) -> Tensor:
     return weight.view(shape)
 
 
+def _check_smoothing(share: float) -> None:
+    if share > 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {share:g}")
+
+
 def _soft_targets(
     logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
 ) -> Tensor:
@@ -307,16 +314,19 @@ def _soft_targets(
             f"{classes} classes or no classes but got weight tensor of shape: {list(weight._m.shape)}"
         )
     if smoothing > 0:
+        _check_smoothing(smoothing)
         target = ops.add_number(ops.mul_number(target, 1 - smoothing), smoothing / classes)
     loss = ops.mul(logp, target)
     if weight is not None:
         loss = ops.mul(loss, _along_classes(weight, m.ndim, dim))
     if reduction == "none":
         return ops.neg(ops.sum(loss, dim))
-    loss = ops.neg(ops.sum(loss))
-    return (
-        loss if reduction == "sum" else ops.div_number(loss, m.numel / classes if classes else 0.0)
-    )
+    total = ops.sum(loss)
+    if reduction == "sum":
+        return ops.neg(total)
+    if not m.numel:  # torch fills the sum with nan
+        return ops.neg(ops.fill_value_(total, math.nan))
+    return ops.div_number(ops.neg(total), m.numel / classes)
 
 
 def _smoothed(
@@ -328,6 +338,7 @@ def _smoothed(
     smoothing: float,
 ) -> Tensor:
     """Cross entropy with the share `smoothing` of each target spread over all classes."""
+    _check_smoothing(smoothing)
     m = logp._m
     dim = 0 if m.ndim == 1 else 1
     exact = _nll(logp, target, weight, reduction, ignore_index)
@@ -359,8 +370,6 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     """`nll_loss` of `log_softmax`; targets are class indices, or probabilities of the input's shape."""
     reduction = _reduction(reduction, size_average, reduce)
-    if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     soft = input._m.shape == target._m.shape
     if soft and ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
@@ -381,11 +390,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """``log(1 + exp(-target * input))``."""
-    how = _reduction(reduction, size_average, reduce)
-    if input._m.dtype.category < FLOATING:  # torch writes the loss into a tensor like the input
-        name = dtypes.scalar_type_name(input._m.dtype)
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {name}")
-    return ops.soft_margin_loss(input, target, how)
+    return ops.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
 
 
 def _check_scores(input: Tensor) -> None:
@@ -640,27 +645,38 @@ def _check_ctc(
     log_probs: Tensor, targets: Tensor, t_in: Sequence[int], t_out: Sequence[int], blank: int
 ) -> None:
     steps, batch, classes = log_probs._m.shape
+    where = "(while checking arguments for ctc_loss_allocate_outputs)"
+    if not 1 <= targets._m.ndim <= 2:
+        raise RuntimeError(
+            f"Expected 1 to 2 dimensions, but got {targets._m.ndim}-dimensional tensor for argument #2 "
+            f"'targets' {where}"
+        )
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     for name, given in (("input_lengths", t_in), ("target_lengths", t_out)):
         if len(given) != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
+    for name, given in (("target_lengths", t_out), ("input_lengths", t_in)):
+        bad = next((n for n in given if n < 0), None)
+        if bad is not None:
+            raise RuntimeError(
+                f"Expected {name} to have value at least 0, but got value {bad} {where}"
+            )
     if any(n > steps for n in t_in):
         bad = next(n for n in t_in if n > steps)
         raise RuntimeError(
-            f"Expected input_lengths to have value at most {steps}, but got value {bad} "
-            "(while checking arguments for ctc_loss_allocate_outputs)"
+            f"Expected input_lengths to have value at most {steps}, but got value {bad} {where}"
         )
     if targets._m.ndim == 1:
         if targets._m.numel != sum(t_out):
             raise RuntimeError(
                 f"Expected tensor to have size {sum(t_out)} at dimension 0, but got size {targets._m.numel} "
-                "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+                f"for argument #2 'targets' {where}"
             )
     elif any(n > targets._m.shape[1] for n in t_out):
         raise RuntimeError(
             f"Expected tensor to have size at least {max(t_out)} at dimension 1, but got size "
-            f"{targets._m.shape[1]} for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+            f"{targets._m.shape[1]} for argument #2 'targets' {where}"
         )
 
 

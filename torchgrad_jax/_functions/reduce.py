@@ -289,10 +289,17 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 @composite(method=False)
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norm over all dimensions but one."""
+    m = v._m
     if dim == -1:
-        return ops.linalg_vector_norm(v, pow)
-    rest = tuple(d for d in range(v._m.ndim) if d != shapes.wrap_dim(dim, v._m.ndim))
-    return ops.linalg_vector_norm(v, pow, rest, True) if rest else ops.abs(v)
+        return v.norm(pow)
+    if dim not in (0, m.ndim - 1):
+        return norm_except_dim(v.transpose(0, dim), pow, 0).transpose(0, dim)
+    first = dim == 0
+    size = m.shape[dim]
+    rows = v.contiguous().view((size, -1) if first else (-1, size))
+    sizes = [1] * m.ndim
+    sizes[dim] = size
+    return rows.norm(pow, 1 if first else 0).view(sizes)
 
 
 @composite(method=False)

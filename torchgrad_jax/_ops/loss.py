@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
-from .._core.kernels import half_as_float, is_half, refuse, scalar_name, where
+from .._core import dtypes
+from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
+from .._core.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
 from .._core.matrices import require_not
 from .helpers import broadcast
 from .registry import COMMON, Array, Layout, op
@@ -68,7 +69,36 @@ def smooth_l1_loss(
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 
 
-@_loss(promote=COMMON)
+def _common(x: Array, y: Array) -> Any:
+    return dtypes.promote_types(dtypes.from_np(x.dtype), dtypes.from_np(y.dtype)).np
+
+
+def _like_first(
+    body: Callable[..., Array], x: Array, y: Array, reduction: str, kernel: str
+) -> Array:
+    """`_elementwise_loss` written into a tensor of the first one's dtype, as some kernels do."""
+    common = _common(x, y)
+    into = _castable(jnp.zeros((), common), x).dtype
+    x, y = (lax.convert_element_type(a, common) for a in (x, y))
+    return lax.convert_element_type(_elementwise_loss(body, x, y, reduction, kernel), into)
+
+
+def _castable(loss: Array, like: Array) -> Array:
+    """The tensor that a loss is written into, if its dtype can hold one."""
+    if category(loss) > category(like):
+        raise RuntimeError(
+            f"result type {scalar_name(loss)} can't be cast to the desired output type {scalar_name(like)}"
+        )
+    return like
+
+
+def _one_dtype(metas: dict[str, Any], results: Any, wanted: Any) -> str | None:
+    """What torch's backward of huber_loss says of a target of another dtype."""
+    x, y = (dtypes.scalar_type_name(metas[name].dtype) for name in ("input", "target"))
+    return None if x == y else f"Found dtype {y} but expected {x}"
+
+
+@_loss(refused=_one_dtype)
 def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
     """Quadratic within `delta`, linear with slope `delta` outside."""
     if delta <= 0:
@@ -78,7 +108,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
         d = x - y
         return where(lax.abs(d) < delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
 
-    return _elementwise_loss(body, input, target, reduction, "huber_cpu")
+    return _like_first(body, input, target, reduction, "huber_cpu")
 
 
 def _softplus(x: Array) -> Array:
@@ -94,10 +124,13 @@ def _softplus_jvp(primals: Any, tangents: Any) -> Any:
     return _softplus_ruled(x), t * lax.logistic(x)
 
 
-@_loss(promote=COMMON, undifferentiable=("target",))
+@_loss(undifferentiable=("target",))
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``log(1 + exp(-target * input))``, without torch's overflow for large margins."""
-    return _elementwise_loss(
+    common = _common(input, target)
+    float_at_least = common if category(target) >= FLOATING else np.dtype(np.float32)
+    _castable(jnp.zeros((), float_at_least), input)
+    return _like_first(
         lambda x, y: _softplus_ruled(-y * x), input, target, reduction, "exp_vml_cpu"
     )
 
@@ -161,24 +194,33 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@_loss(
-    promote=COMMON, undifferentiable=("weight", "pos_weight"), grad_version=(3,), grad_follows=True
-)  # fmt: skip
+@_loss(undifferentiable=("weight", "pos_weight"), grad_version=(3,), grad_follows=True)
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
     reduction: str = "mean",
 ) -> Array:  # fmt: skip
     """Cross entropy of ``sigmoid(input)``; `pos_weight` scales the positive class."""
-    refuse(input, "binary_cross_entropy_with_logits", *_NOT_FLOAT)
+    refuse(input, "log_sigmoid_cpu", *_NOT_FLOAT)
+    if category(target) == BOOL:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    common = _common(input, target)
+    into = _castable(jnp.zeros((), common), target).dtype  # torch writes into 1 - target
+    target = lax.convert_element_type(target, common)
+    if not is_half(target):
+        input = widen(input)
 
     def body(x: Array, y: Array, w: Array | None, p: Array | None) -> Array:
-        missed = _softplus_ruled(-x)  # -log(sigmoid(x))
+        missed = lax.convert_element_type(_softplus_ruled(-x), y.dtype)  # -log(sigmoid(x))
         if p is not None:
             missed = missed * (1 + (p - 1) * y)
-        loss = (1 - y) * x + missed
+        loss = (1 - y) * lax.convert_element_type(x, y.dtype) + missed
         return _reduced(loss if w is None else loss * w, reduction)
 
-    return half_as_float(body)(input, target, _like(weight, input), _like(pos_weight, input))
+    loss = half_as_float(body)(input, target, _like(weight, target), _like(pos_weight, target))
+    return lax.convert_element_type(loss, into)
 
 
 # --- class indices ------------------------------------------------------------------------------
@@ -375,7 +417,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
     before = jnp.concatenate([jnp.full((n, min(2, width)), -1, jnp.int64), labels[:, :-2]], axis=1)[
         :, :width
     ]
-    may_skip = (labels != blank) & (labels != before)
+    may_skip = labels != before  # a blank among the targets is a label like any other
     never = jnp.asarray(_NEVER, lp.dtype)
     picked = jnp.take_along_axis(
         lp, jnp.broadcast_to(labels[None], (lp.shape[0], n, width)), axis=2, mode="clip"

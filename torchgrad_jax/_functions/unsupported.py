@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, str] = {
         (
             "quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "dequantize", "int_repr",
             "q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis",
-            "empty_quantized", "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine",
+            "empty_quantized",
             "fused_moving_avg_obs_fake_quant", "choose_qparams_optimized", "quantized_batch_norm",
             "quantized_max_pool1d", "quantized_max_pool2d", "quantized_max_pool3d", "quantized_gru",
             "quantized_lstm", "quantized_gru_cell", "quantized_lstm_cell", "quantized_rnn_relu_cell",

@@ -8,7 +8,7 @@ FAMILIES = (
     "shape", "joining", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
     "index", "scatter", "embedding", "matmul", "linalg", "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv", "pool",
     "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special", "copies", "recurrent", "norms",
-    "gamma_grads",
+    "gamma_grads", "quantize",
 )  # fmt: skip
 
 for _family in FAMILIES:

@@ -29,6 +29,10 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
     fuzz.add_argument("--wide", action="store_true", help="over the whole table of operators")
+    fuzz.add_argument(
+        "--swarm", action="store_true", help="programs that share choices and kernels"
+    )
+    fuzz.add_argument("--unfused", action="store_true", help="kernels step by step, not compiled")
 
     opinfo = commands.add_parser(
         "opinfo", help="torch's own operator samples, on both libraries (live torch)"
@@ -122,12 +126,18 @@ def run_fuzz(args: argparse.Namespace) -> int:
     import torch
 
     torch.set_num_threads(1)
+    if args.unfused:
+        from .fuzz import unfused
+
+        unfused.install()
+    from .fuzz.programs import Kind
     from .fuzz.search import search
 
     began = time.time()
     kinds: Counter[str] = Counter()
     seeds = range(args.seed, args.seed + args.count)
-    for finding in search(seeds, args.length, not args.no_shrink, args.wide):
+    kind = Kind(args.wide, args.wild, 0 if args.swarm else None)
+    for finding in search(seeds, args.length, not args.no_shrink, kind):
         if finding is not None:
             kinds[finding.mismatch.kind] += 1
             print(f"\n{finding.report()}", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,15 @@ from typing import Any
 Choose = Callable[["Maker"], str | None]
 SHAPES = ((3,), (2, 3), (), (2, 3), (3,), (3, 2), (3, 3), (1, 3), (2, 1, 3), (0, 3))
 DTYPES = ("float64",) * 12 + ("float32", "float32", "int64", "bool", "complex128")
+
+
+KEPT = 6
+"""Of how many options a swarm of programs keeps to."""
+
+
+@functools.cache
+def _kept(swarm: int, n: int) -> list[int]:
+    return random.Random(f"{swarm}/{n}").sample(range(n), KEPT)
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,10 @@ def rule(weight: float, *needs: str) -> Callable[[Choose], Choose]:
 class Maker:
     """The live tensors of the program being made, and the random choices about it."""
 
-    def __init__(self, rng: random.Random, torch: Any, has: Callable[[str], bool]) -> None:
-        self.rng, self.torch, self.has = rng, torch, has
+    def __init__(
+        self, rng: random.Random, torch: Any, has: Callable[[str], bool], swarm: int | None = None
+    ) -> None:
+        self.rng, self.torch, self.has, self.swarm = rng, torch, has, swarm
         self.env: dict[str, Any] = {}
         self.count = 0
 
@@ -49,7 +61,11 @@ class Maker:
         return self.rng.random() < p
 
     def one(self, *options: Any) -> Any:
-        return options[self.rng.randrange(len(options))]
+        """One of several; of many, one of those that the programs of a swarm share."""
+        n = len(options)
+        if self.swarm is None or n <= KEPT:
+            return options[self.rng.randrange(n)]
+        return options[self.rng.choice(_kept(self.swarm, n))]
 
     def number(self) -> float:
         if self.chance(0.3):

@@ -58,6 +58,10 @@ def set_part(x, y):
     x[0:1] = y[-1:] * 2
     return x
 
+def with_no_grad(x):
+    with torch.no_grad():
+        x.mul_(2)
+
 def copied(x, y):
     x.view(-1)[:1].copy_(y.reshape(-1)[:1])
     return x
@@ -415,6 +419,144 @@ class Outer(torch.autograd.Function):
     def backward(ctx, g):
         x, y = ctx.saved_tensors
         return Cube.apply(g) * y, None
+
+
+class TwoViews(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x[:1], x[-1:]
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return (g * 2 + h).expand(ctx.shape)
+
+
+class DirtyPart(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(3)
+
+    @staticmethod
+    def backward(ctx, g):
+        log.append(("DirtyPart", g.detach().clone()))
+        return g * 3
+
+
+class PlainAndTensor(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.k = k
+        return x * k, k
+
+    @staticmethod
+    def backward(ctx, g, h):
+        log.append(("PlainAndTensor", h is None))
+        return g * ctx.k, None
+
+
+class Between(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        z = x * y
+        ctx.save_for_backward(x, y, z)
+        return z.exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y, z = ctx.saved_tensors
+        e = g * z.exp()
+        return e * y, e * x
+
+
+class Detached(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.detach() * 2
+        ctx.mark_non_differentiable(y)
+        return y, x.exp()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return h
+
+
+class OnlySecond(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        return x + y
+
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * ctx.saved_tensors[0]
+
+
+class Grown(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.cat([x, x])
+
+    @staticmethod
+    def backward(ctx, g):
+        half = g.shape[0] // 2
+        return g[:half] + g[half:]
+
+
+class Chained(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return Cube.apply(x) * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return 3 * x * x * y * g, x ** 3 * g
+
+
+class SelfAndCopy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x, x.clone()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g + 2 * h
+
+
+class InputBack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_non_differentiable(y)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(2), None
+
+
+class Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.shape = x.shape
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.expand(ctx.shape)
+
+
+class Casting(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.dtype = x.dtype
+        return x.to(torch.float32)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
 """
 
 
@@ -427,7 +569,18 @@ def used(text: str) -> str:
     ]
     hooks = (
         HOOKS
-        if classes or any(name in text for name in ("hook(", "grads(", "forward(", "forget_grad"))
+        if classes
+        or any(
+            name in text
+            for name in (
+                "hook(",
+                "grads(",
+                "forward(",
+                "forget_grad",
+                "with_no_grad(",
+                "log.append",
+            )
+        )
         else ""
     )
     return hooks + "".join(f"\n\n{part}\n" for part in classes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import deep_rules as deep_rules, observe, prelude, wide_rules
+from . import deep_rules as deep_rules, observe, prelude, wide_rules, wild_rules
 from .maker import Maker
 from .precision import Precision
 from .rules import RULES
@@ -93,10 +93,25 @@ class Session:
         return observe.state(self.lib, self.env, deep)
 
 
+@dataclass(frozen=True)
+class Kind:
+    """Which lines programs are made of."""
+
+    wide: bool = False
+    """Over the whole table of operators."""
+    wild: bool = False
+    """With what programs in the wild do, too."""
+    swarm: int | None = None
+    """With the few choices that the programs of this number share."""
+
+
+PLAIN = Kind()
+
+
 def make(
-    rng: random.Random, torch: Lib, available: Lib, length: int, wide: bool = False
+    rng: random.Random, torch: Lib, available: Lib, length: int, kind: Kind = PLAIN
 ) -> Program:
-    """A random program of about `length` lines, most of which do not raise; `wide`: over all operators."""
+    """A random program of about `length` lines, most of which do not raise."""
     functions = available.has("autograd.Function")
     session = Session(torch, functions)
     known: dict[str, bool] = {}
@@ -106,9 +121,10 @@ def make(
             known[path] = torch.has(path) and available.has(path)
         return known[path]
 
-    maker = Maker(rng, torch.module, has)
+    maker = Maker(rng, torch.module, has, kind.swarm)
     maker.env = session.env
-    kinds = [r for r in RULES if wide or r.line.__module__ != wide_rules.__name__]
+    left_out = {wide_rules.__name__: not kind.wide, wild_rules.__name__: not kind.wild}
+    kinds = [r for r in RULES if not left_out.get(r.line.__module__)]
     rules = [r for r in kinds if all(has(n) for n in r.needs)]
     first = next(r for r in rules if r.name == "create")  # whichever module was imported first
     modes = [mode for mode in MODES if has(mode)]
@@ -125,7 +141,7 @@ def make(
             continue
         if not line:
             continue
-        if modes and rng.random() < 0.06:
+        if modes and rng.random() < 0.06 and not line.startswith("with "):
             mode = modes[rng.randrange(len(modes))]
             # Inference tensors that require grad are recorded where torch's kernels happen to
             # make an ordinary tensor first.

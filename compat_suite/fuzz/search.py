@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from ..libs import Lib, live_torch, ours
 from . import observe
 from .precision import Precision, spelled
-from .programs import InvalidProgram, Mismatch, Program, Session, compare, make
+from .programs import PLAIN, InvalidProgram, Kind, Mismatch, Program, Session, compare, make
 
 LENGTH = 14
+SWARM = 50
+"""How many seeds in a row make programs of the same few choices, which share kernels."""
 _STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart."""
 _MADE = re.compile(r"(with [^:]*: )?(v\d+) = ")
@@ -136,20 +138,21 @@ def _smaller(finding: Finding) -> Iterator[Callable[[Finding], Program]]:
 
 
 def program_of(
-    seed: int, length: int = LENGTH, available: Lib | None = None, wide: bool = False
+    seed: int, length: int = LENGTH, available: Lib | None = None, kind: Kind = PLAIN
 ) -> Program:
     """The program of a seed."""
-    rng = random.Random(seed)
-    return make(rng, live_torch(), available or ours(), length, wide)
+    if kind.swarm is not None:
+        kind = replace(kind, swarm=seed // SWARM)
+    return make(random.Random(seed), live_torch(), available or ours(), length, kind)
 
 
 def search(
-    seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True, wide: bool = False
+    seeds: Iterator[int] | range, length: int = LENGTH, shrinking: bool = True, kind: Kind = PLAIN
 ) -> Iterator[Finding | None]:
     """Per seed, None or a small program that tells the libraries apart."""
     got, want = ours(), live_torch()
     for seed in seeds:
-        program = program_of(seed, length, wide=wide)
+        program = program_of(seed, length, kind=kind)
         if not program.lines:
             yield None
             continue

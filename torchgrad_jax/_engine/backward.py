@@ -439,12 +439,12 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
 def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> list[Any]:
     """Run a node: one Buffer (or None) per edge."""
     if node.gp is None:
-        return [None if g is None else Buffer(g, False) for g in node.backward_tensors(cts)]
+        return [None if g is None else Buffer(g, _alone(g)) for g in node.backward_tensors(cts)]
     gp = node.gp
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:
-        if node.saved is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
+        if gp.unpacks:
+            unpack_arrays(node)  # which may complain, and calls hooks
         if gp.raises and gp.name == "NotImplemented":  # whether or not there is a gradient
             gp.fn()
         return [None] * len(node.edges)
@@ -585,7 +585,13 @@ def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
         res = hook(outputs, inputs)
         if res is not None:
             outputs = _replaced(hook, res, outputs)
-    return [None if t is None else Buffer(t, False) for t in outputs]
+    return [None if t is None else Buffer(t, _alone(t)) for t in outputs]
+
+
+def _alone(t: Tensor) -> bool:
+    """Whether no other tensor has the memory of one that Python code gave."""
+    st = t._st
+    return sys.getrefcount(st) <= (4 if t._vc is st else 3)
 
 
 def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import warn
+from .._core import shapes, warn
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, next_sequence_nr
 from .._ops import registry as reg
 from . import record
@@ -99,6 +99,7 @@ _WRITE = """
     _write = _call.inplace or _inplace_call(_call)
     _plan = _write.plans.get({keys})
     if _plan is None:
+        if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
         _plan = _write.plan({keys})
     _s = {me}._st
     _s.array = _plan.fwd({xs})
@@ -287,6 +288,7 @@ def _unrolled(
     edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
     if inplace:
         space["_inplace_call"] = inplace_call
+        space["_overlaps"] = shapes.has_overlap
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
         others = [(i, p.name) for i, p in enumerate(hot) if i]
         aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)

@@ -46,6 +46,8 @@ class GradPlan:
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
     alone = False
     """Whether its nodes only run one by one."""
+    unpacks = True
+    """Whether its nodes unpack what they saved where no gradient came, too."""
 
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
@@ -283,7 +285,7 @@ class GradPlan:
             return stepped, FRESH, version
         if follows and key.dense:
             return key, FRESH, version
-        elementwise = call.layout is Layout.ELEMENTWISE
+        elementwise = Layout.steps(call.layout)
         summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel
         if version and elementwise and summed_or_cast:
             version = 0
@@ -439,7 +441,7 @@ class GradPlan:
             self.plan.outs[0],
             self.plan.call.layout,
         )
-        alike = layout is Layout.ELEMENTWISE and isinstance(key, Meta) and key.shape == out.shape
+        alike = Layout.steps(layout) and isinstance(key, Meta) and key.shape == out.shape
         return Layout.ELEMENTWISE if alike else Layout.CONTIGUOUS
 
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
@@ -465,7 +467,7 @@ class GradPlan:
         """The name of a recorded gradient: that of the last step in torch's formula."""
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
-        if isinstance(key, Meta) and self.plan.call.layout is Layout.ELEMENTWISE:
+        if isinstance(key, Meta) and Layout.steps(self.plan.call.layout):
             cast = key.dtype is not out.dtype and leaf in self.plan.call.promoted
             if cast and not out.dtype.is_complex:
                 return "ToCopyBackward0"

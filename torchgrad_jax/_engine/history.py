@@ -338,6 +338,7 @@ class CopySlicesPlan:
         self.complaint = ""
 
     raises = alone = False
+    unpacks = False  # torch asks for the gradient first
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """Nothing is known of the write inside."""

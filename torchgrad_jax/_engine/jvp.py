@@ -41,7 +41,13 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         f"{call.name}_jvp",
         run,
         node_name=_name(call, run),
-        layout=call.layout if isinstance(call.layout, Layout) else Layout.CONTIGUOUS,
+        layout=(
+            call.layout
+            if isinstance(call.layout, Layout)
+            else Layout.ELEMENTWISE
+            if Layout.steps(call.layout)
+            else Layout.CONTIGUOUS
+        ),
     )
 
 
@@ -109,6 +115,7 @@ def jvp_reads(plan: Plan) -> frozenset[int]:
 
     steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
     read = steps.slice(steps.out, frozenset())[1]
-    if plan.call.nondiff:  # places, by which torch picks tangents: nothing depends on the values
+    if plan.call.nondiff or plan.call.masks:
+        # torch picks tangents by places, or under a mask: nothing depends on the values
         read = read & steps.flows(steps.out, frozenset())
     return frozenset(i for p, i in enumerate(present) if p in read)

@@ -84,7 +84,7 @@ class Call:
         self.undifferentiable: dict[int, str] = {}
         self.masks = self.real = self.wide_numbers = False
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
-        self.apart: Any = Apart.PARTLY if layout is Layout.ELEMENTWISE else Apart.NO
+        self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
         self.inplace_check: Any = None
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import accumulate
 from typing import Any
 
 from .._core import dtypes, shapes
@@ -18,7 +19,7 @@ from .._ops import TABLE
 from .._ops.helpers import convert
 from .._ops.registry import Layout
 from .shape import sizes_of
-from .splitting import clamp_slice, narrow_range
+from .splitting import clamp_slice, narrow_range, share_memory
 
 _top = functools.partial(composite, method=False, out=True)
 
@@ -106,7 +107,8 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tu
     """`split_with_sizes` whose parts count as tensors of their own."""
     sizes = sizes_of((split_sizes,), "unsafe_split_with_sizes")
     TABLE["split_with_sizes"].geometry(input._m, sizes, dim)  # type: ignore[misc] - refuses what it does
-    return ops.unsafe_split_with_sizes_row(input, sizes, dim)
+    parts = ops.unsafe_split_with_sizes_row(input, sizes, dim)
+    return share_memory(input, parts, [0, *accumulate(sizes)][:-1], dim % input._m.ndim)
 
 
 @_top

@@ -268,11 +268,23 @@ def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 @composite
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    out = ops.isclose_any(input, other, rtol, atol, equal_nan)
+    # torch begins with `input == other` and writes to it.
+    written = bool(equal_nan and input._m.dtype.category >= FLOATING)
+    out._vc.version += written + (rtol != 0 or atol != 0)
+    return out
+
+
+@composite
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether `isclose` holds everywhere."""
-    close = ops.all(ops.isclose(input, other, rtol, atol, equal_nan))
+    close = ops.all(ops.isclose_any(input, other, rtol, atol, equal_nan))
     return bool(concrete(close, errors.BATCHED_CLOSE, "allclose"))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from .._core import dtypes, shapes
+from .._core.meta import meta
+from .._core.state import FAKE, LIFT, MODES
 from .._engine.arguments import as_int
 from .._engine.bind import composite, ops
-from .._engine.tensor import Tensor
+from .._engine.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
 
 
 def clamp_slice(n: int, start: int | None, stop: int | None, step: int) -> tuple[int, int]:
@@ -87,13 +90,30 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     d = shapes.wrap_dim(dim, input._m.ndim)
-    return ops._unsafe_split(input, -(-input._m.shape[d] // chunks), d)
+    return unsafe_split(input, -(-input._m.shape[d] // chunks), d)
 
 
 @composite
 def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` whose results do not count as views for autograd."""
-    return ops._unsafe_split(tensor, split_size, dim)
+    parts = ops._unsafe_split(tensor, split_size, dim)
+    d = dim % tensor._m.ndim
+    return share_memory(tensor, parts, [k * split_size for k in range(len(parts))], d)
+
+
+def share_memory(
+    x: Tensor, parts: tuple[Tensor, ...], starts: Sequence[int], dim: int
+) -> tuple[Tensor, ...]:
+    """Let tensors of their own lie in the memory of `x`, as its parts along `dim`."""
+    if MODES.bits & (LIFT | FAKE):
+        return parts
+    m, whole = x._m, plain_alias(x) or Alias(0, None, CREATED_DEFAULT, 0)
+    for part, start in zip(parts, starts):
+        at = Alias(whole.offset + start * m.strides[dim], None, CREATED_DEFAULT, 0)
+        at.conj, at.neg = whole.conj, whole.neg
+        part._st, part._vc, part._al = x._st, Version(), at
+        part._m = meta(part._m.shape, m.dtype, m.device, m.strides)
+    return parts
 
 
 def slice_along(

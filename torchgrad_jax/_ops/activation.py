@@ -39,7 +39,7 @@ def _float_only(x: Array, kernel: str) -> None:
 
 @jax.custom_jvp
 def _relu(x: Array) -> Array:
-    return lax.max(x, jnp.zeros_like(x))
+    return where(x < 0, 0, x)  # the zero that came in keeps its sign
 
 
 @_relu.defjvp
@@ -77,7 +77,9 @@ def _gate(name: str) -> Callable[..., Any]:
 
 
 _hardtanh = _gate("hardtanh")(
-    lambda x, low, high: lax.min(lax.max(x, jnp.full_like(x, low)), jnp.full_like(x, high)),
+    lambda x, low, high: where(
+        x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x)
+    ),
     lambda x, low, high: (x <= low) | (x >= high),
 )
 _threshold = _gate("threshold")(

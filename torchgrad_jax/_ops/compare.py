@@ -120,7 +120,7 @@ unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=F
 unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
 
 
-@_elementwise(grad=Grad.NO, out=False)
+@_elementwise(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
 def isclose(
     input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
@@ -275,9 +275,18 @@ _pair(
 )  # fmt: skip
 
 
+def _above(x: Array, low: Array) -> Array:
+    """The larger one; of two zeros the first, with its sign."""
+    return choose(x >= low, x, lax.max(x, low))
+
+
+def _below(x: Array, high: Array) -> Array:
+    return choose(x <= high, x, lax.min(x, high))
+
+
 @jax.custom_jvp
 def _clamp(x: Array, low: Array, high: Array) -> Array:
-    return lax.min(lax.max(x, low), high)
+    return _below(_above(x, low), high)
 
 
 @_clamp.defjvp
@@ -292,7 +301,7 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _clamp_low(x: Array, low: Array) -> Array:
-    return lax.max(x, low)
+    return _above(x, low)
 
 
 @_clamp_low.defjvp
@@ -303,7 +312,7 @@ def _clamp_low_jvp(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _clamp_high(x: Array, high: Array) -> Array:
-    return lax.min(x, high)
+    return _below(x, high)
 
 
 @_clamp_high.defjvp

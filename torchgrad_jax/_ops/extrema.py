@@ -60,6 +60,7 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
     """Mean of `t` over the places along `dims` where x is the result, given with kept dimensions.
 
     The full reductions count NaN as equal to NaN; the others do not, so that their gradient is NaN.
+    Where nothing is the result any more (it was written to), it is NaN as well, or 0 of a full reduction.
     """
     hit = x == full
     if nan_hits:
@@ -67,7 +68,9 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
     mask = hit.astype(t.dtype)
     count = lax.reduce_sum(mask, axes=dims)
     count = lax.expand_dims(count, dims) if dims else count
-    none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), jnp.zeros_like(count))
+    none = jnp.zeros_like(count)
+    if not nan_hits:
+        none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), none)
     share = jnp.where(hit, 1 / count, none)
     return lax.reduce_sum(share * t, axes=dims)
 

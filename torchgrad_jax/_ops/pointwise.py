@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
+from .._core import shapes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.meta import Meta
@@ -139,9 +140,26 @@ def _no_complex_abs(me: Meta, result: Meta) -> None:
         raise RuntimeError("In-place abs is not supported for complex tensors.")
 
 
+def _as_empty_like(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A complex number's result goes into memory made with `empty_like`."""
+    (m,) = metas
+    if m.dtype.is_complex:
+        return shapes.preserve_strides(shape, m.strides)
+    return shapes.elementwise_strides(shape, [(m.shape, m.strides)])
+
+
+def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    (m,) = metas
+    return None if m.dtype.is_complex else shapes.elementwise_strides(shape, [(m.shape, m.strides)])
+
+
+for _layout in (_as_empty_like, _contiguous_of_complex):
+    _layout.elementwise = True  # type: ignore[attr-defined]
+
+
 unary(
     "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",),
-    inplace_check=_no_complex_abs,
+    inplace_check=_no_complex_abs, layout=_as_empty_like,
 )  # fmt: skip
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
@@ -380,8 +398,10 @@ def _logit_rule(x: Array, t: Array, eps: float | None) -> Array:
     low, high = (0.0, 1.0) if eps is None else (eps, 1.0 - eps)
     inside = (x >= low) & (x <= high)
     safe = where(inside, x, 0.5)
-    outside = jnp.nan if eps is None else 0.0
-    return t * where(inside, 1 / (safe * (1 - safe)), jnp.asarray(outside, x.dtype))
+    if eps is None:
+        return t * where(inside, 1 / (safe * (1 - safe)), jnp.asarray(jnp.nan, x.dtype))
+    slope = where(x == x, 1 / (safe * (1 - safe)), x)
+    return where(inside | (x != x), t * slope, 0)  # 0 outside, whatever comes in
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -602,7 +622,8 @@ def _ldexp(x: Array, y: Array) -> Array:
         return x * lax.pow(jnp.full_like(x, 2), y)
     half = lax.floor(y * 0.5)
     two = jnp.full_like(x, 2)
-    return x * lax.pow(two, half) * lax.pow(two, y - half)
+    rest = where(half == y, jnp.zeros_like(y), y - half)  # of an infinite power, too
+    return x * lax.pow(two, half) * lax.pow(two, rest)
 
 
 binary("ldexp", half_as_float(_ldexp), promote=FLOAT, scalar=False,
@@ -656,6 +677,7 @@ unary(
     function=False,
     method=False,
     out=False,
+    layout=_as_empty_like,
 )
 
 
@@ -674,7 +696,10 @@ def _angle_rule(x: Array, y: Array, t: Array) -> Array:
     return where(flat, 0, lax.imag(t / safe))
 
 
-unary("angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",))
+unary(
+    "angle", _angle, promote=FLOAT, rule=_angle_rule, inplace=False, keeps=("input",),
+    layout=_contiguous_of_complex,
+)  # fmt: skip
 
 
 def _same_real(first: Array, second: Array) -> None:

@@ -108,6 +108,11 @@ class Layout(enum.Enum):
     ELEMENTWISE = "as torch's TensorIterator allocates from all tensor arguments"
     PRESERVE = "like the first tensor argument when it is dense"
 
+    @staticmethod
+    def steps(layout: Any) -> bool:
+        """Whether gradients are laid out by TensorIterator, whatever makes the result's memory."""
+        return layout is Layout.ELEMENTWISE or getattr(layout, "elementwise", False)
+
 
 @dataclass(frozen=True)
 class Param:

@@ -1,0 +1,141 @@
+"""What random programs found about backward passes: nodes without a gradient, memory that hooks and Functions give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _lazy(m: Any) -> Any:
+    """Two results, of which each passes a gradient on only to its own input."""
+
+    class Lazy(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.set_materialize_grads(False)
+            return x * 2.0, y * 3.0
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return None if g is None else g * 2.0, None if h is None else h * 3.0
+
+    return Lazy.apply
+
+
+def _leaf(m: Any) -> Any:
+    return m.tensor([1.0, 2.0, 3.0], dtype=m.float64, requires_grad=True)
+
+
+def _part_exp(x: Any) -> Any:
+    out = x.clone()
+    out[:2].exp_()
+    return out
+
+
+# --- a node that no gradient came to ----------------------------------------------------------------
+
+
+@program
+def saved_values_are_checked(m):
+    x = _leaf(m)
+    y = x.exp()
+    first, _ = _lazy(m)(x, y)
+    y.add_(1)
+    return complaint(first.sum().backward)
+
+
+@program
+def saved_values_are_unpacked(m):
+    x, log = _leaf(m), []
+    with m.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: (log.append(1), t)[1]):
+        y = x.exp()
+    _lazy(m)(x, y)[0].sum().backward()
+    return log, x.grad
+
+
+@program
+def a_write_to_a_part_is_not_unpacked(m):
+    x = _leaf(m)
+    y = _part_exp(x)
+    first, _ = _lazy(m)(x, y)
+    y.sum().backward()
+    first.sum().backward()
+    return x.grad
+
+
+# --- gradients that Python code made ------------------------------------------------------------------
+
+HELD: list[Any] = []
+GIVEN = {
+    "new": lambda ctx, g: (g * 2, g * 3),
+    "the one that came": lambda ctx, g: (g, g),
+    "a view": lambda ctx, g: (g.view(-1), g * 2),
+    "a view of a new one": lambda ctx, g: ((g * 2).view(-1), g * 2),
+    "detached": lambda ctx, g: ((g * 2).detach(), g),
+    "data": lambda ctx, g: ((g * 2).data, g),
+    "written to": lambda ctx, g: ((g * 2).mul_(2), g),
+    "held": lambda ctx, g: (HELD.append(g * 2) or HELD[-1], g),
+    "a saved tensor": lambda ctx, g: (ctx.saved_tensors[0], g * 2),
+}
+
+
+def _versions(kind: str) -> Any:
+    def versions(m: Any) -> Any:
+        HELD.clear()
+
+        class Product(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                ctx.save_for_backward(x, y)
+                return x * y
+
+            backward = staticmethod(GIVEN[kind])
+
+        x, y = _leaf(m), _leaf(m)
+        Product.apply(x, x).sum().backward()
+        z = y * 2
+        (Product.apply(z, z) * z).sum().backward()
+        return x.grad, x.grad._version, y.grad, y.grad._version
+
+    versions.__name__ = "gradient_is_" + kind.replace(" ", "_")
+    return versions
+
+
+for _kind in GIVEN:
+    program(_versions(_kind))
+
+
+@program
+def gradients_of_post_hooks(m):
+    found = []
+    for hook in (lambda g: g * 2, lambda g: g, lambda g: g.clone()):
+        x = _leaf(m)
+        k, z, y = x.sin(), x * 3, x * 2
+        y.grad_fn.register_hook(
+            lambda gs, _, hook=hook: tuple(g if g is None else hook(g) for g in gs)
+        )
+        (z * y + k).sum().backward()
+        found.append(x.grad._version)
+    return found
+
+
+@program
+def gradients_written_to_in_place(m):
+    class Doubled(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.mul_(2)
+
+    found = []
+    for reduce in (m.sum, m.mean, m.prod, lambda t: (t * t).sum(), lambda t: t.t().sum()):
+        x = m.ones(2, 3, requires_grad=True)
+        found.append((complaint(reduce(Doubled.apply(x)).backward), x.grad))
+    return found

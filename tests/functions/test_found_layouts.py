@@ -1,0 +1,137 @@
+"""What random programs found about results: their strides, versions and gradients at the edges."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+WINDOWS = (
+    ((1, 3), (1, 1)), ((3, 1), (1, 5)), ((2, 1, 3), (3, 7, 1)), ((1, 3), (0, 1)), ((1, 1), (5, 7)), ((2, 3), (1, 2)),
+    ((2, 3), (6, 2)), ((2, 3), (0, 1)), ((3, 2), (0, 0)),
+)  # fmt: skip
+
+
+def _window(m: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+    return m.arange(24, dtype=m.float64).to(dtype).as_strided(shape, strides)
+
+
+@program
+def strides_of_parts_of_complex_numbers(m):
+    found = []
+    for window in WINDOWS:
+        for dtype in (m.complex128, m.float64):
+            x = _window(m, *window, dtype)
+            outs = x.abs(), x.angle(), x.conj_physical(), x.sgn(), -x
+            found.append([tuple(t.stride()) for t in outs])
+    return found
+
+
+@program
+def strides_of_their_gradients(m):
+    found = []
+    for window in WINDOWS:
+        x = _window(m, *window, m.complex128).requires_grad_()
+        (g,) = m.autograd.grad(x.abs().sum() + x.angle().sum(), x)
+        found.append((tuple(g.stride()), g._version))
+    return found
+
+
+@program
+def isclose_is_written_to(m):
+    x, z, i = m.ones(2), m.ones(2) * 1j, m.tensor([1, 2])
+    pairs = (x, {}), (x, {"equal_nan": True}), (i, {"equal_nan": True}), (z, {"equal_nan": True}), (
+        x, {"rtol": 0, "atol": 0}), (x, {"rtol": 0, "atol": 0, "equal_nan": True}), (m.ones(0), {})  # fmt: skip
+    return [m.isclose(t, t, **options)._version for t, options in pairs]
+
+
+@program
+def logit_at_its_edges(m):
+    nan, inf = math.nan, math.inf
+    x = m.tensor([nan, -1.0, 0.5, 0.5, inf, 0.05], dtype=m.float64, requires_grad=True)
+    m.logit(x, 0.1).backward(m.tensor([1.0, nan, nan, 1.0, 1.0, nan], dtype=m.float64))
+    return x.grad
+
+
+# --- parts of one memory ------------------------------------------------------------------------------
+
+
+def _unsafe(name: str, *args: Any) -> Any:
+    def parts(m: Any) -> Any:
+        x = m.arange(6.0).reshape(2, 3)
+        given = getattr(x, name)(*args)
+        seen = [(tuple(t.stride()), t.storage_offset(), t._is_view()) for t in given]
+        given[0].mul_(2)
+        x[:, 0] = 9.0
+        y = m.arange(6.0).reshape(2, 3).requires_grad_() * 1
+        others = getattr(y, name)(*args)
+        others[0].mul_(3)
+        others[0].sum().backward()
+        names = [t.grad_fn.name() for t in (*others, y)]
+        return seen, [t._version for t in (x, *given)], x, list(given), y.tolist(), names
+
+    parts.__name__ = f"{name}_{len(args)}"
+    return parts
+
+
+UNSAFE = (
+    ("unsafe_chunk", 2), ("unsafe_chunk", 2, 1), ("unsafe_split", 1), ("unsafe_split_with_sizes", [1, 1]),
+)  # fmt: skip
+for _name, *_args in UNSAFE:
+    program(_unsafe(_name, *_args))
+
+
+@program
+def writes_to_expanded_gradients(m):
+    x = m.ones(2, 3, requires_grad=True)
+    (g,) = m.autograd.grad(x.sum(), x)
+    return complaint(lambda: g.mul_(2))
+
+
+# --- values ------------------------------------------------------------------------------------------
+
+
+@program
+def extrema_that_were_written_to(m):
+    found = []
+    for name in ("max", "min", "amax", "amin", "median", "nanmedian"):
+        x = m.tensor([[1.0, 3.0, 2.0], [3.0, 0.0, 1.0]], dtype=m.float64, requires_grad=True)
+        y = getattr(x, name)()
+        y.data.add_(5)
+        y.backward()
+        found.append(x.grad)
+    return found
+
+
+@program
+def ldexp_by_infinite_powers(m):
+    inf = math.inf
+    x, y = m.tensor([inf, 1.0, -2.0, 0.0, 3.0]), m.tensor([inf, inf, -inf, inf, 2.0])
+    return m.ldexp(x, y)
+
+
+@program
+def tangents_under_a_mask_do_not_require_grad(m):
+    forward_ad = m.autograd.forward_ad
+    functions = (
+        lambda d: d.max(), lambda d: d.amax(0), lambda d: d.clamp(0, 1), lambda d: m.maximum(d, d.detach() * 2),
+        lambda d: d.median(), lambda d: m.aminmax(d)[0], lambda d: m.fmax(d, d.detach() * 2), lambda d: d.relu(),
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        x = m.tensor([[1.0, 3.0, 2.0], [3.0, 0.0, 1.0]], dtype=m.float64, requires_grad=True)
+        with forward_ad.dual_level():
+            primal, tangent = forward_ad.unpack_dual(fn(forward_ad.make_dual(x, m.ones_like(x))))
+        found.append((primal, tangent.detach(), tangent.requires_grad))
+    return found
+
+
+@program
+def zeros_keep_their_sign(m):
+    z, o, f = -m.zeros(3), m.zeros(3), m.nn.functional
+    outs = (z.relu(), z.clamp(0, 1), z.clamp(min=0), o.clamp(max=-0.0), o.clamp(-1, -0.0), z.clamp(min=o),
+            o.clamp(max=z), z.clamp(o, o + 1), f.relu6(z), f.hardtanh(z, 0.0, 1.0), z.clone().relu_())  # fmt: skip
+    return [m.signbit(t).tolist() for t in outs]

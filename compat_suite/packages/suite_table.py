@@ -22,6 +22,8 @@ class Suite:
     path: tuple[str, ...] = (".",)
     """Folders of the archive to import from."""
     env: Mapping[str, str] = field(default_factory=dict)
+    doctests: bool = False
+    """Whether the tests are the examples in docstrings; each place in `tests` is then run at once."""
     install: bool = True
     """Whether the package is installed as well; its tests may ask for its metadata or compiled parts."""
     limit: int = 600
@@ -45,6 +47,16 @@ _PANDAS = "pandas python-dateutil pytz tzdata six"
 _VISION = ("-p", "compat_suite.packages.vision_operators")
 _PLOT = "matplotlib contourpy cycler fonttools kiwisolver pyparsing pillow python-dateutil six"
 _BOARD = "tensorboard protobuf markdown werkzeug tensorboard-data-server"
+_KORNIA = (
+    "augmentation color contrib core enhance feature filters geometry image io losses metrics models morphology "
+    "onnx sensors tracking transpiler utils"
+)
+_METRICS = (
+    "regression functional/regression functional/classification classification aggregation.py collections.py "
+    "metric.py wrappers utilities functional/pairwise functional/nominal nominal functional/clustering clustering "
+    "functional/retrieval retrieval functional/segmentation segmentation functional/shape shape functional/image "
+    "image functional/audio audio functional/text text functional/detection detection"
+)
 
 SUITES = {
     suite.name: suite
@@ -80,6 +92,10 @@ SUITES = {
         Suite(
             "ignite", "pytorch-ignite", "0.5.5", also=f"torchvision==0.29.2 pillow tqdm {_PANDAS} {_GP}", args=_VISION,
             ignore=("distributed", "clearml", "mlflow", "neptune", "polyaxon", "visdom", "wandb"),
+        ),
+        Suite(
+            "kornia", "kornia", "0.9.0", tests=tuple(f"kornia/{p}" for p in _KORNIA.split()), doctests=True,
+            also="kornia_rs", args=("-p", "compat_suite.packages.doctest_names"), limit=3600,
         ),
         Suite(
             "linear_operator", "linear-operator", "0.6.1", tests=("test",), also=_GP, limit=1800,
@@ -140,6 +156,10 @@ SUITES = {
         Suite(
             "torchopt", "torchopt", "0.7.3", also="optree typing-extensions graphviz", install=False,
             note="The archive lacks the helpers that most of its files import.",
+        ),
+        Suite(
+            "torchmetrics", "torchmetrics", "1.9.0", tests=tuple(f"src/torchmetrics/{p}" for p in _METRICS.split()),
+            doctests=True, path=("src",), also="lightning-utilities scipy", args=("-k", "not plot"), limit=1800,
         ),
         Suite("torchsde", "torchsde", "0.2.6", also="scipy trampoline", ignore=("brownian",)),
         Suite("transformers", "transformers", "5.23.0", also=_HF),

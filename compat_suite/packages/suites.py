@@ -25,6 +25,7 @@ from .suite_table import SUITES, Suite
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "suites.md"
 ALIAS = ("-p", "torchgrad_jax.pytest_alias")
+DOCTESTS = ("--doctest-modules", "-o", "doctest_optionflags=NORMALIZE_WHITESPACE ELLIPSIS")
 SHOWN = 100
 """Characters of a reason that the page shows."""
 
@@ -85,7 +86,7 @@ def files(suite: Suite, source: Path) -> Iterator[Path]:
         path = source / place
         found = (
             [path]
-            if path.is_file()
+            if path.is_file() or suite.doctests
             else sorted({*path.rglob("test_*.py"), *path.rglob("*_test.py")})
         )
         yield from (
@@ -108,7 +109,8 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
         }
         command = [
             sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "no:xdist",
-            f"--junitxml={report}", "-o", "addopts=", *args, *suite.args, str(path.relative_to(source)),
+            f"--junitxml={report}", "-o", "addopts=", *args, *(DOCTESTS if suite.doctests else ()), *suite.args,
+            str(path.relative_to(source)),
         ]  # fmt: skip
         try:
             done = subprocess.run(

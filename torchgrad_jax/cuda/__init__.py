@@ -6,7 +6,6 @@ waits for everything that was dispatched.
 
 from __future__ import annotations
 
-import collections
 import importlib
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -22,7 +21,29 @@ from .._functions.symbolic import (
     AcceleratorError as AcceleratorError,
     OutOfMemoryError as OutOfMemoryError,
 )
-from . import nvtx as nvtx, streams as streams
+from . import memory as memory, nvtx as nvtx, streams as streams
+from ._gpus import (
+    current_device as current_device,
+    gpu as _gpu,
+    gpus as _gpus,
+    index as _index,
+)
+from .memory import (
+    max_memory_allocated as max_memory_allocated,
+    max_memory_cached as max_memory_cached,
+    max_memory_reserved as max_memory_reserved,
+    mem_get_info as mem_get_info,
+    memory_allocated as memory_allocated,
+    memory_cached as memory_cached,
+    memory_reserved as memory_reserved,
+    memory_stats as memory_stats,
+    memory_stats_as_nested_dict as memory_stats_as_nested_dict,
+    memory_summary as memory_summary,
+    reset_max_memory_allocated as reset_max_memory_allocated,
+    reset_max_memory_cached as reset_max_memory_cached,
+    reset_peak_memory_stats as reset_peak_memory_stats,
+    stats as _stats,
+)
 from .streams import (
     CUDAGraph as CUDAGraph,
     Event as Event,
@@ -37,37 +58,6 @@ from .streams import (
     set_stream as set_stream,
     stream as stream,
 )
-
-_NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
-
-
-def _gpus() -> list[Any]:
-    try:
-        return jax.devices("gpu")
-    except RuntimeError:
-        return []
-
-
-def _gpu(device: Any = None) -> Any:
-    """The JAX device that an argument names; the current one where it is None."""
-    found = _gpus()
-    if not found:
-        raise RuntimeError(_NO_GPU)
-    index = _index(device)
-    if not 0 <= index < len(found):
-        raise RuntimeError(f"Invalid device id {index}: there are {len(found)} GPUs")
-    return found[index]
-
-
-def _index(device: Any) -> int:
-    if device is None:
-        return current_device()
-    if isinstance(device, int) and not isinstance(device, bool):
-        return device
-    dev = devices.device(device)
-    if dev.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {dev}")
-    return current_device() if dev.index is None else dev.index
 
 
 def is_available() -> bool:
@@ -95,14 +85,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available()
 
 
-def current_device() -> int:
-    """The index of the GPU that tensors go to when no index is given."""
-    if not _gpus():
-        raise RuntimeError(_NO_GPU)
-    dev = devices.default_device()
-    return dev.index or 0 if dev.type == "cuda" else 0
-
-
 def set_device(device: Any) -> None:
     """Refused for any GPU but the current one: name the device where tensors are made instead."""
     index = _index(device)
@@ -123,6 +105,16 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     """The compute capability of a GPU as (major, minor)."""
     major, _, minor = str(_gpu(device).compute_capability).partition(".")
     return int(major), int(minor or 0)
+
+
+def get_arch_list() -> list[str]:
+    """No architectures: XLA compiles for the GPU that it finds."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """No flags; see `get_arch_list`."""
+    return ""
 
 
 def get_device_properties(device: Any = None) -> SimpleNamespace:
@@ -152,58 +144,6 @@ def empty_cache() -> None:
 def ipc_collect() -> None:
     """Refused: memory is not shared between processes."""
     raise NotImplementedError("ipc_collect: GPU memory is not shared between processes here")
-
-
-def _stats(gpu: Any) -> dict[str, Any]:
-    return gpu.memory_stats() or {}
-
-
-def _figure(name: str, device: Any) -> int:
-    return int(_stats(_gpu(device)).get(name, 0)) if is_available() else 0
-
-
-def memory_allocated(device: Any = None) -> int:
-    """Bytes in use on a GPU; 0 without one."""
-    return _figure("bytes_in_use", device)
-
-
-def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that were ever in use on a GPU; 0 without one."""
-    return _figure("peak_bytes_in_use", device)
-
-
-def memory_reserved(device: Any = None) -> int:
-    """Bytes that XLA holds on a GPU, in use or not; 0 without one."""
-    return _figure("pool_bytes", device) or _figure("bytes_reserved", device)
-
-
-def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes that XLA ever held on a GPU; 0 without one."""
-    return _figure("peak_pool_bytes", device) or _figure("peak_bytes_reserved", device)
-
-
-def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free bytes and all bytes that XLA may use on a GPU."""
-    stats = _stats(_gpu(device))
-    total = int(stats.get("bytes_limit", 0))
-    return total - int(stats.get("bytes_in_use", 0)), total
-
-
-def memory_stats(device: Any = None) -> collections.OrderedDict[str, Any]:
-    """XLA's figures about a GPU's memory, under XLA's names; empty without a GPU."""
-    return (
-        collections.OrderedDict(sorted(_stats(_gpu(device)).items()))
-        if is_available()
-        else collections.OrderedDict()
-    )
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Refused: XLA's peak cannot be reset."""
-    _gpu(device)
-    raise NotImplementedError(
-        "reset_peak_memory_stats: XLA does not reset its peak; start a fresh process to measure"
-    )
 
 
 # --- random numbers -------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""Which GPUs there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from .._core import devices
+
+NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
+
+
+def gpus() -> list[Any]:
+    """The JAX devices."""
+    try:
+        return jax.devices("gpu")
+    except RuntimeError:
+        return []
+
+
+def gpu(device: Any = None) -> Any:
+    """The JAX device that an argument names; the current one where it is None."""
+    found = gpus()
+    if not found:
+        raise RuntimeError(NO_GPU)
+    i = index(device)
+    if not 0 <= i < len(found):
+        raise RuntimeError(f"Invalid device id {i}: there are {len(found)} GPUs")
+    return found[i]
+
+
+def index(device: Any) -> int:
+    """The number of the GPU that an argument names."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int) and not isinstance(device, bool):
+        return device
+    dev = devices.device(device)
+    if dev.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {dev}")
+    return current_device() if dev.index is None else dev.index
+
+
+def current_device() -> int:
+    """The index of the GPU that tensors go to when no index is given."""
+    if not gpus():
+        raise RuntimeError(NO_GPU)
+    dev = devices.default_device()
+    return dev.index or 0 if dev.type == "cuda" else 0

@@ -182,7 +182,12 @@ def test_names_of_what_is_not_there():
     assert not isinstance(x, DTensor | FakeTensor)
     assert not is_fake(x)
     assert get_proxy_mode() is None
-    for call in (all_reduce, distribute_tensor, DTensor.from_local):
+    with (
+        pytest.warns(FutureWarning, match="all_reduce is deprecated"),
+        pytest.raises(ValueError, match="Default process group has not been initialized"),
+    ):
+        all_reduce(x)
+    for call in (distribute_tensor, DTensor.from_local):
         with pytest.raises(RuntimeError, match=r"torch\.distributed is not available"):
             call(x)
     with pytest.raises(NotImplementedError, match="make_fx"):

@@ -58,7 +58,7 @@ def arguments_of_factories(m):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["DataParallel", "DistributedDataParallel", "data_parallel"])
+@pytest.mark.parametrize("name", ["DataParallel", "data_parallel"])
 def test_copies_on_several_devices_are_refused(name, monkeypatch):
     monkeypatch.setattr(tg.cuda, "is_available", lambda: True)
     monkeypatch.setattr(tg.cuda, "device_count", lambda: 2)

@@ -1,6 +1,6 @@
-"""torch.distributed answers as in a build of torch without it: JAX's sharding is the tool here.
+"""torch.distributed among one process; for several devices, JAX's sharding is the tool here.
 
-Differs from torch: there are no process groups.
+Differs from torch: a process group has one member, so that what is sent is what arrives.
 """
 
 from __future__ import annotations
@@ -9,15 +9,64 @@ import importlib
 from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
+from . import distributed_c10d as distributed_c10d
+from ._collectives import (
+    ReduceOp as ReduceOp,
+    all_gather as all_gather,
+    all_gather_into_tensor as all_gather_into_tensor,
+    all_gather_object as all_gather_object,
+    all_gather_single as all_gather_single,
+    all_reduce as all_reduce,
+    all_to_all as all_to_all,
+    all_to_all_single as all_to_all_single,
+    barrier as barrier,
+    batch_isend_irecv as batch_isend_irecv,
+    broadcast as broadcast,
+    broadcast_object_list as broadcast_object_list,
+    gather as gather,
+    gather_object as gather_object,
+    irecv as irecv,
+    isend as isend,
+    monitored_barrier as monitored_barrier,
+    recv as recv,
+    reduce as reduce,
+    reduce_op as reduce_op,
+    reduce_scatter as reduce_scatter,
+    reduce_scatter_single as reduce_scatter_single,
+    reduce_scatter_tensor as reduce_scatter_tensor,
+    scatter as scatter,
+    scatter_object_list as scatter_object_list,
+    send as send,
+)
+from ._groups import (
+    Backend as Backend,
+    FileStore as FileStore,
+    GroupMember as GroupMember,
+    HashStore as HashStore,
+    PrefixStore as PrefixStore,
+    ProcessGroup as ProcessGroup,
+    Store as Store,
+    TCPStore as TCPStore,
+    Work as Work,
+    default_pg_timeout as default_pg_timeout,
+    destroy_process_group as destroy_process_group,
+    get_backend as get_backend,
+    get_default_backend_for_device as get_default_backend_for_device,
+    get_global_rank as get_global_rank,
+    get_group_rank as get_group_rank,
+    get_node_local_rank as get_node_local_rank,
+    get_process_group_ranks as get_process_group_ranks,
+    get_rank as get_rank,
+    get_world_size as get_world_size,
+    group as group,
+    init_process_group as init_process_group,
+    is_initialized as is_initialized,
+    new_group as new_group,
+)
 
 
 def is_available() -> bool:
-    """False."""
-    return False
-
-
-def is_initialized() -> bool:
-    """False: there is no process group."""
+    """False: several processes cannot work together. A group of this one can be begun all the same."""
     return False
 
 
@@ -56,70 +105,19 @@ def is_xccl_available() -> bool:
     return False
 
 
-class ProcessGroup:
-    """A name for annotations; there is none."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(_NONE)
-
-
-class Store:
-    """A name for annotations and imports; processes have nothing to share here."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(_NONE)
-
-
-class TCPStore(Store):
-    """A store over the network: refused."""
-
-
-class FileStore(Store):
-    """A store in a file: refused."""
-
-
-class HashStore(Store):
-    """A store in memory: refused."""
-
-
-class PrefixStore(Store):
-    """A part of another store: refused."""
-
-
 _NONE = (
     "torch.distributed is not available in torchgrad_jax (torch.distributed.is_available() is False); "
     "to use several devices, shard arrays with JAX"
 )
 
 
-class _Group:
-    """Groups of processes, of which there are none."""
-
-    WORLD = None
-
-
-class ReduceOp:
-    """Names of reductions, for default arguments; nothing reduces with them."""
-
-    SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
-
-
-group = GroupMember = _Group
-
-
 def _refuse(*args: Any, **kwargs: Any) -> Any:
-    """Refused: there are no process groups.
+    """Refused: nothing is spread over several processes.
 
     Raises:
         RuntimeError: always.
     """
     raise RuntimeError(_NONE)
-
-
-init_process_group = destroy_process_group = new_group = get_rank = get_world_size = _refuse
-get_backend = barrier = broadcast = reduce = all_reduce = all_gather = all_gather_object = _refuse
-all_gather_into_tensor = gather = scatter = reduce_scatter = reduce_scatter_tensor = _refuse
-all_to_all = all_to_all_single = broadcast_object_list = send = recv = isend = irecv = _refuse
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..._functions.random import Generator
+from ...distributed import get_rank, get_world_size
 from . import _draw
 from .sampler import Sampler
 
@@ -15,16 +16,15 @@ class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index of an order that all processes agree on.
 
     Raises:
-        RuntimeError: `num_replicas` or `rank` is left out; there is no process group to ask.
-        ValueError: the rank is not below `num_replicas`.
+        ValueError: the rank is not below `num_replicas`, or one of them is left out and there is no process group.
     """
 
     def __init__(
         self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
         seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
-        if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available")
+        num_replicas = get_world_size() if num_replicas is None else num_replicas
+        rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

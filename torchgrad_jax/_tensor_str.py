@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ._engine import printing
 from ._engine.printing import (
     get_printoptions as get_printoptions,
     printoptions as printoptions,
     set_printoptions as set_printoptions,
 )
+from ._engine.strided import read
 
 
 class _Options:
@@ -32,6 +35,17 @@ class _Options:
 PRINT_OPTS = _Options()
 
 
+def _tensor_str(self: Any, indent: int) -> str:
+    """The elements of a tensor in brackets, in lines that start in column `indent`."""
+    shape, array = tuple(self.shape), read(self)
+    cut = printing.summary_index(shape)
+    shown = np.asarray(array if cut is None else array[cut])
+    return printing.contents(shown, self.dtype.name, shape, indent)
+
+
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:
     """What `repr` gives, or that with other text in the place of the elements."""
     return self.__repr__(tensor_contents=tensor_contents)
+
+
+_str_intern = _str

@@ -29,6 +29,11 @@ _OVERLOADS = frozenset({
     "grad_input", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "self_int", "array", "sections", "indices",
     "tensor_indices_or_sections", "Tensor_values", "Scalar_Scalar", "float_Tensor", "Tensor_float", "names", "low",
     "float_float", "dim_DimnameList", "names_dim", "values", "from", "tensor_sections", "dim_values", "padding",
+    "stable", "values_stable", "List", "ScalarList", "Tensor_out", "int_out", "x_scalar", "n_scalar", "self_scalar",
+    "other_scalar", "dx", "x", "two", "value_reduce", "decimals", "intlist", "sizes", "scalar", "self_Tensor", "U",
+    "periodic", "periodic_alpha", "periodic_alpha_beta", "input", "data", "generator", "Scalar_Other", "sublist",
+    "padding_idx", "p", "p_str", "str_ord", "tol_tensor", "rcond_tensor", "atol_rtol_tensor", "atol_rtol_float", "to",
+    "device", "step", "tensor", "Sequence", "using_ints", "complex", "tensor_lr", "source_Tensor", "source_Storage",
 })  # fmt: skip
 
 

@@ -56,6 +56,7 @@ def test_an_operator_of_the_dispatcher_is_one_object_for_all_overloads():
     aten = tg.ops.aten
     assert aten.slice.Tensor is aten.slice.default
     assert aten.slice.Tensor(tg.arange(5), 0, 1, None, 2).tolist() == [1, 3]
+    assert aten.sort.stable(tg.tensor([2, 1, 1]), stable=True)[1].tolist() == [1, 2, 0]
     assert str(aten.mm.default) == "aten.mm.default"
     with pytest.raises(AttributeError, match="no_such_operator"):
         aten.no_such_operator

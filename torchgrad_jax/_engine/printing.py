@@ -221,14 +221,14 @@ def format_tensor(
     indent = len(class_name) + 1
     is_meta = fake or _split_device(device)[0] == "meta"
     if tensor_contents is None:
-        tensor_contents = "..." if is_meta else _contents(array, dtype, shape, indent)
+        tensor_contents = "..." if is_meta else contents(array, dtype, shape, indent)
     suffixes = [
         *_device_suffix(device, default_device),
         *_size_and_dtype_suffixes(dtype, default_dtype, shape, is_meta),
         *_grad_suffix(requires_grad, grad_fn),
         *([] if tangent is None else [f"tangent={tangent}"]),
     ]
-    text = _append_suffixes(f"{class_name}({tensor_contents}", suffixes, indent)
+    text = append_suffixes(f"{class_name}({tensor_contents}", suffixes, indent)
     is_plain = class_name == "tensor"
     if is_parameter and not is_plain:
         text = f"Parameter({text})"
@@ -349,7 +349,7 @@ def _is_scientific(magnitudes: np.ndarray) -> bool:
 # ------------------------------------------------------------------------------------------- layout
 
 
-def _contents(array: np.ndarray | None, dtype: str, shape: tuple[int, ...], indent: int) -> str:
+def contents(array: np.ndarray | None, dtype: str, shape: tuple[int, ...], indent: int) -> str:
     """Return the nested brackets of a tensor that starts in column `indent`."""
     if math.prod(shape) == 0:
         return "[]"
@@ -437,13 +437,16 @@ def _grad_suffix(requires_grad: bool, grad_fn: str | None) -> list[str]:
     return ["requires_grad=True"] if requires_grad else []
 
 
-def _append_suffixes(text: str, suffixes: list[str], indent: int) -> str:
-    """Append the suffixes and the last bracket; a suffix too long for the line starts one."""
+def append_suffixes(
+    text: str, suffixes: list[str], indent: int, force_newline: bool = False
+) -> str:
+    """Append the suffixes and the last bracket; a suffix too long for the line starts one, the first if asked to."""
     pieces = [text]
     # Torch counts two columns more than the last line has, so it breaks earlier than it needs to.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if column + len(suffix) + len(", ") > _options.linewidth:
+        if force_newline or column + len(suffix) + len(", ") > _options.linewidth:
+            force_newline = False
             pieces.append(",\n" + " " * indent + suffix)
             column = indent + len(suffix)
         else:

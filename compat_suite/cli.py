@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--length", type=int, default=14, help="lines of a program")
     fuzz.add_argument("--no-shrink", action="store_true")
     fuzz.add_argument("--wide", action="store_true", help="over the whole table of operators")
+    fuzz.add_argument("--wild", action="store_true", help="with what programs in the wild do")
     fuzz.add_argument(
         "--swarm", action="store_true", help="programs that share choices and kernels"
     )

@@ -139,3 +139,26 @@ def gradients_written_to_in_place(m):
         x = m.ones(2, 3, requires_grad=True)
         found.append((complaint(reduce(Doubled.apply(x)).backward), x.grad))
     return found
+
+
+@program
+def hooks_on_saved_tensors_and_transforms(m):
+    x = m.tensor([1.0, 2.0], dtype=m.float64)
+    hooks = m.autograd.graph.saved_tensors_hooks
+
+    def hooked(t):
+        with hooks(lambda s: s * 2, lambda s: s / 2):
+            return (t.sin() * t).sum()
+
+    def total(t):
+        return t.sin().sum()
+
+    found = [complaint(lambda: m.func.grad(hooked)(x)), complaint(lambda: m.func.vjp(hooked, x))]
+    with hooks(lambda s: s, lambda s: s):
+        calls = (
+            lambda: m.func.grad(total)(x), lambda: m.func.vjp(total, x), lambda: m.func.jacrev(m.sin)(x),
+            lambda: m.func.hessian(total)(x), lambda: m.vmap(m.func.grad(m.sin))(x),
+        )  # fmt: skip
+        found += [complaint(call) for call in calls]
+        found.append(m.func.jvp(m.sin, (x,), (x,)))
+    return [*found, m.func.grad(total)(x)]

@@ -135,3 +135,45 @@ def zeros_keep_their_sign(m):
     outs = (z.relu(), z.clamp(0, 1), z.clamp(min=0), o.clamp(max=-0.0), o.clamp(-1, -0.0), z.clamp(min=o),
             o.clamp(max=z), z.clamp(o, o + 1), f.relu6(z), f.hardtanh(z, 0.0, 1.0), z.clone().relu_())  # fmt: skip
     return [m.signbit(t).tolist() for t in outs]
+
+
+# --- memory that grows ---------------------------------------------------------------------------------
+
+
+def _after_resizing(change: Any) -> Any:
+    def run(m: Any) -> Any:
+        base = m.arange(6.0)
+        table = base.view(2, 3)
+        part, apart = base[2:4], base.detach()
+        change(base, table, part)
+        seen = (base, table, part, apart)
+        return [(t, tuple(t.stride()), t.storage_offset(), t._version) for t in seen]
+
+    run.__name__ = change.__name__
+    return program(run)
+
+
+@_after_resizing
+def base_grows(base, table, part):
+    base.resize_(8)[6:].zero_()
+    table.mul_(2)
+
+
+@_after_resizing
+def base_grows_and_is_filled(base, table, part):
+    base.resize_(2, 4).fill_(7)
+
+
+@_after_resizing
+def view_grows(base, table, part):
+    part.resize_(2, 4)[1].zero_()
+    base.add_(1)
+
+
+@program
+def strides_of_addr(m):
+    given = (
+        m.ones(3, 4), m.ones(4, 3).t(), m.ones(4), m.ones(3, 1).expand(3, 4), m.ones(3, 8)[:, ::2],
+        m.ones(8, 3).t()[:, ::2],
+    )  # fmt: skip
+    return [tuple(m.addr(t, m.ones(6)[::2], m.ones(4)).stride()) for t in given]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
 import sys
 from typing import Any
 
@@ -64,22 +66,34 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
 
 def _grow(t: Tensor, need: int, have: int) -> None:
     """Append zeros to the storage; whoever shares it must be known, as their windows change."""
-    base = t._al.base if t._al is not None else None
-    if not _alone(t, base):
-        raise NotImplementedError(
-            "resize_: the storage has to grow, but it is shared with other tensors (a detached tensor, .data "
-            "or a value saved for backward), which cannot follow; clone() the tensor first"
-        )
     st = t._st
+    base = t._al.base if t._al is not None else None
+    sharing = [x for x in (t, base) if x is not None] if _alone(t, base) else _sharing(st)
     m = meta((need,), st.meta.dtype, st.meta.device)
     if m.device.type == "meta":
         array: Any = AbstractArray(m.shape, m.dtype.np)
     else:
         array = put(_longer(st, need, have), m.device)
-    if base is not None and base._al is None:
-        base._al = Alias(0, None, 0, 0)
+    for x in sharing:
+        if x is not t and x._al is None:
+            x._al = Alias(0, None, 0, 0)
     st.array, st.meta = array, m
     st.stamp += 1
+
+
+def _sharing(st: Any) -> list[Tensor]:
+    """The tensors on a storage, asked of the garbage collector: nothing else keeps a list of them."""
+    found = []
+    for x in gc.get_referrers(st):
+        if isinstance(x, Tensor):
+            if x._st is st:
+                found.append(x)
+        elif not inspect.isframe(x):
+            raise NotImplementedError(
+                "resize_: the storage has to grow, but a value of it was saved for backward, which cannot follow; "
+                "clone() the tensor first"
+            )
+    return found
 
 
 def _longer(st: Any, need: int, have: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax import lax
 from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name
 from .._core.matrices import require_not, size_text
+from .._core.meta import Meta
 from .helpers import is_bool, is_complex, is_float, is_integral
 from .registry import COMMON, Array, Static, op
 
@@ -261,11 +263,23 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Stat
     return _affine_dot(scaled, mat, vec, int(beta != 0), factors[1], (((1,), (0,)), ((), ())))
 
 
+def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """One elementwise step over the matrix, a column and a row."""
+    me, column, row = metas
+    operands = [
+        (me.shape, me.strides),
+        ((*column.shape, 1), (*column.strides, 0)),
+        (row.shape, row.strides),
+    ]
+    return shapes.elementwise_strides(shape, operands)
+
+
 @op(
     inplace=True,
     promote=COMMON,
     tags=frozenset({"reads_partly_apart"}),
     numbers_first=("beta", "alpha"),
+    layout=_addr_layout,
 )
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""

@@ -151,6 +151,28 @@ class transforming:
         MODES.bits = MODES.bits & ~changed | self.bits & changed
 
 
+_NO_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your "
+    "use case."
+)
+
+
+class differentiating(transforming):
+    """The same for a reverse-mode transform, in which nobody packs what nodes save."""
+
+    __slots__ = ("hooks",)
+
+    def __enter__(self) -> None:
+        if MODES.pack_hooks:
+            raise RuntimeError(_NO_HOOKS)
+        super().__enter__()
+        self.hooks, MODES.hooks_disabled = MODES.hooks_disabled, _NO_HOOKS
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.hooks_disabled = self.hooks
+        super().__exit__(*exc)
+
+
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:
     """The arguments that `argnums` names: one, or a tuple of them."""
     if isinstance(argnums, int):

@@ -17,6 +17,7 @@ from ._levels import (
     Level,
     check_argnums,
     detached,
+    differentiating,
     only_tensors,
     pick,
     put,
@@ -77,7 +78,7 @@ def _grad_and_value(
     with recording():
         inputs = level.variables(pick(args, argnums))
         given = put(args, argnums, inputs)
-        with transforming(given, kwargs):
+        with differentiating(given, kwargs):
             out = func(*given, **kwargs)
         aux = None
         if has_aux:
@@ -164,7 +165,7 @@ def pullback(
             check_argnums(primals, argnums)
             inputs = level.variables(pick(primals, argnums))
             given = put(primals, argnums, inputs)
-        with transforming(given, kwargs):
+        with differentiating(given, kwargs):
             out = func(*given, **(kwargs or {}))
         aux = None
         if has_aux:

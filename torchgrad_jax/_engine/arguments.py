@@ -57,9 +57,9 @@ MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<
 """Default of required arguments, which may come under numpy's name instead."""
 
 
-def missing_argument(op: str, param: reg.Param) -> TypeError:
+def missing_argument(op: str, name: str) -> TypeError:
     """torch's complaint about an argument that was not given."""
-    return TypeError(f'{op}() missing 1 required positional arguments: "{param.name}"')
+    return TypeError(f'{op}() missing 1 required positional arguments: "{name}"')
 
 
 def holds_tensor(value: Any) -> bool:
@@ -127,7 +127,7 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     """A static argument checked and normalised."""
     kind = param.kind
     if value is MISSING:
-        raise missing_argument(op, param)
+        raise missing_argument(op, param.name)
     if value is None and (param.optional or param.default is None):
         return None
     out: Any = None
@@ -187,14 +187,16 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
         except TypeError:
             pass
     if value is MISSING:
-        raise missing_argument(op, param)
+        raise missing_argument(op, param.name)
     raise bad_argument(op, param, position, value)
 
 
-def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
+def size_argument(given: tuple[Any, ...], kw: dict[str, Any], op: str, name: str) -> Any:
     """A shape given as varargs, as one sequence, or by keyword."""
     if name in kw:
         return kw.pop(name)
     if len(given) == 1 and isinstance(given[0], list | tuple):
         return tuple(given[0])
+    if not given:
+        raise missing_argument(op, name)
     return given

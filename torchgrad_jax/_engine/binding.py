@@ -229,7 +229,7 @@ class Binding:
                 statics.append(v)
             elif p.kind in (reg.Arrays, reg.OptArrays):
                 if v is MISSING:
-                    raise missing_argument(name, p)
+                    raise missing_argument(name, p.name)
                 if isinstance(v, Tensor) or not isinstance(v, list | tuple):
                     raise bad_argument(name, p, i + 1, v)
                 for j, item in enumerate(v):

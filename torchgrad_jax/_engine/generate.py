@@ -205,7 +205,9 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
     lines = [f"def {name}({_signature(b, space, with_out, varargs)}):"]
     args = _tuple(names)
     if varargs is not None:
-        lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+        lines.append(
+            f"    {varargs.name} = _size_argument({varargs.name}, _kw, {name!r}, {varargs.name!r})"
+        )
     lines.append(
         f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})"
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core import dtypes, shapes, warn
 from .._core.meta import Meta, View
-from .._engine.arguments import as_int, as_ints
+from .._engine.arguments import as_int, as_ints, missing_argument
 from .._engine.bind import composite, ops
 from .._engine.record import apply
 from .._engine.tensor import Tensor
@@ -21,7 +21,10 @@ from .clones import contiguous
 from .complex_views import conj
 
 
-def sizes_of(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
+def sizes_of(given: tuple[Any, ...], what: str, name: str = "size") -> tuple[int, ...]:
+    """The shape, or what else is given as `name`, of a call of the function `what`: ints or one sequence of them."""
+    if not given:
+        raise missing_argument(what, name)
     flat = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
     for v in flat:
         if v.__class__ is not int:
@@ -124,7 +127,7 @@ def _reshape(input: Tensor, size: tuple[int, ...]) -> Tensor:
 @composite
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """A view of another shape where strides allow it, else a copy."""
-    return _reshape(input, sizes_of(shape, "reshape"))
+    return _reshape(input, sizes_of(shape, "reshape", "shape"))
 
 
 @composite(function=False)
@@ -401,7 +404,7 @@ def flipud(input: Tensor) -> Tensor:
 @composite
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Repeat along dimensions, as NumPy does."""
-    reps = sizes_of(dims, "tile")
+    reps = sizes_of(dims, "tile", "dims")
     return ops.repeat(input, (1,) * (input._m.ndim - len(reps)) + reps)
 
 

@@ -546,7 +546,7 @@ def _forward_jacobian(func: Any, inputs: Any, strict: bool, vectorize: bool) -> 
     for columns in slopes:
         shape = columns._m.shape[1:]
         parts = split(movedim(columns, 0, -1), sizes, -1)
-        rows.append([p.reshape(*shape, *x._m.shape) for p, x in zip(parts, inputs)])
+        rows.append([p.reshape((*shape, *x._m.shape)) for p, x in zip(parts, inputs)])
     if was:  # torch gives lists here, of lists where there are several outputs too
         return rows if told[0] else rows[0]
     return tuple([row[0] for row in rows]) if told[0] else rows[0][0]

@@ -351,14 +351,3 @@ def _output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 NAMESPACES["masked"].update(_input_mask=_input_mask, _output_mask=_output_mask)
-
-
-def _tensor_class(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(
-        "torch.masked.MaskedTensor is not supported: pass the mask to the functions of torch.masked"
-    )
-
-
-for _name in ("MaskedTensor", "as_masked_tensor", "masked_tensor"):
-    NAMESPACES["masked"][_name] = _tensor_class
-NAMESPACES["masked"]["is_masked_tensor"] = lambda obj, /: False

@@ -43,6 +43,9 @@ def _tensor_str(self: Any, indent: int) -> str:
     return printing.contents(shown, self.dtype.name, shape, indent)
 
 
+_add_suffixes = printing.append_suffixes
+
+
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:
     """What `repr` gives, or that with other text in the place of the elements."""
     return self.__repr__(tensor_contents=tensor_contents)

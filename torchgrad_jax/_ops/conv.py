@@ -264,20 +264,51 @@ def _convolve(
         if groups <= _MAX_SPLIT:
             n, m = x.shape[1] // groups, w.shape[0] // groups
             parts = [
-                _lax(
+                _plain(
                     x[:, g * n : (g + 1) * n],
                     w[g * m : (g + 1) * m],
                     stride,
                     pads,
                     stretch,
                     dilation,
-                    1,
                 )
                 for g in range(groups)
             ]
             return lax.concatenate(parts, 1)
         return _batched(x, w, stride, pads, stretch, dilation, groups)
-    return _lax(x, w, stride, pads, stretch, dilation, groups)
+    if groups > 1:
+        return _lax(x, w, stride, pads, stretch, dilation, groups)
+    return _plain(x, w, stride, pads, stretch, dilation)
+
+
+def _plain(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
+    """One group. The fast kernel of XLA's CPU backend is for two dimensions, and for one of float32."""
+    slow = w.ndim == 5 or (w.ndim == 3 and x.dtype != np.float32)
+    if slow and w.shape[2] <= _MAX_TAPS and jax.default_backend() == "cpu":
+        return _flattened(x, w, stride, pads, stretch, dilation)
+    return _lax(x, w, stride, pads, stretch, dilation, 1)
+
+
+def _flattened(
+    x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape
+) -> Array:
+    """A convolution of one dimension less: what the kernel meets along the first one becomes channels."""
+    n, outer = x.shape[0], w.shape[0]
+    size, *rest = _out_sizes(x, w, stride, pads, stretch, dilation)
+    config = [(0, 0, 0)] * x.ndim
+    config[2] = (*pads[0], stretch[0] - 1)
+    x = lax.pad(x, jnp.zeros((), x.dtype), config)
+    reach = (size - 1) * stride[0] + 1
+    starts = [i * dilation[0] for i in range(w.shape[2])]
+    parts = [lax.slice_in_dim(x, at, at + reach, stride[0], axis=2) for at in starts]
+    rows = jnp.moveaxis(jnp.stack(parts, 2), 3, 1)  # (n, size, channels, kernel, ...)
+    rows = rows.reshape(n * size, -1, *rows.shape[4:])
+    w = w.reshape(outer, -1, *w.shape[3:])
+    if rest:
+        y = _lax(rows, w, stride[1:], pads[1:], stretch[1:], dilation[1:], 1)
+    else:
+        y = jnp.matmul(rows, w.T, precision=lax.Precision.HIGHEST)
+    return jnp.moveaxis(y.reshape(n, size, outer, *rest), 1, 2)
 
 
 def _lax(

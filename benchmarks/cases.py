@@ -166,6 +166,24 @@ def mlp_jax() -> Callable[[], object]:
     return step
 
 
+def convolution(name: str, x: tuple[int, ...], w: tuple[int, ...]) -> Callable[[Any], Any]:
+    """A convolution, forward and backward."""
+
+    def build(t: Any) -> Callable[[], object]:
+        rs = np.random.RandomState(0)
+        a, b = (t.tensor(rs.randn(*s).astype(np.float32), requires_grad=True) for s in (x, w))
+        f = getattr(t.nn.functional, name)
+
+        def step() -> object:
+            a.grad = b.grad = None
+            f(a, b).sum().backward()
+            return a.grad[(0,) * a.ndim].item() + b.grad[(0,) * b.ndim].item()
+
+        return step
+
+    return build
+
+
 def long_chain(t: Any, n: int = 100_000) -> Callable[[], object]:
     """A chain of 100,000 multiplications: built, walked and freed."""
     x = t.ones(4, requires_grad=True)
@@ -255,6 +273,21 @@ CASES = [
         1.0,
         rounds=10,
         inner=2,
+    ),
+    Case(
+        "conv2d, 3x3, forward + backward",
+        convolution("conv2d", (8, 16, 32, 32), (32, 16, 3, 3)),
+        3.0,
+    ),
+    Case(
+        "conv2d, 1x1, forward + backward",
+        convolution("conv2d", (8, 64, 16, 16), (128, 64, 1, 1)),
+        3.0,
+    ),
+    Case(
+        "conv3d, forward + backward",
+        convolution("conv3d", (2, 8, 8, 16, 16), (16, 8, 3, 3, 3)),
+        3.0,
     ),
     Case("100,000-node chain", long_chain, 4.0, rounds=2, inner=1),
 ]

@@ -283,10 +283,21 @@ def _convolve(
 
 def _plain(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
     """One group. The fast kernel of XLA's CPU backend is for two dimensions, and for one of float32."""
-    slow = w.ndim == 5 or (w.ndim == 3 and x.dtype != np.float32)
-    if slow and w.shape[2] <= _MAX_TAPS and jax.default_backend() == "cpu":
-        return _flattened(x, w, stride, pads, stretch, dilation)
+    if jax.default_backend() == "cpu":
+        if all(v == 1 for v in (*w.shape[2:], *stretch)) and not any(map(any, pads)):
+            return _pointwise(x, w, stride)
+        slow = w.ndim == 5 or (w.ndim == 3 and x.dtype != np.float32)
+        if slow and w.shape[2] <= _MAX_TAPS:
+            return _flattened(x, w, stride, pads, stretch, dilation)
     return _lax(x, w, stride, pads, stretch, dilation, 1)
+
+
+def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
+    """A kernel of one element: a matrix product over the channels."""
+    x = lax.slice(x, (0,) * x.ndim, x.shape, (1, 1, *stride))
+    rows = x.reshape(*x.shape[:2], -1)
+    y = jnp.einsum("oc,ncp->onp", w.reshape(w.shape[:2]), rows, precision=lax.Precision.HIGHEST)
+    return jnp.moveaxis(y, 0, 1).reshape(x.shape[0], w.shape[0], *x.shape[2:])
 
 
 def _flattened(

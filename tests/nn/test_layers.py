@@ -1,5 +1,7 @@
 """Every layer: initial values, repr, state, results and gradients; compared with torch."""
 
+from functools import partial
+
 import pytest
 
 from tests.programs import Programs
@@ -309,3 +311,32 @@ def old_states_of_batch_norm(m):
     del s["num_batches_tracked"]
     i = m.nn.InstanceNorm1d(2)
     return n.load_state_dict(s), attempt(lambda: i.load_state_dict({"running_mean": m.ones(2)}))
+
+
+@program
+def arguments_that_a_layer_has_not(m):
+    class Own(m.nn.ReLU):
+        pass
+
+    kinds = [
+        m.nn.ReLU,
+        m.nn.SiLU,
+        m.nn.Hardshrink,
+        m.nn.Softmin,
+        m.nn.LogSoftmax,
+        m.nn.Softmax,
+        Own,
+    ]
+    seen = [attempt(partial(kind, other=1)) for kind in kinds]
+    return seen, repr(m.nn.Mish(True)), repr(m.nn.Softshrink(0.2)), m.nn.Softmin(1).dim
+
+
+@program
+def bags_of_bad_weights(m):
+    bag, i, at = m.nn.functional.embedding_bag, m.tensor([1, 2, 0]), m.tensor([0])
+    w, s = m.ones(4, 3), m.ones(3, dtype=m.float64)
+    return [
+        attempt(lambda: bag(i, w[0], at)), attempt(lambda: bag(i, w[None], at)), attempt(lambda: bag(i, w.long(), at)),
+        attempt(lambda: bag(i, w.to(m.complex64), at)),
+        attempt(lambda: bag(i, w, at, per_sample_weights=s, mode="sum")),
+    ]  # fmt: skip

@@ -286,6 +286,10 @@ def embedding_bag(
             f"({shapes.Size(per_sample_weights._m.shape)!r}) is not None, then it must have the same shape as the "
             f"input ({shapes.Size(input._m.shape)!r})"
         )
+    if weight._m.ndim != 2:
+        raise ValueError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._m.ndim}"
+        )
     if input._m.ndim == 2:
         if offsets is not None:
             raise ValueError(

@@ -122,6 +122,27 @@ def _check_bag(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: An
         )
 
 
+def _check_weight(weight: Array, shares: Array | None) -> None:
+    """Refuse weights that are no real numbers, and shares of samples of another dtype."""
+    where = "(while checking arguments for embedding_bag)"
+    kind = dtypes.from_np(weight.dtype)
+    if kind.category != dtypes.FLOATING:
+        name = dtypes.scalar_type_name(kind)
+        legacy = (
+            f"CPU{name}Type" if kind.is_complex or kind is dtypes.bool_ else f"torch.{name}Tensor"
+        )
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got {legacy} instead {where}"
+        )
+    if shares is not None and shares.dtype != weight.dtype:
+        names = [dtypes.scalar_type_name(dtypes.from_np(a.dtype)) for a in (weight, shares)]
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{names[0]}Tensor does not equal torch.{names[1]}Tensor {where}"
+        )
+
+
 def _padding(weight: Array, padding_idx: int | None) -> int:
     n = weight.shape[0]
     if padding_idx is None:
@@ -161,6 +182,7 @@ def embedding_bag(
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """Sum, mean or maximum of the looked-up rows of each bag, with its book-keeping."""
     _check_indices(indices, "embedding_bag")
+    _check_weight(weight, per_sample_weights)
     _dense_only("embedding_bag", sparse)
     padding = _padding(weight, padding_idx)
     n, bags = indices.size, offsets.size - int(include_last_offset)
@@ -182,11 +204,6 @@ def embedding_bag(
         out = jnp.where(some, weight[which, columns], jnp.zeros((), weight.dtype))
         return out, bag, size, which
     if per_sample_weights is not None:
-        if per_sample_weights.dtype != weight.dtype:
-            raise RuntimeError(
-                "expected scalar type of per_sample_weights to be that of weight, got "
-                f"{per_sample_weights.dtype} and {weight.dtype}"
-            )
         x = x * lax.expand_dims(per_sample_weights, (1,))
     wide = x if x.dtype.itemsize >= 4 else x.astype(jnp.float32)
     total = jnp.zeros((bags + 1, x.shape[1]), wide.dtype).at[bag_in].add(wide)[:bags]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import FunctionType
 from typing import Any
 
 from ..._engine.tensor import Tensor
@@ -76,7 +77,27 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}{_inplace(self, ', ')}"
 
 
-class _Rectifier(Module):
+class _Named:
+    """Errors about arguments name the class itself, not the one that its constructor is shared with."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        shared: Any = cls.__init__
+        if cls.__module__ == __name__ and "__init__" not in cls.__dict__:
+            own = FunctionType(
+                shared.__code__,
+                shared.__globals__,
+                "__init__",
+                shared.__defaults__,
+                shared.__closure__,
+            )
+            own.__qualname__ = f"{cls.__qualname__}.__init__"
+            own.__annotations__, own.__doc__ = shared.__annotations__, shared.__doc__
+            own.__kwdefaults__, own.__module__ = shared.__kwdefaults__, __name__
+            type.__setattr__(cls, "__init__", own)
+
+
+class _Rectifier(_Named, Module):
     """A nonlinearity whose only argument is whether it overwrites its input."""
 
     __constants__ = ["inplace"]
@@ -376,7 +397,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class _Shrink(Module):
+class _Shrink(_Named, Module):
     __constants__ = ["lambd"]
     lambd: float
 
@@ -522,7 +543,7 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
-class _Along(Module):
+class _Along(_Named, Module):
     """A function along a dimension, which may be left to be guessed."""
 
     __constants__ = ["dim"]

@@ -236,3 +236,26 @@ def data_parallel_by_name(m):
     return m.nn.DataParallel(Two(), dim=1)(m.ones(2), scale=3), complaint(
         lambda: m.nn.parallel.data_parallel(Two(), m.ones(2))
     )
+
+
+@program
+def of_a_module_in_one_process(m):
+    sd, d = by_name(m), m.distributed
+    d.init_process_group("gloo", rank=0, world_size=1, store=d.HashStore())
+    try:
+        net = m.nn.parallel.DistributedDataParallel(model(m))
+        optim = m.optim.SGD(net.parameters(), 0.1, momentum=0.9)
+        state, of_optim = sd.get_state_dict(net, optim)
+        names = list(state)
+        state["2.bias"] = state["2.bias"] + 1
+        found = sd.set_state_dict(net, optim, model_state_dict=state, optim_state_dict=of_optim)
+        return (
+            names,
+            list(state),
+            list(found),
+            of_optim["param_groups"],
+            net.module[2].bias.tolist(),
+            list(net.state_dict()),
+        )
+    finally:
+        d.destroy_process_group()

@@ -12,6 +12,7 @@ from ...autograd.grad_mode import no_grad
 from ...nn._compiled import OptimizedModule
 from ...nn.modules._loading import EXTRA_STATE, _IncompatibleKeys
 from ...nn.modules.module import Module
+from ...nn.parallel.distributed import DistributedDataParallel
 from ...optim.optimizer import Optimizer
 from .. import _refuse
 
@@ -60,6 +61,9 @@ def _name(model: Any, name: str, *, compiled: bool = False) -> str:
         return name
     kept, at = [], model
     for part in name.split("."):
+        if isinstance(at, DistributedDataParallel):
+            at = at.module
+            continue
         if isinstance(at, OptimizedModule) and part == "_orig_mod":
             at = at._orig_mod
             continue

@@ -12,7 +12,11 @@ _NAMES = (
     "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft",
     "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
 )  # fmt: skip
+_ELSEWHERE = ("istft", "pca_lowrank", "svd_lowrank")
 globals().update({n: _NAMESPACES[""][n] for n in _NAMES})
+for _n in _NAMES:
+    if _n not in _ELSEWHERE:
+        _NAMESPACES[""][_n].__module__ = __name__  # by which they are known, in generated code too
 __all__ = list(_NAMES)  # type: ignore[reportUnsupportedDunderAll]
 
 

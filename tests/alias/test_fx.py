@@ -56,6 +56,44 @@ def network(m):
 
 
 @PROGRAMS
+def values_that_are_unpacked(m):
+    def pairs(x):
+        a, (b, c, d) = x.chunk(2)
+        for part in ():
+            a = part
+        return a + b * c - d
+
+    def rest(x):
+        a, *b = x
+        return a, b
+
+    def loop(x):
+        return [m.sin(y) for y in x]
+
+    traced = m.fx.symbolic_trace(pairs)
+    return (
+        listed(traced.graph),
+        traced.code,
+        attempt(lambda: m.fx.symbolic_trace(rest)),
+        attempt(lambda: m.fx.symbolic_trace(loop)),
+        attempt(lambda: m.fx.symbolic_trace(lambda x: m.add(*x))),
+    )
+
+
+@PROGRAMS
+def functions_that_torch_has_in_python(m):
+    def f(x):
+        return m.einsum("ij,ij->i", x, x) + m.functional.atleast_1d(m.istft(x, 4)).sum()
+
+    graph = m.fx.symbolic_trace(f).graph
+    homes = [
+        getattr(m, n).__module__.split(".")[1:]
+        for n in ("einsum", "norm", "unique", "split", "istft")
+    ]
+    return m.fx.symbolic_trace(f).code, [n.format_node() for n in graph.nodes], homes
+
+
+@PROGRAMS
 def a_module(m):
     net = network(m)
     traced = m.fx.symbolic_trace(net, concrete_args={"flag": True})

@@ -54,6 +54,11 @@ def qualified_name(fn: Any) -> str:
     own = __name__.partition(".")[0]
     top = import_module(own)
     for where, holder in (
+        *(
+            [("torch.functional", top.functional)]
+            if getattr(fn, "__module__", None) == top.functional.__name__
+            else []
+        ),
         ("torch", top),
         ("torch.nn.functional", top.nn.functional),
         ("torch.special", top.special),

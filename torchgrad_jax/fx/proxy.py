@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import operator
+import sys
+from types import FrameType
 from typing import Any
 
 from ..overrides import is_tensor_method_or_property
@@ -90,6 +93,14 @@ class TracerBase:
         return Attribute(obj, "keys")()
 
 
+def _unpacked(frame: FrameType) -> int | None:
+    """How many names the statement that a frame is at assigns the elements of a value to; None if it is another."""
+    for step in dis.get_instructions(frame.f_code):
+        if step.offset == frame.f_lasti:
+            return step.argval if step.opname == "UNPACK_SEQUENCE" else None
+    return None
+
+
 class Proxy:
     """The result of a node, while the program is recorded."""
 
@@ -110,7 +121,11 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Any:
-        return self.tracer.iter(self)
+        count = _unpacked(sys._getframe(1))
+        if count is None:
+            return self.tracer.iter(self)
+        step = self.tracer.create_proxy
+        return (step("call_function", operator.getitem, (self, i), {}) for i in range(count))
 
     def __bool__(self) -> bool:
         return self.tracer.to_bool(self)

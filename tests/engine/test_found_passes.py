@@ -162,3 +162,17 @@ def hooks_on_saved_tensors_and_transforms(m):
         found += [complaint(call) for call in calls]
         found.append(m.func.jvp(m.sin, (x,), (x,)))
     return [*found, m.func.grad(total)(x)]
+
+
+@program
+def recorded_gradients_without_elements(m):
+    functions = (
+        lambda x: x.diagonal(1) * 1, lambda x: x.exp(), lambda x: x.sum(0), lambda x: m.cat([x, x]),
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        x = m.zeros((0, 3), dtype=m.float64, requires_grad=True)
+        (g,) = m.autograd.grad(fn(x).sum(), x, create_graph=True)
+        h = m.autograd.grad(g.sum(), x, allow_unused=True)[0] if g.requires_grad else None
+        found.append((tuple(g.shape), g.requires_grad, h is None))
+    return found

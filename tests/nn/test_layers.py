@@ -340,3 +340,12 @@ def bags_of_bad_weights(m):
         attempt(lambda: bag(i, w.to(m.complex64), at)),
         attempt(lambda: bag(i, w, at, per_sample_weights=s, mode="sum")),
     ]  # fmt: skip
+
+
+@program
+def lanczos_without_corners(m):
+    resize, x = m.nn.functional.interpolate, m.ones(1, 1, 4, 4)
+    return [
+        attempt(partial(resize, x, 2, mode="lanczos", align_corners=c, antialias=a))
+        for c, a in ((True, True), (True, False), (False, False))
+    ]

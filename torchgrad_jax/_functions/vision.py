@@ -211,6 +211,8 @@ def interpolate(
         )
     if mode == "area" and ndim in (3, 4, 5):
         return NAMESPACES["nn.functional"][f"adaptive_avg_pool{ndim - 2}d"](input, tuple(out))
+    if mode == "lanczos" and ndim == 4 and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     if mode == "lanczos" and ndim == 4 and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
     if antialias:

@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .helpers import is_bool, is_complex, is_float
+from .ordering import permutation
 from .registry import Array, Dims, Grad, Scalar, op
 
 Shape = tuple[int, ...]
@@ -239,12 +240,6 @@ def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array
 # --- order statistics ---
 
 
-def _order(x: Array, axis: int) -> Array:
-    """Stable sorting permutation, NaN last."""
-    places = lax.broadcasted_iota(np.int64, x.shape, axis)
-    return lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1)[1]
-
-
 def _median_place(x: Array, axis: int, ignore_nan: bool) -> Array:
     """Rank of the lower median; the median of anything with a NaN is the first NaN."""
     n = x.shape[axis]
@@ -262,7 +257,7 @@ def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:
     rank = _median_place(x, axis, ignore_nan)
     shape = tuple(1 if d == axis else n for d, n in enumerate(x.shape))
     rank = jnp.broadcast_to(rank.reshape(shape if rank.ndim else (1,) * x.ndim), shape)
-    return jnp.take_along_axis(_order(x, axis), rank, axis=axis, mode="promise_in_bounds")
+    return jnp.take_along_axis(permutation(x, axis), rank, axis=axis, mode="promise_in_bounds")
 
 
 def _median_full(x: Array, ignore_nan: bool) -> Array:
@@ -277,8 +272,8 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
     dims = tuple(range(x.ndim))
 
     def value(x: Array) -> Array:
-        flat = lax.sort(x.reshape(-1))
-        return flat[_median_place(flat, 0, ignore_nan).reshape(())]
+        flat = x.reshape(-1)
+        return flat[permutation(flat, 0)[_median_place(flat, 0, ignore_nan).reshape(())]]
 
     if not is_float(x):
         return value(x)
@@ -352,14 +347,14 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tupl
         raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{_torch_name(input)}'")
 
     def find(x: Array) -> Array:
-        return lax.slice_in_dim(_order(x, axis), k - 1, k, axis=axis)
+        return lax.slice_in_dim(permutation(x, axis), k - 1, k, axis=axis)
 
     return _pick(input, dim, keepdim, "kthvalue()", find)
 
 
 def _find_mode(x: Array, axis: int) -> Array:
     """Last place of the smallest among the most frequent values; a NaN equals nothing."""
-    order = _order(x, axis)
+    order = permutation(x, axis)
     ranked = jnp.take_along_axis(x, order, axis=axis, mode="promise_in_bounds")
     n = x.shape[axis]
     fresh = jnp.concatenate(

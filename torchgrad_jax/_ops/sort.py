@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .helpers import is_bool, is_complex, is_float
+from .ordering import along, permutation
 from .registry import COMMON, Array, Grad, Layout, Scalar, op
 
 FLOAT0 = jax.dtypes.float0
@@ -21,21 +22,10 @@ def _torch_name(x: Any) -> str:
     return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
 
 
-def _along(x: Array, index: Array, axis: int) -> Array:
-    return jnp.take_along_axis(x, index, axis=axis, mode="promise_in_bounds")
-
-
 def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     """Stable sort with its permutation; NaN counts as the largest value."""
-    places = lax.broadcasted_iota(np.int64, x.shape, axis)
-    if not descending:
-        x, places = lax.sort((x, places), dimension=axis, is_stable=True, num_keys=1)
-        return x, places
-    # Reversing before and after keeps equal elements in order.
-    pair = lax.sort(
-        (lax.rev(x, (axis,)), lax.rev(places, (axis,))), dimension=axis, is_stable=True, num_keys=1
-    )
-    return lax.rev(pair[0], (axis,)), lax.rev(pair[1], (axis,))
+    places = permutation(x, axis, descending)
+    return along(x, places, axis), places
 
 
 def _permuting(x: Array, axis: int, find: Any) -> tuple[Array, Array]:
@@ -48,7 +38,7 @@ def _permuting(x: Array, axis: int, find: Any) -> tuple[Array, Array]:
     @f.defjvp
     def jvp(primals: Any, tangents: Any) -> Any:
         values, index = f(*primals)
-        moved = _along(tangents[0], index, axis)
+        moved = along(tangents[0], index, axis)
         return (values, index), (moved, np.zeros(index.shape, FLOAT0))
 
     return f(x)
@@ -97,7 +87,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     elif not largest:
         key = ~key
     index = jnp.moveaxis(lax.top_k(key, k)[1], -1, axis).astype(jnp.int64)
-    return _along(x, index, axis), index
+    return along(x, index, axis), index
 
 
 @op(grad_version=2, returns=("values", "indices"), nondiff=(1,))

@@ -66,8 +66,8 @@ def refusals(m):
     zero = m.tensor([0, 1, 1], dtype=m.int32)
     one, two = m.fake_quantize_per_tensor_affine, m.fake_quantize_per_channel_affine
     return [
-        attempt(partial(*call))
-        for call in (
+        attempt(partial(f, *given))
+        for f, *given in (
             (one, x.long(), 0.3, 1, -2, 3), (one, x, 0.3, 9, -2, 3), (one, x, 0.3, 1, 3, -2),
             (one, x, m.tensor([0.3, 0.2]), m.tensor(1), -2, 3),
             (one, x, m.tensor(0.3, requires_grad=True), m.tensor(1), -2, 3),

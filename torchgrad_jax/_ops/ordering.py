@@ -20,11 +20,15 @@ _PLACES = 2**_HALF - 1
 def permutation(x: Array, axis: int, descending: bool = False) -> Array:
     """Where the elements along `axis` come from when sorted; equals stay in order, NaN is the largest."""
     places = lax.broadcasted_iota(np.int64, x.shape, axis)
-    order = None
-    for digit in _digits(x, descending):
-        here = digit if order is None else along(digit, order, axis)
-        found = lax.sort(lax.shift_left(here, np.int64(_HALF)) | places, dimension=axis) & _PLACES
-        order = found if order is None else along(order, found, axis)
+
+    def by(digit: Array) -> Array:
+        packed = lax.shift_left(digit, np.int64(_HALF)) | places
+        return lax.sort(packed, dimension=axis) & _PLACES
+
+    lowest, *higher = _digits(x, descending)
+    order = by(lowest)
+    for digit in higher:
+        order = along(order, by(along(digit, order, axis)), axis)
     return order
 
 

@@ -30,9 +30,10 @@ class MapperIterDataPipe(IterDataPipe[Any]):
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
         if isinstance(output_col, (list, tuple)):
-            if len(output_col) > 1:
+            columns = list(output_col)
+            if len(columns) > 1:
                 raise ValueError("`output_col` must be a single-element list or tuple")
-            (output_col,) = output_col
+            output_col = columns[0]
         self.datapipe, self.fn = datapipe, fn
         self.input_col, self.output_col = input_col, output_col
         check_columns(fn, input_col)

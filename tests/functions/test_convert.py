@@ -174,14 +174,15 @@ def test_resize_grows_the_storage_of_views_too():
     assert x.tolist() == [0.0, 7.0, 7.0, 7.0]
 
 
-def test_resize_refuses_to_grow_a_storage_that_others_share():
+def test_resize_grows_a_storage_that_others_share():
     x = tg.arange(4.0)
     alias = x.detach()
-    with pytest.raises(NotImplementedError, match="shared with other tensors"):
-        x.resize_(8)
-    assert (x.tolist(), alias.tolist()) == ([0.0, 1.0, 2.0, 3.0],) * 2
+    x.resize_(8)
+    x[0] = 5
+    assert x.shape == (8,)
+    assert (x[:4].tolist(), alias.tolist()) == ([5.0, 1.0, 2.0, 3.0],) * 2
     x.resize_(2)
-    assert (x.tolist(), alias.tolist()) == ([0.0, 1.0], [0.0, 1.0, 2.0, 3.0])
+    assert (x.tolist(), alias.tolist()) == ([5.0, 1.0], [5.0, 1.0, 2.0, 3.0])
 
 
 def test_set_shares_and_is_counted_apart():

@@ -500,8 +500,6 @@ def _recorded(
         leaves = [cts[j] for j in used]
         leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
         leaves += _formal(node)
-        if not used and not gp.plan.keys[gp.inputs[p]].numel:
-            leaves += [c for c in cts if c is not None]  # JAX sees that there is nothing to read
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
             if passed is not None and passed[p][0].strides != found._m.strides:

@@ -403,6 +403,8 @@ class GradPlan:
                 ins = tuple(i for i in self.saved_in if i in ins or i in more_ins)
                 outs = tuple(k for k in self.saved_out if k in outs or k in more_outs)
                 used = tuple(u or m for u, m in zip(used, more))
+            elif self._empty_part(self.inputs[which]):
+                used = present
             n = sum(used)
 
             def run(leaves: Sequence[Any]) -> Any:
@@ -414,6 +416,13 @@ class GradPlan:
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             found = self.calls[key] = (call, ins, outs, used)
         return found
+
+    def _empty_part(self, leaf: int) -> bool:
+        """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""
+        key = self.plan.keys[leaf]
+        if not isinstance(key, Meta) or key.numel:
+            return False
+        return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
 
     def _seen_again(self) -> Any:
         """How the gradient of a view's recorded gradient is laid out: as the view itself would be."""

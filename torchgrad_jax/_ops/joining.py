@@ -53,7 +53,7 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
     # torch looks away from empty vectors, backward too: their gradient is none of the incoming one.
-    kept = [x for x in tensors if x.shape != (0,)] or [lax.stop_gradient(tensors[0])]
+    kept = [x for x in tensors if x.shape != (0,)] or [jnp.zeros((0,), tensors[0].dtype)]
     return lax.concatenate(kept, d)
 
 

@@ -112,8 +112,34 @@ def test_gradients_are_those_of_attention_with_a_mask():
         tg.testing.assert_close(x, y)
 
 
+@program
+def more_than_the_result(m):
+    q, k, v = inputs(m)
+    f = flex(m)
+    out = []
+    for request in (f.AuxRequest(), f.AuxRequest(lse=True)):
+        _, more = attend(m, q, k, v, return_aux=request)
+        out.append((type(more).__name__, tuple(more)))
+    asked = f.AuxRequest(lse=True)
+    return (
+        out,
+        repr(asked),
+        complaint(lambda: attend(m, q, k, v, return_lse=True, return_aux=asked)),
+    )
+
+
+def test_the_highest_scores():
+    q, k, v = inputs(tg)
+    f = flex(tg)
+    mask = f.create_block_mask(causal, 1, 1, 6, 6)
+    out, more = f.flex_attention(q, k, v, block_mask=mask, return_aux=f.AuxRequest(max_scores=True))
+    scores = q @ k.mT / q.size(-1) ** 0.5
+    seen = tg.ones(6, 6, dtype=tg.bool).tril()
+    tg.testing.assert_close(more.max_scores, scores.masked_fill(~seen, -float("inf")).amax(-1))
+    assert more.lse is None
+    assert out.shape == q.shape
+
+
 def test_what_is_not_there_says_so():
-    with pytest.raises(NotImplementedError, match="return_lse"):
-        flex(tg).AuxRequest()
     with pytest.raises(AttributeError):
         flex(tg).surely_not_there

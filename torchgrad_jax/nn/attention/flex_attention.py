@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._bridge.vmap import vmap as _vmap
 from ..._core import dtypes
@@ -72,13 +72,23 @@ def create_mask(
     return _METHODS["expand"](found, sizes)
 
 
-class AuxRequest:
-    """Refused: `return_lse` of `flex_attention` is there."""
+class AuxRequest(NamedTuple):
+    """What `flex_attention` returns beside its result.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(
-            "AuxRequest is not supported: give flex_attention return_lse=True"
-        )
+    Args:
+        lse: the logarithms of the sums of exponentials.
+        max_scores: the highest scores.
+    """
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What was asked for with an `AuxRequest`, of shape (B, Hq, L), and None for what was not."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 class BlockMask:
@@ -190,6 +200,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool, block_ma
 def flex_attention(
     query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: BlockMask | None = None,
     scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
+    *, return_aux: AuxRequest | None = None,
 ) -> Any:  # fmt: skip
     """Attention with scores that `score_mod` changes, where `block_mask` lets queries see keys.
 
@@ -201,13 +212,19 @@ def flex_attention(
         block_mask: made by `create_block_mask`.
         scale: what scores are multiplied by; one over the root of E where it is not given.
         enable_gqa: whether there may be fewer heads of keys than of queries.
-        return_lse: whether the logarithms of the sums of exponentials are returned, too.
+        return_lse: whether the logarithms of the sums of exponentials are returned, too; `return_aux` is newer.
         kernel_options: how a GPU kernel would be made, which nothing here reads.
+        return_aux: what else is returned, as an `AuxOutput`.
 
-    Differs from torch: there are gradients on every device, `return_aux` is not there, and all scores are in
-    memory at once.
+    Differs from torch: there are gradients and highest scores on every device, and all scores are in memory at
+    once.
     """
     _check(query, key, value, enable_gqa, block_mask)
+    if return_lse and return_aux is not None:
+        raise ValueError(
+            "Cannot specify both return_lse and return_aux. "
+            "return_lse is deprecated, please use return_aux=AuxRequest(lse=True) instead."
+        )
     groups = query.size(1) // key.size(1)
     if groups > 1:
         key, value = (_METHODS["repeat_interleave"](x, groups, dim=1) for x in (key, value))
@@ -222,7 +239,14 @@ def flex_attention(
         scores = _top["where"](_METHODS["expand"](seen, sizes), scores, -math.inf)
     weights = _top["_safe_softmax"](scores, -1)
     out = _METHODS["to"](weights, query.dtype) @ value
-    return (out, _METHODS["logsumexp"](scores, -1)) if return_lse else out
+    if return_lse:
+        return out, _METHODS["logsumexp"](scores, -1)
+    if return_aux is None:
+        return out
+    return out, AuxOutput(
+        _METHODS["logsumexp"](scores, -1) if return_aux.lse else None,
+        _METHODS["amax"](scores, -1) if return_aux.max_scores else None,
+    )
 
 
 def __getattr__(name: str) -> Any:

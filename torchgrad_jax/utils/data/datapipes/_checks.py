@@ -28,7 +28,7 @@ def check_function(fn: Any) -> None:
     fn = fn.func if isinstance(fn, functools.partial) else fn
     name = getattr(fn, "__name__", "")
     nested = "<locals>" in getattr(fn, "__qualname__", "") and not inspect.isclass(fn)
-    if nested and hasattr(fn, "__code__") and (name != "<lambda>" or nested):
+    if nested and hasattr(fn, "__code__"):
         kind = "Local"
     elif name == "<lambda>":
         kind = "Lambda"

@@ -9,6 +9,7 @@ from typing import Any
 from ..._draw import seed as draw_seed
 from ...sampler import SequentialSampler
 from .._checks import no_size, size
+from .._parts import Shuffles
 from ..datapipe import IterDataPipe, functional_datapipe
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
@@ -46,7 +47,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffles, IterDataPipe[Any]):
     """Examples in random order, drawn from a buffer.
 
     Args:
@@ -61,19 +62,7 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
         self.datapipe = datapipe.unbatch(unbatch_level=unbatch_level) if unbatch_level else datapipe
         self.buffer_size = buffer_size
         self._buffer: list[Any] = []
-        self._enabled = True
-        self._seed: int | None = None
         self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Whether the order is random."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next pass."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:

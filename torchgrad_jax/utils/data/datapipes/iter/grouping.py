@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._checks import check_function, size
+from .._parts import Batches
 from ..datapipe import DataChunk, IterDataPipe, functional_datapipe
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe[Any]):
+class BatcherIterDataPipe(Batches, IterDataPipe[Any]):
     """Examples that follow each other, in batches.
 
     Args:
@@ -22,18 +23,6 @@ class BatcherIterDataPipe(IterDataPipe[Any]):
         drop_last: leave out the last batch where it is smaller.
         wrapper_class: made of the list of each batch.
     """
-
-    def __init__(
-        self,
-        datapipe: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Any = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size = datapipe, batch_size
-        self.drop_last, self.wrapper_class = drop_last, wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
         batch: list[Any] = []

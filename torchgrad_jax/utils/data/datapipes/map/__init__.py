@@ -11,7 +11,8 @@ from typing import Any
 from ....._core.errors import no_such_name as _no_such_name
 from ..._draw import seed as _draw_seed
 from .._checks import check_function as _check_function
-from ..datapipe import DataChunk, IterDataPipe, MapDataPipe, functional_datapipe
+from .._parts import Batches as _Batches, Shuffles as _Shuffles
+from ..datapipe import IterDataPipe, MapDataPipe, functional_datapipe
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
@@ -41,7 +42,7 @@ class MapperMapDataPipe(MapDataPipe[Any]):
         return self.fn(self.datapipe[index])
 
 
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(_Shuffles, IterDataPipe[Any]):
     """The examples in random order.
 
     Args:
@@ -52,20 +53,8 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
     def __init__(self, datapipe: Any, *, indices: list[Any] | None = None) -> None:
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled = True
-        self._seed: int | None = None
         self._rng = random.Random()
         self._shuffled_indices = self.indices
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Whether the order is random."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next pass."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[Any]:
         order = self._shuffled_indices[::-1] if self._enabled else self.indices
@@ -142,7 +131,7 @@ class ZipperMapDataPipe(_Several):
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe[Any]):
+class BatcherMapDataPipe(_Batches, MapDataPipe[Any]):
     """Examples whose keys follow each other, in batches.
 
     Args:
@@ -151,18 +140,6 @@ class BatcherMapDataPipe(MapDataPipe[Any]):
         drop_last: leave out the last batch where it is smaller.
         wrapper_class: made of the list of each batch.
     """
-
-    def __init__(
-        self,
-        datapipe: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Any = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size = datapipe, batch_size
-        self.drop_last, self.wrapper_class = drop_last, wrapper_class
 
     def __getitem__(self, index: int) -> Any:
         batch: list[Any] = []

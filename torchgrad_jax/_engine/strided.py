@@ -11,7 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jax import lax
 from .._core import abstract, errors, shapes
 from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES
+from . import first_uses
 from .cut import unrecorded, writes_unrecorded
 from .tensor import Tensor
 
@@ -252,13 +253,29 @@ def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 
 
 @functools.cache
+def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
+    """`reader`, as long as it is worth a kernel of its own."""
+    kernel = reader(store, m, conj, neg)
+    if not first_uses.fits(store, m):
+        return _Called(kernel)
+    return first_uses.FirstUses(kernel, first_uses.reading(m, conj, neg), m)
+
+
+class _Called(NamedTuple):
+    call: Any
+
+
+@functools.cache
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     reader(store, m, conj, neg)  # which complains where the storage is too small
 
     def write_view(array: Any, offset: Any, value: Any) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
 
-    return _kernel(write_view, store)
+    kernel = _kernel(write_view, store)
+    if not first_uses.fits(store, m) or shapes.has_overlap(m.shape, m.strides):
+        return _Called(kernel)
+    return first_uses.FirstUses(kernel, first_uses.writing(m, conj, neg), store)
 
 
 def storage_offset(t: Tensor) -> int:
@@ -283,7 +300,7 @@ def read(t: Tensor) -> Any:
         return al.array
     if is_direct(t):
         return st.array
-    array = reader(st.meta, t._m, al.conj, al.neg)(st.array, al.offset)
+    array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
     if not isinstance(array, jax.core.Tracer):  # one may not be met again outside of its trace
         al.array, al.stamp = array, st.stamp
     return array
@@ -319,7 +336,7 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
 def _written(t: Tensor, held: Any, array: Any) -> Any:
     """A storage that held `held`, with the elements of a view replaced."""
     al = t._al
-    return _writer(t._st.meta, t._m, al.conj, al.neg)(held, al.offset, array)
+    return _writer(t._st.meta, t._m, al.conj, al.neg).call(held, al.offset, array)
 
 
 def elements(m: Meta) -> int:

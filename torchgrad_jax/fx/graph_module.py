@@ -71,7 +71,11 @@ class GraphModule(Module):
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
         # A class of its own for each module: `forward` belongs to the class.
         base = next(c for c in cls.__mro__ if "forward" not in c.__dict__ or c is GraphModule)
-        kind = type(GraphModule.__name__, (base,), {"__module__": __name__})
+        names = {
+            "__module__": __name__,
+            "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl",  # which programs look for
+        }
+        kind = type(GraphModule.__name__, (base,), names)
         return super().__new__(kind)
 
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:

@@ -1,0 +1,80 @@
+"""What NumPy does for views that are used a few times, and compiled kernels for those that come again."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import torchgrad_jax as tg
+from torchgrad_jax._core import dtypes, shapes
+from torchgrad_jax._core.devices import default_device
+from torchgrad_jax._core.meta import meta
+from torchgrad_jax._engine import first_uses, strided
+
+from .test_strided import PATTERNS, SIZE
+
+
+@pytest.fixture
+def store():
+    return meta((4, SIZE // 4), dtypes.complex64, default_device())
+
+
+@pytest.fixture
+def memory():
+    real = np.arange(SIZE, dtype=np.float32) - 9
+    return jnp.asarray((real + 1j * real[::-1]).astype(np.complex64).reshape(4, -1))
+
+
+@pytest.mark.parametrize("conj,neg", [(False, False), (True, False), (True, True)])
+def test_both_read_the_same(store, memory, conj, neg):
+    for shape, strides, offset in PATTERNS:
+        if 0 in shape:
+            continue
+        m = meta(shape, dtypes.complex64, default_device(), strides)
+        read = first_uses.reading(m, conj, neg)
+        want = strided.reader(store, m, conj, neg)(memory, offset)
+        np.testing.assert_array_equal(read(np.asarray(memory), offset), want)
+
+
+def test_both_write_the_same(store, memory):
+    for shape, strides, offset in PATTERNS[:24]:
+        if 0 in shape or shapes.has_overlap(shape, strides):
+            continue
+        m = meta(shape, dtypes.complex64, default_device(), strides)
+        write = strided._writer(store, m, True, False)
+        value = jnp.full(shape, 3 + 2j, jnp.complex64)
+        before = np.array(memory)
+        got = write.call(memory, offset, value)
+        np.testing.assert_array_equal(got, write.compiled(memory, offset, value))
+        np.testing.assert_array_equal(memory, before)
+
+
+def test_views_that_come_again_are_compiled_and_stay_right():
+    x = tg.arange(60.0).view(20, 3).mul(1)
+    for i in range(20):
+        x[i] += 1
+        assert x[i].tolist() == [3.0 * i + 1, 3.0 * i + 2, 3.0 * i + 3]
+    kernel = strided._seldom_read(x._st.meta, x[0]._m, False, False)
+    assert kernel.call is kernel.compiled
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "int8", "float64"])
+def test_dtypes(dtype):
+    x = tg.tensor([[0, 1, 1], [1, 0, 0]]).to(getattr(tg, dtype))
+    y = x.t()
+    assert y.clone().dtype == x.dtype
+    assert y.tolist() == [[0, 1], [1, 0], [1, 0]]
+    x[:, 1] = y[0]
+    assert x.tolist() == [[0, 0, 1], [1, 1, 0]]
+
+
+def test_arrays_that_are_committed_or_traced_are_left_to_xla(memory, store):
+    m = meta((3,), dtypes.complex64, default_device(), (2,))
+    kernel = strided._seldom_read(store, m, True, False)
+    left = kernel._left
+    placed = jax.device_put(memory, jax.devices()[0])
+    assert kernel.call(placed, 1).committed
+    np.testing.assert_array_equal(
+        jax.jit(lambda a: kernel.call(a, 1))(memory), np.asarray(placed).reshape(-1)[1:7:2].conj()
+    )
+    assert kernel._left == left

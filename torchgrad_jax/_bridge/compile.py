@@ -297,15 +297,18 @@ class Entry:
         )
         self.program: Program = program
         self.spec, self.outs = told
-        self._arrange()
+        self._arrange(list(unique.values()))
         self.parts = None
         if self.backward is not None:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
             self.parts = Parts(program.jaxpr, program.consts, n_results)
         self._gradients = []
         self._again: Call | None = None
-        donated = tuple(range(len(self.donated)))
-        self.kernel = jax.jit(lambda *xs: self._kernel(xs), donate_argnums=donated)
+        self._reorder()
+        donated = tuple(range(len(self.donated) + len(self.spare)))
+        self.kernel = jax.jit(
+            lambda *xs: self._kernel(xs), donate_argnums=donated, keep_unused=bool(self.spare)
+        )
         self.plain: tuple[int, Any] = (-1, ())
         touched = [*program.counters, *program.guards, *program.grads]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
@@ -313,7 +316,7 @@ class Entry:
         self.simple = not (self.parts or program.fresh or of_arguments or writes_arguments)
         """Whether plain tensors as arguments are only read."""
 
-    def _arrange(self) -> None:
+    def _arrange(self, args: Sequence[Tensor]) -> None:
         """Order the inputs, those that are overwritten first, and sort what is to be done by kind."""
         program = self.program
         sources = program.sources
@@ -342,10 +345,39 @@ class Entry:
             for s in sources
             if s.kind == "grad"
         }
-        self.replaced = [
-            leaf for leaf, _, m, _ in program.grads
+        replaced = [
+            (leaf, m) for leaf, _, m, _ in program.grads
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
         ]  # fmt: skip
+        held = [s.array(args) for s in sources if s.kind in ("arg", "tensor", "grad")]
+        free = not any(isinstance(x, jax.Array) and x.committed for x in held)
+        # Scratch memory may stand in for one as long as no array is bound to the devices that it lies on.
+        self.spare = [(leaf, m) for leaf, m in replaced if free and _is_large(m)]
+        """Gradients that nobody reads before they are replaced: the new ones go where they are."""
+        self.replaced = [leaf for leaf, m in replaced if not (free and _is_large(m))]
+
+    def _reorder(self) -> None:
+        """Put what goes where an input was first, in the order of these: so does JAX pair them."""
+        program = self.program
+        n = len(program.jaxpr.outvars)
+        written = {i: k for i, k, _ in program.writes}
+        spare = {id(leaf) if isinstance(leaf, Tensor) else leaf for leaf, _ in self.spare}
+        first = [written[i] for i in self.donated]
+        first += [
+            k for leaf, k, m, _ in program.grads
+            if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) in spare
+        ]  # fmt: skip
+        self.place = list(dict.fromkeys([*first, *range(n)]))
+        at = {k: new for new, k in enumerate(self.place)} if self.parts is None else range(n)
+        self.stored = [(st, at[k], stamps) for st, k, stamps in self.stored]
+        self.stored_elsewhere = [(i, at[k], stamps) for i, k, stamps in self.stored_elsewhere]
+        self.grads = [
+            (leaf, k if m is None else at[k], m, version) for leaf, k, m, version in program.grads
+        ]
+        self.fresh = [(st, at[k]) for st, k in program.fresh]
+        for o in self.outs:
+            if isinstance(o, _Out):
+                o.index = at[o.index]
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
         began = next_sequence_nr()
@@ -409,9 +441,11 @@ class Entry:
     # -- running
     def _kernel(self, xs: Sequence[Any]) -> list[Any]:
         values: list[Any] = [None] * len(self.program.sources)
-        for i, x in zip(self.order, xs):
+        n = len(self.donated)
+        for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
-        return self.program.run(values)
+        found = self.program.run(values)
+        return [found[k] for k in self.place]
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:
         """Whether `run` may be called on these arguments without a closer look."""
@@ -453,8 +487,9 @@ class Entry:
             kept = [st.array for st in self.kept_storages]
             own = [_own(st) for st in self.donated_storages]
             own += [_own(s.storage(args)) for s in self.donated_gradients]
-            for leaf in self.replaced:  # whose memory can serve the new gradient
+            for leaf in self.replaced:
                 of_args(leaf, args)._g = None
+            own += [_spare(of_args(leaf, args), m) for leaf, m in self.spare]
             arrays = self.kernel(*own, *kept, *others)
         for st, k, stamps in self.stored:
             st.array = arrays[k]
@@ -470,14 +505,14 @@ class Entry:
             if isinstance(vc, int):
                 vc = args[vc]._vc
             vc.version += n
-        for leaf, k, m, version in program.grads:
+        for leaf, k, m, version in self.grads:
             leaf = of_args(leaf, args)
             if m is None:
                 leaf._g = k
             else:
                 leaf._g = g = make(arrays[k], m)
                 g._st.version = version
-        for st, k in program.fresh:
+        for st, k in self.fresh:
             st.array = arrays[k]
         return self._outputs(arrays, node, args)
 
@@ -543,6 +578,31 @@ def _own(storage: Storage) -> Any:
     """A storage's array, to be overwritten: a copy if somebody else looks at the array too."""
     array = storage.array
     return jnp.array(array) if sys.getrefcount(array) > _HOLDERS else array
+
+
+_LARGE = 1 << 16
+"""Bytes; fetching memory for less costs less than giving it to the program."""
+
+
+def _is_large(m: Meta) -> bool:
+    return m.numel * m.dtype.itemsize >= _LARGE
+
+
+def _spare(leaf: Tensor, m: Meta) -> Any:
+    """The memory of a gradient that is about to be replaced, or new memory if somebody else looks at it."""
+    g, leaf._g = leaf._g, None
+    if g is not None and g.__class__ is Tensor and g._m is m and g._al is None and g._x is None:
+        st = g._st
+        alone = sys.getrefcount(g) == _ALONE and sys.getrefcount(st) == _ALONE + 2
+        array = st.array
+        if alone and sys.getrefcount(array) == _ALONE + 1 and isinstance(array, jax.Array):
+            return array
+    return jnp.zeros(m.shape, m.dtype.np)
+
+
+_ALONE = 2
+"""References to what one local variable refers to, as `sys.getrefcount` counts; a tensor's storage is its counter of
+versions, too."""
 
 
 def _freed(fn: Any) -> bool:

@@ -5,6 +5,6 @@ from compat_suite.judge import Oracle
 from compat_suite.suite import expect_agreement, per_case
 
 
-@per_case("second", most=1)  # `make conformance` runs all
+@per_case("second", most=1)
 def test_as_torch(jobs: list[Job], torch_oracle: Oracle) -> None:
     expect_agreement(jobs, torch_oracle)

@@ -23,6 +23,8 @@ ALIASES = {
     "a": "input",
     "x1": "input",
     "x2": "other",
+    "axis0": "dim0",
+    "axis1": "dim1",
 }
 _KIND_NAMES = {reg.Array: "Tensor", reg.Scalar: "Number", reg.TracedInt: "int", reg.Arrays: "tuple of Tensors",
                reg.OptArrays: "tuple of Tensors", int: "int", float: "float", bool: "bool", str: "str",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core import dtypes, events
@@ -17,22 +17,27 @@ from .record import PLAIN
 from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
 from .tensor import Tensor
 
+_NO_NAMES: Mapping[str, str] = types.MappingProxyType({})
+
 
 def composite(
     fn: Callable[..., Any] | None = None, /, *, name: str | None = None, method: bool = True,
     function: bool = True, namespace: str = "", aliases: Sequence[str] = (),
-    inplace: Any = None, operator: str | None = None, out: bool = False,
+    inplace: Any = None, operator: str | None = None, out: bool = False, known_as: Mapping[str, str] = _NO_NAMES,
 ) -> Any:  # fmt: skip
-    """Register a Python function over tensors under torch's name and signature."""
+    """Register a Python function over tensors under torch's name and signature.
+
+    `known_as` has further names of parameters: torch has several overloads where there is one function here.
+    """
     if fn is None:
         return lambda f: composite(
             f, name=name, method=method, function=function, namespace=namespace, aliases=aliases,
-            inplace=inplace, operator=operator, out=out,
+            inplace=inplace, operator=operator, out=out, known_as=known_as,
         )  # fmt: skip
     label = name or fn.__name__
     prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
     made = {
-        n: _with_conventions(_renamed(fn, n), n, out, prefix + label, prefix + n)
+        n: _with_conventions(_renamed(fn, n), n, out, prefix + label, prefix + n, known_as)
         for n in (label, *aliases)
     }
     public = made[label]
@@ -73,7 +78,12 @@ def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _with_conventions(
-    fn: Callable[..., Any], label: str, out: bool, event: str, said: str
+    fn: Callable[..., Any],
+    label: str,
+    out: bool,
+    event: str,
+    said: str,
+    known_as: Mapping[str, str],
 ) -> Callable[..., Any]:
     """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages."""
     names, wild = parameter_names(fn)
@@ -85,14 +95,18 @@ def _with_conventions(
     takes_out = "out" in names
     first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
     alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
+    alias.update(known_as)
 
     @functools.wraps(fn)
     def public(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not wild:
             for k in [k for k in kwargs if k in alias]:
+                if alias[k] in kwargs:
+                    raise TypeError(f"{said}() got multiple values for argument '{alias[k]}'")
                 kwargs[alias[k]] = kwargs.pop(k)
             if star in kwargs:  # a size given by its name
-                args = (*args, kwargs.pop(star))
+                before = (kwargs.pop(first),) if not args and first in kwargs else args
+                args = (*before, kwargs.pop(star))
             if out and not takes_out and "out" in kwargs:
                 target = kwargs.pop("out")
                 if target is not None:

@@ -86,13 +86,41 @@ def wrong(fn: str, name: str, want: str, value: Any, position: int = 0) -> TypeE
 
 def no_match(fn: str, args: Sequence[Any], kwargs: dict[str, Any], *signatures: str) -> TypeError:
     """torch's complaint when no overload takes these arguments."""
-    got = [type_name(a) for a in args] + [f"{k}={type_name(v)}" for k, v in kwargs.items()]
-    tail = ", " if kwargs and not args else ""
-    lines = "".join(f" * ({s})\n" for s in signatures)
+    got = _shown(args, kwargs, {})
+    lines = "".join(f" * ({s})\n{_why_not(s, args, kwargs)}" for s in signatures)
     return TypeError(
-        f"{fn}() received an invalid combination of arguments - got ({', '.join(got)}{tail}), "
-        f"but expected one of:\n{lines}"
+        f"{fn}() received an invalid combination of arguments - got {got}, but expected one of:\n{lines}"
     )
+
+
+def _shown(args: Sequence[Any], kwargs: dict[str, Any], expected: dict[Any, str]) -> str:
+    """The types of arguments; those that are not the expected ones, by position or name, stand out."""
+    given = {**dict(enumerate(args)), **kwargs}
+    parts = []
+    for key, value in given.items():
+        kind = type_name(value)
+        text = f"{key}={kind}" if isinstance(key, str) else kind
+        wanted = expected.get(key)
+        matches = wanted is None or kind in _ALSO.get(wanted, (wanted,))
+        parts.append(text if matches else f"!{text}!")
+    return f"({', '.join(parts)}{', ' if kwargs and not args else ''})"
+
+
+_ALSO = {"float": ("float", "int")}
+
+
+def _why_not(signature: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """What torch adds below an overload that takes as many arguments, counted as it counts them."""
+    wanted = [part.partition(" = ")[0].rpartition(" ") for part in signature.split(", ")]
+    kinds = {name: kind for kind, _, name in wanted}
+    if len(args) + len(kwargs) != len(wanted) - ("out" in kinds and "out" not in kwargs):
+        return ""
+    why = "      didn't match because some of the"
+    unknown = [k for k in kwargs if k not in kinds]
+    if unknown:
+        return f"{why} keywords were incorrect: {', '.join(unknown)}\n"
+    expected = {**kinds, **{i: kind for i, (kind, _, _) in enumerate(wanted)}}
+    return f"{why} arguments have invalid types: {_shown(args, kwargs, expected)}\n"
 
 
 def shape_from(

@@ -85,7 +85,7 @@ def zero_(input: Tensor) -> Tensor:
     return ops.zero_(input)
 
 
-@composite(name="copy_", function=False)
+@composite(name="copy_", function=False, known_as={"other": "src"})
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite with another tensor's values, broadcast and cast."""
     if isinstance(src, int | float | complex):

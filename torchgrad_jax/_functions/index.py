@@ -231,7 +231,7 @@ def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
         ops.embedding_renorm_(weight, input, float(max_norm), float(norm_type))
 
 
-@composite(method=False)
+@composite(method=False, known_as={"input": "weight"})
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scale down the rows at `indices` whose norm exceeds `max_norm`, in place."""
     return ops.embedding_renorm_(weight, indices, float(max_norm), float(norm_type))

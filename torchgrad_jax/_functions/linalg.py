@@ -627,7 +627,7 @@ def _no_ldl(what: str) -> Callable[[str, int], Exception]:
     )
 
 
-@composite(name="ldl_factor_ex", out=True, **_linalg)
+@composite(name="ldl_factor_ex", out=True, known_as={"input": "A"}, **_linalg)
 def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """Packed factors of symmetric matrices, and where a pivot is zero."""
     out = ops.linalg_ldl_factor_ex(A, hermitian=hermitian)
@@ -636,7 +636,7 @@ def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bo
     return out
 
 
-@composite(name="ldl_factor", out=True, **_linalg)
+@composite(name="ldl_factor", out=True, known_as={"input": "A"}, **_linalg)
 def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """Packed factors of symmetric matrices that have them."""
     ld, pivots, info = ops.linalg_ldl_factor_ex(A, hermitian=hermitian)

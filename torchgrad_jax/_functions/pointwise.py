@@ -302,7 +302,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return bool(concrete(ops.all(ops.eq(input, other)), errors.BATCHED_EQUAL, "equal"))
 
 
-@composite(method=False, out=True)
+@composite(
+    method=False, out=True, known_as={"element": "elements", "test_element": "test_elements"}
+)
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -194,7 +194,7 @@ def _singular_norm(A: Tensor, ord: Any, dims: tuple[int, int], keepdim: bool) ->
     return ops.permute(ops.unsqueeze(out, -1), tuple(order.index(d) for d in range(len(order))))
 
 
-@composite(namespace="linalg", method=False, out=True)
+@composite(namespace="linalg", method=False, out=True, known_as={"input": "A"})
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -231,7 +231,7 @@ def matrix_norm(
     return (ops.amax if ord > 0 else ops.amin)(sums, (cols,), keepdim)
 
 
-@composite(name="norm", namespace="linalg", method=False, out=True)
+@composite(name="norm", namespace="linalg", method=False, out=True, known_as={"input": "A"})
 def linalg_norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

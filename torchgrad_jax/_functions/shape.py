@@ -17,6 +17,7 @@ from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view
+from .arguments import no_match
 from .clones import contiguous
 from .complex_views import conj
 
@@ -100,6 +101,8 @@ def _view_dtype(input: Tensor, dtype: dtypes.dtype) -> Tensor:
 @composite(name="view", function=False)
 def view(input: Tensor, *size: Any, dtype: Any = None) -> Tensor:
     """The same elements with another shape or another dtype, sharing storage."""
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise no_match("view", (), {"dtype": dtype}, "torch.dtype dtype", "tuple of ints size")
     if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         return _view_dtype(input, dtype if dtype is not None else size[0])
     if not size:

@@ -40,7 +40,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 @composite(out=True)
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
     """Histogram over a number of equal bins, or over bins with given edges."""
     if isinstance(bins, Tensor):

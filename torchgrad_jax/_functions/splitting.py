@@ -93,7 +93,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return unsafe_split(input, -(-input._m.shape[d] // chunks), d)
 
 
-@composite
+@composite(known_as={"input": "tensor"})
 def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` whose results do not count as views for autograd."""
     parts = ops._unsafe_split(tensor, split_size, dim)
@@ -180,19 +180,22 @@ def _xsplit(name: str, input: Tensor, spec: Any, dim: int, least: int) -> tuple[
     return tensor_split(input, spec, dim)
 
 
-@composite
+_PARTS = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
+
+
+@composite(known_as=_PARTS)
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along columns (the only dimension of a vector)."""
     return _xsplit("hsplit", input, indices_or_sections, 0 if input._m.ndim == 1 else 1, 1)
 
 
-@composite
+@composite(known_as=_PARTS)
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along rows."""
     return _xsplit("vsplit", input, indices_or_sections, 0, 2)
 
 
-@composite
+@composite(known_as=_PARTS)
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along depth."""
     return _xsplit("dsplit", input, indices_or_sections, 2, 3)

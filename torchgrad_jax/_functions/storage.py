@@ -46,7 +46,7 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None, **named: Any) -
     return _resized(self, shape, memory_format, "resize_")
 
 
-@composite
+@composite(known_as={"input": "self"})
 def resize_as_(self: Tensor, the_template: Any, *, memory_format: Any = None) -> Tensor:
     """`resize_` to another tensor's shape."""
     if not isinstance(the_template, Tensor):

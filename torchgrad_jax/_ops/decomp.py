@@ -480,6 +480,11 @@ def ormqr(
         raise RuntimeError(
             f"{what}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])"
         )
+    if input.ndim - input2.ndim != 1:
+        raise RuntimeError(
+            f"{what}: Expected tau to have one dimension less than input, but got tau.ndim equal to {input2.ndim} and "
+            f"input.ndim is equal to {input.ndim}"
+        )
     require_supported("ormqr_cpu", input)
     v, t = _reflectors(input, input2)
     t = conj_t(t) if transpose else t

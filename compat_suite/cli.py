@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     fuzz.add_argument("--no-shrink", action="store_true")
     fuzz.add_argument("--wide", action="store_true", help="over the whole table of operators")
     fuzz.add_argument("--wild", action="store_true", help="with what programs in the wild do")
+    fuzz.add_argument("--far", action="store_true", help="with what is far from everyday code")
     fuzz.add_argument(
         "--swarm", action="store_true", help="programs that share choices and kernels"
     )
@@ -137,7 +138,7 @@ def run_fuzz(args: argparse.Namespace) -> int:
     began = time.time()
     kinds: Counter[str] = Counter()
     seeds = range(args.seed, args.seed + args.count)
-    kind = Kind(args.wide, args.wild, 0 if args.swarm else None)
+    kind = Kind(args.wide, args.wild, args.far, 0 if args.swarm else None)
     for finding in search(seeds, args.length, not args.no_shrink, kind):
         if finding is not None:
             kinds[finding.mismatch.kind] += 1

@@ -127,7 +127,9 @@ def state(lib: Lib, env: dict[str, Any], deep: bool) -> dict[str, Any]:
                 out[k] = {"type": f"is {names[id(v)]}"}
             else:
                 out[k] = tensor(lib, v, names, storages, deep)
-        out["log"] = [(label, _logged(lib, value)) for label, value in env.get("log", ())]
+        out["log"] = [
+            (label, *[_logged(lib, v) for v in values]) for label, *values in env.get("log", ())
+        ]
     return out
 
 

@@ -66,6 +66,40 @@ def copied(x, y):
     x.view(-1)[:1].copy_(y.reshape(-1)[:1])
     return x
 
+def pickled(x):
+    import pickle
+
+    return pickle.loads(pickle.dumps(x))
+
+def saved(x):
+    import io
+
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    return torch.load(file)
+
+def one(x):
+    return torch.ones((), dtype=x.dtype)
+
+def put(x, y):
+    z = torch.zeros_like(x)
+    z[0:1] = x[-1:] * y.reshape(-1)[0]
+    z.mul_(x)
+    return z
+
+def packing(label):
+    def call(t):
+        log.append((label, t.detach().clone()))
+        return t.detach().clone()
+    return call
+
+def unpacking(label):
+    def call(t):
+        log.append((label, t.detach().clone()))
+        return t
+    return call
+
 def forward(f, x, tangent):
     level = torch.autograd.forward_ad
     with level.dual_level():
@@ -78,6 +112,13 @@ def forward(f, x, tangent):
         log.append(("grad of tangent", found if found is None else found.detach().clone()))
     # whose memory it is, and how it lies in it, is the library's affair
     return primal, out.detach().clone(memory_format=torch.contiguous_format)
+
+def dual_values(f, x, tangent):
+    # what transforms leave behind besides values, versions and nodes say, is the library's affair
+    level = torch.autograd.forward_ad
+    with level.dual_level():
+        found = level.unpack_dual(f(level.make_dual(x, tangent)))
+    return tuple(t if t is None else t.detach().clone(memory_format=torch.contiguous_format) for t in found)
 """
 
 FUNCTIONS = """
@@ -557,6 +598,173 @@ class Casting(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g):
         return g
+
+
+class WithNone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, None
+
+    @staticmethod
+    def backward(ctx, g, h):
+        log.append(("WithNone", h is None))
+        return g * 2
+
+
+class Variadic(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, k, *xs):
+        ctx.save_for_backward(*xs)
+        ctx.k = k
+        return sum(xs) * k
+
+    @staticmethod
+    def backward(ctx, g):
+        log.append(("Variadic", tuple(ctx.needs_input_grad)))
+        return None, *[g * ctx.k if k else None for k in ctx.needs_input_grad[1:]]
+
+
+class Vmapped(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.sin()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].cos() * 2
+
+    @staticmethod
+    def jvp(ctx, t):
+        return t * ctx.saved_tensors[0].cos() * 2
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Vmapped.apply(x), in_dims[0]
+
+
+class Dualled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(x, y)
+        return x * y, x + y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        x, y = ctx.saved_tensors
+        return g * y + h, g * x + h
+
+    @staticmethod
+    def jvp(ctx, s, t):
+        x, y = ctx.saved_tensors
+        return s * y + x * t, s + t
+
+
+class Recorded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x ** 3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        log.append(("Recorded", torch.is_grad_enabled(), x.requires_grad, g.requires_grad))
+        return 3 * x ** 2 * g
+
+
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        if g.sum() > 2:
+            raise ValueError("too much")
+        return g[:1]
+
+
+class PartAndWhole(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 2
+        ctx.save_for_backward(y)
+        return y[:1], y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (y,) = ctx.saved_tensors
+        return h * 2 + g.sum()
+
+
+class WritesGrad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        return x + y
+
+    @staticmethod
+    def backward(ctx, g):
+        g = g.clone()
+        return g.mul_(2), g
+
+
+class SharedOut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        return y, y
+
+    @staticmethod
+    def backward(ctx, g, h):
+        log.append(("SharedOut", g.detach().clone()))
+        return g + h * 2
+
+
+class DirtyView(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class DirtyAndNew(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(y)
+        x.mul_(y)
+        ctx.mark_dirty(x)
+        return x, x * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (y,) = ctx.saved_tensors
+        return (g + h * 2) * y, None
+
+
+class InnerWrite(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.clone()
+        y.view(-1)[0] = 3.0
+        ctx.save_for_backward(y)
+        y.add_(1)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
 """
 
 
@@ -579,6 +787,12 @@ def used(text: str) -> str:
                 "forget_grad",
                 "with_no_grad(",
                 "log.append",
+                "pickled(",
+                "saved(",
+                "one(",
+                "put(",
+                "packing(",
+                "dual_values(",
             )
         )
         else ""

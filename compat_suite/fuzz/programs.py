@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..libs import Lib
-from . import deep_rules as deep_rules, observe, prelude, wide_rules, wild_rules
+from . import deep_rules as deep_rules, far_rules, observe, prelude, wide_rules, wild_rules
 from .maker import Maker
 from .precision import Precision
 from .rules import RULES
@@ -101,6 +101,8 @@ class Kind:
     """Over the whole table of operators."""
     wild: bool = False
     """With what programs in the wild do, too."""
+    far: bool = False
+    """With what is far from everyday code, too."""
     swarm: int | None = None
     """With the few choices that the programs of this number share."""
 
@@ -123,7 +125,11 @@ def make(
 
     maker = Maker(rng, torch.module, has, kind.swarm)
     maker.env = session.env
-    left_out = {wide_rules.__name__: not kind.wide, wild_rules.__name__: not kind.wild}
+    left_out = {
+        wide_rules.__name__: not kind.wide,
+        wild_rules.__name__: not kind.wild,
+        far_rules.__name__: not kind.far,
+    }
     kinds = [r for r in RULES if not left_out.get(r.line.__module__)]
     rules = [r for r in kinds if all(has(n) for n in r.needs)]
     first = next(r for r in rules if r.name == "create")  # whichever module was imported first
@@ -193,7 +199,12 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
         look = program.watched or i == last
         if theirs is not None:
             error = theirs.run(line)
-            state = theirs.state(i == last) if look else None
+            try:
+                state = theirs.state(i == last) if look else None
+            except (
+                RuntimeError
+            ) as e:  # torch let something out that cannot be read, a batched gradient say
+                raise InvalidProgram(line) from e
         else:
             error, state = outcomes[i].error, outcomes[i].state
         if error is not None and (error[0] == "NameError" or INTERNAL in error[1]):

@@ -41,7 +41,12 @@ def _range(dt: dtype) -> tuple[Any, Any]:
 def check_fits(value: Any, dt: dtype) -> None:
     """Raise unless the dtype holds the number: infinities and nan only where it is floating."""
     kind = dt.category
-    if kind == BOOL or kind > FLOATING:
+    if kind == BOOL:
+        return
+    if kind > FLOATING:
+        low, high = _range(dt)
+        if any(math.isfinite(v) and not low <= v <= high for v in (value.real, value.imag)):
+            raise overflow(c_name(dt))
         return
     if isinstance(value, complex):
         if value.imag != 0:

@@ -417,7 +417,15 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
         raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
-    return np.array(concrete(self, errors.NO_STORAGE))
+    return _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m)
+
+
+def _laid_out(array: np.ndarray, m: Any) -> np.ndarray:
+    """An array with its elements in the order in which those of a tensor without gaps lie in memory."""
+    if m.contiguous or not m.dense:
+        return array
+    order = sorted(range(m.ndim), key=lambda d: -m.strides[d])
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -485,7 +485,7 @@ def _recorded(
 ) -> dict[int, Any]:
     """Each wanted gradient as an op of its own, recorded on the graph."""
     gp = node.gp
-    saved = unpack_tensors(node)
+    saved = unpack_tensors(node, fitting=True)
     if gp.raises:
         gp.fn()  # also where no gradient is wanted
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them

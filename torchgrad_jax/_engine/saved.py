@@ -5,9 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import jax.numpy as jnp
-
 from .._core import errors
+from .._core.meta import meta
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, written_part
@@ -118,16 +117,7 @@ def unpack_arrays(node: Any) -> list[Any]:
 
 def _unpacked_array(entry: Packed) -> Any:
     """What the kernels of a pass read: a value of another dtype is cast, one of another shape must broadcast."""
-    value, m = unpack_hooked(entry), entry.meta
-    array = strided.read(value)
-    if value._m.dtype is not m.dtype:
-        array = array.astype(m.dtype.np)
-    if value._m.shape != m.shape:
-        try:
-            array = jnp.broadcast_to(array, m.shape)
-        except ValueError:
-            raise RuntimeError(errors.not_broadcastable(m.shape, value._m.shape)) from None
-    return array
+    return strided.fitted(strided.read(unpack_hooked(entry)), entry.meta)
 
 
 def unpack_hooked(entry: Packed) -> Tensor:
@@ -152,8 +142,8 @@ def check_version(
         raise _complain(entry._m, producer, nr, entry._vc.version, then)
 
 
-def unpack_tensors(node: Any) -> list[Any]:
-    """The saved values as tensors with their place in the graph, for a recorded backward."""
+def unpack_tensors(node: Any, fitting: bool = False) -> list[Any]:
+    """The saved values as tensors with their place in the graph; `fitting` ones are as kernels read them."""
     saved = node.saved
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
@@ -164,7 +154,11 @@ def unpack_tensors(node: Any) -> list[Any]:
     for i, entry in enumerate(saved):
         kind = entry.__class__
         if kind is Packed:
-            out.append(_rewire(node, i, n_in, unpack_hooked(entry)))
+            value, m = unpack_hooked(entry), entry.meta
+            if fitting and (value._m.dtype is not m.dtype or value._m.shape != m.shape):
+                array = strided.fitted(strided.read(value), m)
+                value = make(array, meta(m.shape, m.dtype, m.device))
+            out.append(_rewire(node, i, n_in, value))
             continue
         if not isinstance(entry, Tensor | Storage):
             out.append(entry)

@@ -46,6 +46,18 @@ def to_flat(x: Any, m: Meta) -> Any:
     return scatter(jnp.zeros(extent, x.dtype), shape, m.strides, 0, x, add=add)
 
 
+def fitted(array: Any, m: Meta) -> Any:
+    """A saved value as kernels read it: an unpack hook may give another dtype, and another shape that broadcasts."""
+    if array.dtype != m.dtype.np:
+        array = array.astype(m.dtype.np)
+    if array.shape != m.shape:
+        try:
+            array = jnp.broadcast_to(array, m.shape)
+        except ValueError:
+            raise RuntimeError(errors.not_broadcastable(m.shape, array.shape)) from None
+    return array
+
+
 def from_flat(flat: Any, m: Meta) -> Any:
     """Inverse of `to_flat`."""
     if m.contiguous or (m.ndim < 2 and m.dense):

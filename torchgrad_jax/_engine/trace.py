@@ -270,7 +270,12 @@ class Plan:
         if dt in _HALVES and how == "fits_as_float":
             dt = dtypes.float32
         places = [n for n, i in enumerate(self.present) if not isinstance(self.keys[i], Meta)]
-        if dt is dtypes.float64:  # holds all numbers but complex ones
+        if how == "fits_alpha":
+            names = self.call.argnames
+            places = [n for n in places if names[self.present[n]] == "alpha"]
+        if dt is dtypes.complex128:  # holds all numbers
+            places = []
+        if dt is dtypes.float64:  # all but complex ones
             places = [n for n in places if self.keys[self.present[n]] is complex]
         if not places:
             return

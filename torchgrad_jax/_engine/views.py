@@ -176,10 +176,10 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
         )
         if al.chain:
             alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
-    if node is None and me._fn is not None:  # unrecorded
+    if node is None:  # unrecorded
         if alias.base is not None:
             alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at
-        elif m.shape != me._m.shape:
+        elif me._fn is not None and m.shape != me._m.shape:
             me._fn._extras().reshaped = True
     me._m, me._al = m, alias
     check_counted(me)

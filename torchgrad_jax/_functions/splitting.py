@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core import dtypes, shapes
 from .._core.meta import meta
-from .._core.state import FAKE, LIFT, MODES
+from .._core.state import FAKE, INFERENCE, LIFT, MODES
 from .._engine.arguments import as_int
 from .._engine.bind import composite, ops
 from .._engine.tensor import CREATED_DEFAULT, Alias, Tensor, Version, plain_alias
@@ -96,6 +96,11 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 @composite(known_as={"input": "tensor"})
 def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` whose results do not count as views for autograd."""
+    if MODES.bits & INFERENCE and not (tensor._x is not None and tensor._x.inference):
+        views = split(tensor, split_size, dim)  # no layer of autograd hides what the kernel makes:
+        for view in views:  # views that count their writes on their own
+            view._vc = Version()
+        return views
     parts = ops._unsafe_split(tensor, split_size, dim)
     d = dim % tensor._m.ndim
     return share_memory(tensor, parts, [k * split_size for k in range(len(parts))], d)

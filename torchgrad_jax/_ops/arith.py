@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
+from .._core import dtypes, shapes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
     category,
@@ -28,6 +28,7 @@ from .helpers import broadcast
 from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
+_ALPHA = frozenset({"fits_alpha"})
 
 
 # --- sums and products --------------------------------------------------------------------------
@@ -90,7 +91,8 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),
-              wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__")  # fmt: skip
+              wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__",
+              tags=_ALPHA)  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -117,13 +119,21 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
 
 
 @_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",),
-              wraps=True, operator="__sub__", inplace_operator="__isub__")  # fmt: skip
+              wraps=True, operator="__sub__", inplace_operator="__isub__", tags=_ALPHA)  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
 
 
-@_elementwise(promote=NONE, method=False, out=False, operator="__rsub__",
+def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a difference whose operands stand the other way round."""
+    return shapes.elementwise_strides(shape, [(m.shape, m.strides) for m in reversed(metas)])
+
+
+_other_first.elementwise = True  # type: ignore[attr-defined]
+
+
+@op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA,
               node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
 def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``other - alpha * input``."""

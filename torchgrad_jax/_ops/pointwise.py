@@ -244,8 +244,8 @@ _EXACT = 8
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _pow_const(x: Array, e: Any) -> Array:
-    if e == 0:
-        return jnp.ones_like(x)
+    if e == 0:  # read from x, as JAX cannot batch a rule whose value is a constant
+        return lax.select(x == x, jnp.ones_like(x), jnp.ones_like(x))
     if category(x) == INTEGRAL:
         if e < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")

@@ -98,7 +98,7 @@ def _running_product(x: Array, axis: int) -> Array:
         return lax.cumprod(x, axis)
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
-        if x.size == 1:
+        if x.shape[axis] == 1:
             return t
         zero = x == 0
 

@@ -81,7 +81,19 @@ def fw_primal(input: Array) -> Array:
     return input
 
 
-@op(name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False)
+def _as_viewed(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a view, where one of that shape is possible."""
+    (m,) = metas
+    found = shapes.view_strides(m.shape, m.strides, shape)
+    return (
+        shapes.contiguous_strides(shape) if found is None else shapes.preserve_strides(shape, found)
+    )
+
+
+@op(
+    name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False,
+    layout=_as_viewed,
+)  # fmt: skip
 def unsafe_view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 

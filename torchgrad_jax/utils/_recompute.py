@@ -52,7 +52,8 @@ class SavedInput:
     """
 
     def __init__(self, t: Tensor) -> None:
-        self.edge = edge_of(t) if requires_grad_of(t) else None
+        self.requires_grad = requires_grad_of(t)
+        self.edge = edge_of(t) if self.requires_grad else None
         self.version = t._vc.version
         self.entry = save_general(t, False)
 
@@ -62,10 +63,14 @@ class SavedInput:
             check_version(None, 0, self.entry, self.version, None, 0)
             return self.entry
         value = unpack_hooked(self.entry)
-        if self.edge is None:
+        if not self.requires_grad:
             return value
         t = alias_of(value, value._m, value._al)
         t._rg = True
+        if (
+            self.edge is None
+        ):  # a view made without recording: through its base alone it requires grad
+            return t
         if isinstance(self.edge[0], AccumulateGrad):
             t._acc = weakref.ref(self.edge[0])
         else:

@@ -1,0 +1,158 @@
+"""What random programs far from everyday code found: layouts, numbers that do not fit, views in modes, transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _square(m: Any) -> Any:
+    return m.arange(9, dtype=m.float64).view(3, 3)
+
+
+# --- layouts ----------------------------------------------------------------------------------------
+
+
+@program
+def a_reflected_difference_is_laid_out_like_its_second_operand(m):
+    a, b = _square(m).t(), _square(m)
+    return [m.rsub(a, b).stride(), m.rsub(b, a).stride(), m.rsub(a, 2).stride(), (2 - a).stride()]
+
+
+@program
+def products_of_blocks_keep_the_layout_that_a_view_can_have(m):
+    a = _square(m).t()
+    out = m.kron(a, a)
+    return out, out.stride(), m.kron(_square(m), _square(m)).stride()
+
+
+@program
+def arrays_are_laid_out_like_the_tensors_that_they_come_from(m):
+    x = m.arange(24.0).view(2, 3, 4)
+    views = (x.permute(2, 0, 1), x.transpose(0, 1), x.mT.clone())
+    return [
+        (v.numpy().tolist(), v.numpy().strides, m.from_numpy(v.numpy()).stride()) for v in views
+    ]
+
+
+# --- numbers ----------------------------------------------------------------------------------------
+
+
+@program
+def a_factor_has_to_fit_the_dtype(m):
+    half, byte, whole = m.ones(2).half(), m.ones(2, dtype=m.int8), m.ones(2, dtype=m.int32)
+    return [
+        complaint(lambda: m.add(half, half, alpha=1e6)),
+        complaint(lambda: m.add(half, 1, alpha=1e6)),
+        complaint(lambda: m.sub(half, half, alpha=1e6)),
+        complaint(lambda: m.rsub(half, half, alpha=1e6)),
+        complaint(lambda: half.add_(half, alpha=1e6)),
+        complaint(lambda: m.add(half.bfloat16(), half.bfloat16(), alpha=1e39)),
+        complaint(lambda: m.add(half.float(), half.float(), alpha=1e39)),
+        complaint(lambda: m.add(byte, byte, alpha=1000)),
+        complaint(lambda: m.sub(whole, 1, alpha=2**40)),
+        complaint(lambda: m.add(half[:0], half[:0], alpha=1e6)),
+        complaint(lambda: m.add(half.cfloat(), half.cfloat(), alpha=1e39)),
+        m.add(half, half, alpha=float("inf")),
+        m.add(half, half.double(), alpha=1e6),
+    ]
+
+
+@program
+def complex_numbers_have_to_fit_too(m):
+    x = m.ones(2, dtype=m.complex64)
+    wide = m.ones(1, dtype=m.complex128)
+    return (
+        complaint(lambda: x.fill_(1e39)),
+        complaint(lambda: x.masked_fill_(x == x, 1e39j)),
+        complaint(lambda: m.full((2,), 1e39, dtype=m.complex64)),
+        wide.fill_(1e39),
+    )
+
+
+# --- gradients --------------------------------------------------------------------------------------
+
+
+@program
+def the_gradient_of_a_running_product_of_one_element_is_the_incoming_one(m):
+    x = _square(m)[None].requires_grad_()
+    (g,) = m.autograd.grad(x.cumprod(0).sum(), x, create_graph=True)
+    (h,) = m.autograd.grad(x.cumprod(1).sum(), x, create_graph=True)
+    return g, g.requires_grad, h.requires_grad
+
+
+@program
+def unpacked_values_of_another_dtype_are_cast_in_recorded_passes(m):
+    seen = []
+    for unpack in (lambda t: t.double(), lambda t: m.ones(1).double()):
+        for leaf in (True, False):
+            x = m.tensor([1.0, 2.0], requires_grad=True)
+            y = x if leaf else x * 1
+            with m.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), unpack):
+                z = y.exp() * y
+            (g,) = m.autograd.grad(z.sum(), y, create_graph=True)
+            seen += [g.dtype == m.float32, z.grad_fn._saved_other.dtype == m.float64]
+            g.sum().backward(retain_graph=True)
+            seen.append(x.grad)
+    return seen
+
+
+@program
+def transforms_of_powers_are_mapped_in_an_outer_graph(m):
+    x = m.tensor([0.5, 1.0, 2.0], dtype=m.float64, requires_grad=True)
+    out = []
+    for f in (lambda t: t.pow(2).sum(), lambda t: t.exp().pow(2).sum(), lambda t: (t**3).sum()):
+        for change in (m.func.hessian, lambda g: m.func.jacrev(m.func.jacrev(g))):
+            found = m.vmap(change(f))(x[None])
+            (g,) = m.autograd.grad(found.pow(2).sum(), x)
+            out += [found.tolist(), g.tolist()]
+    return out
+
+
+# --- views in modes ---------------------------------------------------------------------------------
+
+
+@program
+def views_of_views_that_are_turned_without_recording(m):
+    x = _square(m).requires_grad_()
+    out = []
+    for mode in (m.no_grad, m.inference_mode):
+        for turn in ("t_", "squeeze_", "unsqueeze_"):
+            for start in (x, x * 2, x.detach() * 2):
+                with mode():
+                    part = start[...][:, 1:]
+                    getattr(part, turn)(*[0] * (turn == "unsqueeze_"))
+                out += [part.shape, part.requires_grad]
+                out += [complaint(lambda p=part: p.grad_fn), complaint(lambda p=part: p * 2)]
+    return out
+
+
+@program
+def unsafe_pieces_in_inference_mode_are_views_that_count_on_their_own(m):
+    x = _square(m).requires_grad_()[..., 1]
+    with m.inference_mode():
+        first, *_ = x.unsafe_split(1)
+        other, *_ = x.unsafe_chunk(3)
+        first.add_(1)
+    return [
+        first.stride(), first._is_view(), first._version, other._version, x._version, x,
+        first.is_inference(), other,
+    ]  # fmt: skip
+
+
+@program
+def views_made_without_recording_go_through_nested_checkpoints(m):
+    x = _square(m).requires_grad_() * 2
+    with m.no_grad():
+        part = x[0]
+    run = m.utils.checkpoint.checkpoint
+
+    def inner(t: Any, u: Any) -> Any:
+        return run(lambda s: s.exp(), t, use_reentrant=False) * u
+
+    out = run(inner, part, part, use_reentrant=False)
+    return out, out.requires_grad, complaint(out.sum().backward)

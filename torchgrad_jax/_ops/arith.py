@@ -127,7 +127,10 @@ def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = 
 
 def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a difference whose operands stand the other way round."""
-    return shapes.elementwise_strides(shape, [(m.shape, m.strides) for m in reversed(metas)])
+    operands = [(m.shape, m.strides) for m in reversed(metas)]
+    if len(metas) == 1:  # a number that torch makes a tensor of is an operand of another shape
+        operands.append(((), ()))
+    return shapes.elementwise_strides(shape, operands)
 
 
 _other_first.elementwise = True  # type: ignore[attr-defined]

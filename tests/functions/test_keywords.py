@@ -77,3 +77,33 @@ def complaints(m):
         complaint(lambda: x.view(dtype="a")), complaint(lambda: x.view(dtype=1)),
         complaint(lambda: m.ormqr(x, x, x)),
     ]  # fmt: skip
+
+
+@program
+def overloads(m):
+    x = square(m)
+    sums = [
+        m.sub(x, 2.0, 3),
+        m.add(x, 2.0, 3),
+        x.subtract(2.0, 3),
+        x.clone().add_(1, 2),
+        m.nuclear_norm(x, True),
+    ]
+    losses = m.nn.functional.margin_ranking_loss(x[0], x[1], x[0], reduction="none")._version
+    m.manual_seed(0)
+    return sums, losses, m.nn.functional.alpha_dropout(x, 0.5, True)._version
+
+
+@program
+def texts(m):
+    x = square(m)
+    calls = [
+        lambda: m.gru_cell(x, x, m.ones(6, 3), m.ones(6, 2)), lambda: m.gru_cell(x, x, m.ones(5, 2), m.ones(6, 2)),
+        lambda: m.gru_cell(x, x, m.ones(6, 2), m.ones(5, 2)),
+        lambda: m.gru_cell(x[0], x[0], m.ones(6, 2), m.ones(6, 2)),
+        lambda: m.rnn_tanh_cell(x, x, m.ones(3, 2), m.ones(2, 2)),
+        lambda: m.lstm_cell(x, (x, x), m.ones(8, 2), m.ones(8, 3)),
+        lambda: m.nanquantile(x.long(), 0.5), lambda: m.repeat_interleave(x),
+        lambda: m.repeat_interleave(m.tensor([[1, 2]])),
+    ]  # fmt: skip
+    return [complaint(call) for call in calls]

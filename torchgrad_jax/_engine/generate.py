@@ -330,6 +330,11 @@ def numbers_first(
     """torch's older overloads, which have their numbers among the positional arguments."""
     tensors = [a for a in args if a.__class__ not in NUMBERS]
     numbers = [a for a in args if a.__class__ in NUMBERS]
+    if names == ("alpha",) and len(numbers) == 2 and len(args) == 3 and tensors[0] is args[0]:
+        if me.__name__.startswith("subtract"):  # an overload for numbers, which is no older one
+            named["alpha"] = numbers.pop()
+            return me(*args[:2], **{k: v for k, v in named.items() if v is not None})
+        tensors.append(numbers.pop())
     if any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
         given = ", ".join(a.__class__.__name__ for a in args if a is not MISSING)
         raise TypeError(

@@ -155,13 +155,17 @@ def _repeat_each(input: Tensor, repeats: int, axis: int, output_size: Any) -> Te
     return ops.view(ops.clone_contiguous(wide), (*shape[:axis], total, *shape[axis + 1 :]))
 
 
+def _check_counts(repeats: Tensor) -> None:
+    if repeats._m.dtype not in (dtypes.int32, dtypes.int64):
+        name = dtypes.scalar_type_name(repeats._m.dtype)
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
+
+
 def _counted(repeats: Tensor, output_size: Any) -> np.ndarray:
     """Each position as often as `repeats` says."""
     if repeats._m.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
-    if repeats._m.dtype not in (dtypes.int32, dtypes.int64):
-        name = dtypes.scalar_type_name(repeats._m.dtype)
-        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{name}'")
+    _check_counts(repeats)
     counts = concrete(repeats)
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
@@ -176,6 +180,9 @@ def repeat_interleave(
 ) -> Tensor:
     """Each element (or slice along `dim`) repeated a number of times."""
     if repeats is None:
+        _check_counts(input)
+        if input._m.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return _host(_counted(input, output_size), input, input._m.dtype)
     if dim is None:
         input, dim = (

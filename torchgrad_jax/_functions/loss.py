@@ -494,7 +494,7 @@ def margin_ranking_loss(
             f"input1: {_size(input1)}, input2: {_size(input2)}, target: {_size(target)} "
         )
     gap = ops.mul(ops.neg(target), ops.sub(input1, input2))
-    return _reduce(ops.clamp_min(ops.add_number(gap, float(margin)), 0), reduction)
+    return _reduce(ops.clamp_min_(ops.add_number(gap, float(margin)), 0), reduction)
 
 
 @_functional

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import shapes
 from .._core.dtypes import float64
 from .._core.kernels import scalar_name
 from .._engine.bind import NAMESPACES, composite, ops
@@ -167,7 +168,11 @@ def _shown(t: Tensor) -> str:
     return scalar_name(np.empty(0, t._m.dtype.np))
 
 
-def _check_cell(input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Tensor) -> None:
+def _check_cell(
+    input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Tensor, gates: int
+) -> None:
+    if input._m.ndim < 2:
+        shapes.wrap_dim(1, input._m.ndim)  # which says so
     hidden = w_hh._m.shape[1]
     for x, w in ((input, w_ih), (states[0], w_hh)):
         if x._m.dtype is not w._m.dtype:
@@ -178,6 +183,11 @@ def _check_cell(input: Tensor, states: Sequence[Tensor], w_hh: Tensor, w_ih: Ten
         raise RuntimeError(
             f"input has inconsistent input_size: got {input._m.shape[1]} expected {w_ih._m.shape[1]}"
         )
+    for name, w in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if w._m.shape[0] != gates * hidden:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got {w._m.shape[0]}"
+            )
     for i, state in enumerate(states):
         if state._m.shape[0] != input._m.shape[0]:
             raise RuntimeError(
@@ -201,7 +211,7 @@ def lstm_cell(
         )
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    _check_cell(input, hx, w_hh, w_ih)
+    _check_cell(input, hx, w_hh, w_ih, 4)
     return ops._rnn_cell(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh, "LSTM")
 
 
@@ -210,7 +220,7 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """One step of a GRU: the new hidden state."""
-    _check_cell(input, (hx,), w_hh, w_ih)
+    _check_cell(input, (hx,), w_hh, w_ih, 3)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "GRU")
 
 
@@ -219,7 +229,7 @@ def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """One step of an RNN with tanh: the new hidden state."""
-    _check_cell(input, (hx,), w_hh, w_ih)
+    _check_cell(input, (hx,), w_hh, w_ih, 1)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "RNN_TANH")
 
 
@@ -228,5 +238,5 @@ def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """One step of an RNN with relu: the new hidden state."""
-    _check_cell(input, (hx,), w_hh, w_ih)
+    _check_cell(input, (hx,), w_hh, w_ih, 1)
     return ops._rnn_cell(input, hx, None, w_ih, w_hh, b_ih, b_hh, "RNN_RELU")

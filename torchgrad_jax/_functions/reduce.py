@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from .._core import dtypes, shapes
+from .._core import dtypes, shapes, warn
 from .._engine.arguments import as_int
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.composite import composite_out
@@ -283,6 +283,13 @@ def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 @composite(method=False, out=True)
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of singular values."""
+    warn.once(
+        "at::nuclear_norm is deprecated and it is just left for JIT compatibility. It will be removed in a future "
+        "PyTorch release. Please use `linalg.matrix_norm(A, 'nuc', dim, keepdim)` instead",
+        4,
+    )
+    if isinstance(dim, bool):  # an overload without dimensions
+        dim, keepdim = (-2, -1), dim
     return matrix_norm(input, "nuc", dim, keepdim)
 
 

@@ -418,7 +418,7 @@ def quantile_places(
 ) -> tuple[Array, Array, Array]:
     """Where quantiles lie in the sorted last dimension: the places below and above, and the share of the second."""
     q = jnp.asarray(q)
-    _check_quantile(input, q, interpolation, "nanquantile()" if ignore_nan else "quantile()")
+    _check_quantile(input, q, interpolation, "quantile()")  # of nanquantile too
     x = input
     each = jnp.broadcast_to(q.astype(x.dtype), (*x.shape[:-1], q.size))
     gaps = lax.reduce_sum((~jnp.isnan(x)).astype(x.dtype), axes=(x.ndim - 1,))

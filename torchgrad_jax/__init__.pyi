@@ -935,7 +935,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, re
 def histc(input: Tensor, bins: _int = 100, min: _Number = 0, max: _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts of the elements in equal bins between `min` and `max`."""
 
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.histogram:
+def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.histogram:
     """Histogram over a number of equal bins, or over bins with given edges."""
 
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> _return_types.histogramdd:

@@ -701,7 +701,7 @@ class Tensor:
         """0 left of 0, 1 right of it, `values` on it."""
     def histc(self, bins: _int = 100, min: _Number = 0, max: _Number = 0, *, out: Tensor | None = None) -> Tensor:
         """Counts of the elements in equal bins between `min` and `max`."""
-    def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.histogram:
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Any = None, density: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.histogram:
         """Histogram over a number of equal bins, or over bins with given edges."""
     def hsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
         """Split along columns (the only dimension of a vector)."""

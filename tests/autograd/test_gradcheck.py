@@ -390,3 +390,28 @@ def test_batched_forward():
     assert m.autograd.gradcheck(
         m.sin, (vector(m),), check_forward_ad=True, check_batched_forward_grad=True
     )
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_passes_that_are_compiled_on_the_way_are_repeatable(fast_mode):
+    """The first pass goes node by node, a later one is compiled as a whole, and rounds in another way."""
+    m = tg
+    m.manual_seed(0)
+    inputs = [
+        m.rand(*shape, dtype=m.float64, requires_grad=True)
+        for shape in ((3, 1), (3, 3), (3, 1), (3, 1))
+    ]
+
+    def gradients(v, a, b, x):
+        y = m.nn.functional.softplus(a @ x + b)
+        return m.autograd.grad(y, (a, b, x), v, create_graph=True)
+
+    assert m.autograd.gradcheck(gradients, inputs, fast_mode=fast_mode)
+
+
+def test_passes_that_differ_node_by_node_are_told():
+    m = tg
+    passes = iter(range(100))
+    f = function(m, lambda ctx, g: right(ctx, g) + next(passes) * 1e-9)
+    with pytest.raises(RuntimeError, match=r"^Backward is not reentrant"):
+        m.autograd.gradcheck(f, (vector(m),))

@@ -6,7 +6,8 @@ The profiler, the log of a checkpoint's operations and selective checkpoints are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,17 @@ def detach(observer: Observer) -> None:
     """End that."""
     MODES.observers = tuple(o for o in MODES.observers if o is not observer)
     heed()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Have everything run as if somebody looked on: passes go node by node, none is compiled as a whole."""
+    observer = Observer()
+    attach(observer)
+    try:
+        yield
+    finally:
+        detach(observer)
 
 
 def heed() -> None:

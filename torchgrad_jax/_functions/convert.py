@@ -296,6 +296,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
         return move(self, None, dtype_of("type", dtype))
     if isinstance(dtype, str):
         dt, dev = parse_type_name(dtype)
+    elif dtype is Tensor:  # the default type, as its name is
+        dt, dev = parse_type_name("torch.Tensor")
     elif hasattr(dtype, "tensor_type"):
         dt, dev = dtype.tensor_type()
     elif isinstance(dtype, type):

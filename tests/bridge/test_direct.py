@@ -23,6 +23,13 @@ def same(a, b):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
 
 
+def test_tensors_without_data_after_a_transform():
+    jax.jit(lambda x: (x * 2).sum())(point())
+    layer = torch.nn.Linear(3, 2, device="meta")
+    layer(torch.ones(4, 3, device="meta")).sum().backward()
+    assert layer.weight.grad.detach().shape == (2, 3)
+
+
 # --- which transforms -----------------------------------------------------------------------------
 
 

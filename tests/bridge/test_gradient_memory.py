@@ -14,7 +14,8 @@ def made():
 
     @tg.compile
     def step(x):
-        w.grad = b.grad = None
+        for p in (w, b):
+            p.grad = None
         loss = (x @ w + b).square().mean()
         loss.backward()
         with tg.no_grad():
@@ -73,7 +74,8 @@ def test_the_same_numbers_as_eager_code():
     x = tg.arange(600.0).view(3, 200) / 600
     for _ in range(3):
         loss = step(x)
-        v.grad = c.grad = None
+        for p in (v, c):
+            p.grad = None
         want = (x @ v + c).square().mean()
         want.backward()
         with tg.no_grad():

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax import lax
 
+from .._core.abstract import is_abstract
 from .._core.state import CUT, GRAD, LIFT, MODES
 from .tape import Value
 from .tensor import Storage, Tensor
@@ -48,7 +49,12 @@ for _name in ("born", "meta", "pointer", "stamp", "version"):
 
 def stopped(array: Any) -> Any:
     """An array without a derivative, if JAX may be taking one."""
-    return lax.stop_gradient(array) if isinstance(array, jax.core.Tracer) else array
+    return lax.stop_gradient(array) if _jax_follows(array) else array
+
+
+def _jax_follows(array: Any) -> bool:
+    """Whether an array is a tracer; those without data are no part of what JAX derives."""
+    return isinstance(array, jax.core.Tracer) and not is_abstract(array)
 
 
 def _in_lift(array: Any) -> bool:
@@ -58,7 +64,7 @@ def _in_lift(array: Any) -> bool:
 def is_traced(t: Tensor) -> bool:
     """Whether a tensor holds a tracer that is JAX's own and not a lift's."""
     array = t._st.array
-    return MODES.traced and isinstance(array, jax.core.Tracer) and not _in_lift(array)
+    return MODES.traced and _jax_follows(array) and not _in_lift(array)
 
 
 def cut_if_traced(out: Tensor, of: Tensor) -> None:
@@ -113,7 +119,7 @@ def _overwritten_jvp(primals: Any, tangents: Any) -> Any:
 
 def unrecorded(old: Any, new: Any) -> Any:
     """What a write without recording leaves: torch's history of a tensor does not change by it."""
-    if isinstance(old, jax.core.Tracer) and old.dtype == new.dtype and old.shape == new.shape:
+    if _jax_follows(old) and old.dtype == new.dtype and old.shape == new.shape:
         if isinstance(old, Value):  # a tape knows the function again, as it would not a trace of it
             taken = old._trace.kernel(_overwritten, (old, new), old.aval)
             if taken is not None:

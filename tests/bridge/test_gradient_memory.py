@@ -18,6 +18,7 @@ def made():
             p.grad = None
         loss = (x @ w + b).square().mean()
         loss.backward()
+        assert w.grad is not None
         with tg.no_grad():
             w.sub_(w.grad)
         return loss
@@ -78,6 +79,7 @@ def test_the_same_numbers_as_eager_code():
             p.grad = None
         want = (x @ v + c).square().mean()
         want.backward()
+        assert v.grad is not None
         with tg.no_grad():
             v.sub_(v.grad)
         tg.testing.assert_close(loss, want.detach())

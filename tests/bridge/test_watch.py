@@ -354,3 +354,22 @@ def test_a_run_that_changes_what_it_looks_at_is_not_kept():
     held.n = 0
     assert fast(torch.ones(())).item() == 1.0
     assert held.n == 1
+
+
+class Answers:
+    """An object that is asked for nothing: what it does not have, it complains of in its own way."""
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+def test_objects_are_not_asked_for_attributes():
+    strange = Answers()
+
+    @torch.compile
+    def step(x):
+        return x * (2 if strange else 3)
+
+    assert step(torch.ones(2)).tolist() == [2, 2]
+    assert step(torch.ones(2)).tolist() == [2, 2]
+    assert step.counts["traced"] == 1

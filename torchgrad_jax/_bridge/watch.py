@@ -8,6 +8,7 @@ list of places with what was found there, to be compared before the steps are us
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 from collections import deque
@@ -222,7 +223,7 @@ class Watch:
                 self.lists.append((x, list(x)))
             for v in x:
                 self.value(v)
-        elif hasattr(x, "param_groups") and hasattr(x, "state"):  # an optimizer
+        elif _there(x, "param_groups") and _there(x, "state"):  # an optimizer
             self._optimizer(x)
         else:
             self._instance(x)
@@ -246,7 +247,7 @@ class Watch:
     def _instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
         cls = type(x)
-        if _ours(cls) and not hasattr(x, "_parameters") and cls.__name__ not in _NAMESPACES:
+        if _ours(cls) and not _there(x, "_parameters") and cls.__name__ not in _NAMESPACES:
             return
         self._class(cls)
         if hasattr(x, "__dict__"):
@@ -265,6 +266,11 @@ class Watch:
         self.dicts.append((x, len(x)))
         for key in list(x):
             self._place(x, key)
+
+
+def _there(x: Any, name: str) -> bool:
+    """Whether an object has an attribute, without asking a `__getattr__`, which may do anything."""
+    return inspect.getattr_static(x, name, _MISSING) is not _MISSING
 
 
 def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:

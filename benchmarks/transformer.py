@@ -84,12 +84,12 @@ def build(t: Any) -> Step:
 def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
     from torchgrad_jax._bridge.compile import Entry
-    from torchgrad_jax._core import tree
+    from torchgrad_jax._bridge.watch import Watch
 
     step, batch = _tensor_step(t)
     step(*batch)
-    flat, spec = tree.flatten((tuple(batch), {}))
-    return lambda: Entry(step, flat, spec, batch)
+    given = (tuple(batch), {})
+    return lambda: Entry(step, given, list(batch), Watch(), list(batch))
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

@@ -16,7 +16,6 @@ test_same_as_torch = program.test()
 HUBCONF = """
 dependencies = ["math"]
 from beside import WIDTH
-import torch
 
 
 def layer(extra=0):

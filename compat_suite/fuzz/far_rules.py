@@ -385,7 +385,7 @@ def far_function(m: Maker) -> str | None:
         f"{pair} = WithNone.apply({x})", f"{n} = Variadic.apply(3, {x}, {y}, {x})", f"{n} = Vmapped.apply({x})",
         f"{pair} = Dualled.apply({x}, {y})", f"{n} = Recorded.apply({x})", f"{n} = Failing.apply({x})",
         f"{pair} = PartAndWhole.apply({x})", f"{n} = WritesGrad.apply({x}, {y})", f"{pair} = SharedOut.apply({x})",
-        f"{n} = DirtyView.apply({x}.clone().view(-1))", f"{n} = DirtyView.apply({x}.view(-1))",
+        f"{n} = Twice.apply({x}.clone().view(-1))", f"{n} = Twice.apply({x}.view(-1))",
         f"{pair} = DirtyAndNew.apply({x}, {y})", f"{n} = InnerWrite.apply({x})", f"{pair} = forward(lambda d: "
         f"Dualled.apply(d, {y})[1], {x}, {y}.detach())", f"{n} = torch.vmap(Vmapped.apply)({x}).detach().clone()",
     )  # fmt: skip

@@ -727,18 +727,6 @@ class SharedOut(torch.autograd.Function):
         return g + h * 2
 
 
-class DirtyView(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        x.mul_(2)
-        ctx.mark_dirty(x)
-        return x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2
-
-
 class DirtyAndNew(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y):

@@ -49,6 +49,15 @@ def test_both_write_the_same(store, memory):
         np.testing.assert_array_equal(memory, before)
 
 
+def test_the_first_look_compiles_nothing(store, memory):
+    m = meta((5, 2), dtypes.complex64, default_device(), (7, 3))
+    kernel = strided._seldom_read(store, m, False, True)
+    want = -np.asarray(memory).reshape(-1)[1:36].reshape(5, 7)[:, [0, 3]]
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel.call(memory, 1), want)
+    assert kernel.compiled._cache_size() == 0
+
+
 def test_views_that_come_again_are_compiled_and_stay_right():
     x = tg.arange(60.0).view(20, 3).mul(1)
     for i in range(20):

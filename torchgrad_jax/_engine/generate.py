@@ -215,7 +215,8 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
         kept = ["out", *(p.name for p in b.params if p.kwonly)][not with_out :]
         numbers = "{" + ", ".join(f"{n!r}: {n}" for n in kept) + "}"
         first = _tuple([p.name for p in b.params if not p.kwonly])
-        of = (row.numbers_first, [p.name for p in b.params if not p.kwonly])
+        alias = name.removesuffix("_") in row.aliases
+        of = (row.numbers_first, [p.name for p in b.params if not p.kwonly], alias)
         lines.append(f"    if _more: return _numbers_first(_me, *{of}, {first} + _more, {numbers})")
     if with_out:
         lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
@@ -325,17 +326,18 @@ def _signatures(
 
 
 def numbers_first(
-    me: Any, names: tuple[str, ...], others: Sequence[str], args: tuple[Any, ...], named: dict[str, Any]
+    me: Any, names: tuple[str, ...], others: Sequence[str], alias: bool, args: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:  # fmt: skip
-    """torch's older overloads, which have their numbers among the positional arguments."""
+    """torch's older overloads, which have their numbers among the positional arguments; an alias has none of them."""
     tensors = [a for a in args if a.__class__ not in NUMBERS]
     numbers = [a for a in args if a.__class__ in NUMBERS]
-    if names == ("alpha",) and len(numbers) == 2 and len(args) == 3 and tensors[0] is args[0]:
-        if me.__name__.startswith("subtract"):  # an overload for numbers, which is no older one
-            named["alpha"] = numbers.pop()
-            return me(*args[:2], **{k: v for k, v in named.items() if v is not None})
+    two = names == ("alpha",) and len(numbers) == 2 and len(args) == 3 and tensors[0] is args[0]
+    if two and alias:  # an overload for numbers, which is no older one
+        named["alpha"] = numbers.pop()
+        return me(*args[:2], **{k: v for k, v in named.items() if v is not None})
+    if two:
         tensors.append(numbers.pop())
-    if any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
+    if alias or any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
         given = ", ".join(a.__class__.__name__ for a in args if a is not MISSING)
         raise TypeError(
             f"{me.__name__}() received an invalid combination of arguments - got ({given})"

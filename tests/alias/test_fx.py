@@ -356,5 +356,5 @@ def test_gradients_through_a_traced_module():
 
 
 def test_what_is_missing_says_so():
-    with pytest.raises(AttributeError, match=r"does not implement torch\.fx\.replace_pattern"):
-        tg.fx.replace_pattern
+    with pytest.raises(AttributeError, match=r"does not implement torch\.fx\.compatibility"):
+        tg.fx.compatibility

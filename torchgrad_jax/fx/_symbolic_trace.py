@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -78,12 +79,13 @@ def _patched(tracer: Tracer, wrapped: tuple[Callable[..., Any], ...]) -> Iterato
         if there is not None:
             undo.append((holder, name, holder.get(name, undo)))
             holder[name] = _recorded(there)
-    for fn in wrapped:
-        for holder in (tracer.root_globals,):
-            for name, value in list(holder.items()):
-                if value is fn:
-                    undo.append((holder, name, fn))
-                    holder[name] = _recorded(fn)
+    ids = {id(fn) for fn in wrapped}
+    holders: list[Any] = [tracer.root_globals, *map(vars, tracer._autowrap_modules)]
+    for holder in holders:
+        for name, value in list(holder.items()):
+            if id(value) in ids and not name.startswith("_"):
+                undo.append((holder, name, value))
+                holder[name] = _recorded(value)
     Module.__call__, Module.__getattr__ = module_call, module_attribute
     try:
         yield
@@ -100,9 +102,15 @@ class Tracer(TracerBase):
     """Records a module or function; override `is_leaf_module` to say what is looked into."""
 
     def __init__(
-        self, autowrap_modules: Any = (), autowrap_functions: Any = (), param_shapes_constant: bool = False
+        self, autowrap_modules: Any = (math,), autowrap_functions: Any = (), param_shapes_constant: bool = False
     ) -> None:  # fmt: skip
-        self._autowrap = tuple(autowrap_functions)
+        self._autowrap_modules = tuple(autowrap_modules)
+        of_modules = [
+            value for module in self._autowrap_modules for name, value in vars(module).items()
+            if not name.startswith("_") and callable(value)
+        ]  # fmt: skip
+        WRAPPED.update(map(id, of_modules))
+        self._autowrap = (*of_modules, *autowrap_functions)
         self.root: Any = None
         self.root_globals: dict[str, Any] = {}
         self.module_stack: dict[str, Any] = {}

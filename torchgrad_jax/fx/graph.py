@@ -186,7 +186,10 @@ class Graph:
 
     def output_node(self) -> Node:
         """The node that returns."""
-        return next(n for n in reversed(self.nodes) if n.op == "output")
+        last = self._root.prev
+        if last.op != "output":
+            raise AssertionError(f"Expected output node, got op={last.op}")
+        return last
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The nodes of one kind."""
@@ -402,9 +405,8 @@ class _Writer:
         name = qualified_name(fn)
         if name.startswith("torch.") or "." not in name:
             return name
-        if name.startswith("operator."):
-            self.globals["operator"] = operator
-            return name
+        if getattr(fn, "__module__", None) == "_operator":
+            name = f"_{name}"
         known = name.replace(".", "_")
         if not known.isidentifier():
             known = re.sub("[^0-9a-zA-Z_]+", "_", known)

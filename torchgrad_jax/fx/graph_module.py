@@ -86,7 +86,11 @@ class GraphModule(Module):
         elif not isinstance(root, dict):
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         needed = [n for n in graph.nodes if n.op in ("get_attr", "call_module")]
-        for node in sorted(needed, key=lambda n: str(n.target).count(".")):
+        if isinstance(
+            root, dict
+        ):  # as in torch, where a module's own attributes come in the graph's order
+            needed.sort(key=lambda n: str(n.target).count("."))
+        for node in needed:
             target = str(node.target)
             if isinstance(root, dict):
                 if target not in root:
@@ -165,7 +169,10 @@ class GraphModule(Module):
                 parts = str(node.target).split(".")
                 used.update(".".join(parts[:i]) for i in range(1, len(parts) + 1))
                 if node.op == "call_module":
-                    below = self.get_submodule(str(node.target)).named_modules()
+                    try:
+                        below = self.get_submodule(str(node.target)).named_modules()
+                    except AttributeError:  # not there yet
+                        continue
                     used.update(f"{node.target}.{name}" for name, _ in below if name)
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)

@@ -22,6 +22,7 @@ class Interpreter:
         self.garbage_collect_values = garbage_collect_values
         self.env: dict[Node, Any] = {}
         self.name = "Interpreter"
+        self.extra_traceback = True
         self._last: dict[Node, list[Node]] = {}
         seen: set[Node] = set()
         for node in reversed(self.graph.nodes):
@@ -42,13 +43,31 @@ class Interpreter:
         for node in self.graph.nodes:
             if node in self.env:
                 continue
-            self.env[node] = self.run_node(node)
+            self.env[node] = self._explained(node)
             if node.op == "output":
                 return self.env[node]
             if self.garbage_collect_values:
                 for used in self._last.get(node, ()):
                     del self.env[used]
         return None
+
+    def _explained(self, n: Node) -> Any:
+        """The result of one node; an error says which node it was."""
+        try:
+            return self.run_node(n)
+        except Exception as e:
+            if not self.extra_traceback:
+                raise
+            where = f"While executing {n.format_node()}"
+            where = f"{e.args[0]}\n\n{where}" if e.args else where
+            where += (
+                f"\nOriginal traceback:\n{n.stack_trace}\nUse tlparse to see full graph. "
+                "(https://github.com/pytorch/tlparse?tab=readme-ov-file#tlparse-parse-structured-pt2-logs)"
+            )
+            e.args = (where, *e.args[1:])
+            if isinstance(e, KeyError):
+                raise RuntimeError(*e.args) from e
+            raise
 
     def run_node(self, n: Node) -> Any:
         """The result of one node."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from .immutable_collections import immutable_dict, immutable_list
+
 Target = Callable[..., Any] | str
 Argument = Any
 _OPS = (
@@ -24,6 +26,15 @@ _OPS = (
 WRAPPED: set[int] = set()
 """By identity, the functions whose calls are nodes by `wrap`."""
 
+_side_effectful_functions: set[Callable[..., Any]] = set()
+"""Functions that `has_side_effect` was told of."""
+
+
+def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep calls of a function, also those whose result nobody uses."""
+    _side_effectful_functions.add(fn)
+    return fn
+
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Tuples, lists, dicts and slices with `fn` applied to whatever they hold."""
@@ -31,9 +42,9 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
         mapped = [map_aggregate(x, fn) for x in a]
         return type(a)(*mapped) if hasattr(a, "_fields") else tuple(mapped)
     if isinstance(a, list):
-        return [map_aggregate(x, fn) for x in a]
+        return immutable_list([map_aggregate(x, fn) for x in a])
     if isinstance(a, dict):
-        return {k: map_aggregate(v, fn) for k, v in a.items()}
+        return immutable_dict({k: map_aggregate(v, fn) for k, v in a.items()})
     if isinstance(a, slice):
         return slice(*(map_aggregate(x, fn) for x in (a.start, a.stop, a.step)))
     return fn(a)
@@ -115,8 +126,12 @@ class Node:
         for node in self._inputs:
             node.users.pop(self, None)
         self._inputs = {}
-        self._args, self._kwargs = tuple(args), dict(kwargs)
-        map_arg((self._args, self._kwargs), lambda n: self._inputs.setdefault(n))
+
+        def used(n: Node) -> Node:
+            self._inputs.setdefault(n)
+            return n
+
+        self._args, self._kwargs = map_arg(tuple(args), used), map_arg(dict(kwargs), used)
         for node in self._inputs:
             node.users.setdefault(self)
 
@@ -220,8 +235,10 @@ class Node:
             return True
         name = self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "")
         if self.op == "call_function":
-            return name in ("_assert", "setitem", "__setitem__", "manual_seed") or (
-                name.endswith("_") and not name.endswith("__")
+            return (
+                self.target in _side_effectful_functions
+                or name in ("_assert", "setitem", "__setitem__", "manual_seed")
+                or (name.endswith("_") and not name.endswith("__"))
             )
         if self.op == "call_method":
             return name.endswith("_") and not name.endswith("__")

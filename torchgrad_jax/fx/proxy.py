@@ -189,7 +189,7 @@ class GraphAppendingTracer(TracerBase):
 _BINARY = (
     "add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "matmul",
 )  # fmt: skip
-_OTHER = ("eq", "ne", "lt", "gt", "le", "ge", "getitem", "pos", "neg", "invert")
+_OTHER = ("eq", "ne", "lt", "gt", "le", "ge", "getitem", "pos", "neg", "invert", "abs")
 
 
 def _install() -> None:

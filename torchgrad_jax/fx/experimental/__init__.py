@@ -1,1 +1,1 @@
-"""The part of torch.fx.experimental that packages ask whether they are being traced by it."""
+"""The part of torch.fx.experimental that works on graphs of public functions, or that packages ask for."""

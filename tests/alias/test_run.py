@@ -205,3 +205,31 @@ def test_the_command_line(args, code, said, capsys):
     assert main(args) == code
     out, err = capsys.readouterr()
     assert said in out + err
+
+
+GRAPH_BREAKS = """
+import torch
+seen = []
+
+@torch.compile
+def f(x, n):
+    seen.append(n)
+    if x.sum() > 0:
+        return x * float(x.max().item())
+    print("negative")
+    return -x
+
+print(f(torch.tensor([1.0, 2.0]), 1).tolist(), f(-torch.ones(2), 2).tolist(), seen)
+try:
+    torch.compile(lambda x: x if x.sum() > 0 else -x, fullgraph=True)(torch.ones(2))
+except torch._dynamo.exc.Unsupported:
+    print("refused")
+"""
+
+
+def test_what_cannot_be_compiled_runs_as_it_is_written_under_the_alias(tmp_path):
+    (tmp_path / "program.py").write_text(GRAPH_BREAKS)
+    done = run("-W", "error", "-m", "torchgrad_jax", "program.py", cwd=tmp_path)
+    assert done.stdout.splitlines() == ["negative", "[2.0, 4.0] [1.0, 1.0] [1, 2]", "refused"], (
+        done.stderr
+    )

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import version
+from .._bridge.stance import POLICY
 from .._core.errors import no_such_name
 
 PACKAGE = "torchgrad_jax"
@@ -198,6 +199,7 @@ class Alias:
                 sys.meta_path.remove(finder)
         if not self.packages:
             importlib.import_module(PACKAGE).__name__ = PACKAGE
+            POLICY.graph_breaks = False
             for name in filter(_covered, list(sys.modules)):
                 if sys.modules[name] is sys.modules.get(inner_name(name)):
                     del sys.modules[name]
@@ -253,6 +255,7 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
     sys.modules["torch"] = own
     _look_like_torch(own)
     own.__name__ = "torch"
+    POLICY.graph_breaks = True
     return Alias([(0, f) for f in sys.meta_path if isinstance(f, TorchFinder | _ImportErrors)], ())
 
 

@@ -170,7 +170,7 @@ class Compiled:
         for x in flat:
             watch.value(x)
         containers.value(given)
-        lenient = POLICY.suppress_errors and not self.fullgraph
+        lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         modes = MODES.bits
         failed: BaseException | None = None
         noticed = Noticing()
@@ -218,7 +218,13 @@ class Compiled:
             self.written = True
             self.reasons.append(str(error))
         if not isinstance(error, AsWritten):
-            warnings.warn(f"{_name_of(self.fn)} runs as it is written: {error}", stacklevel=4)
+            told = f"{_name_of(self.fn)} runs as it is written: {error}"
+            if POLICY.graph_breaks:
+                log.info("%s", told)
+                if _wants_logs():
+                    print(f"[graph_breaks] {told}", file=sys.stderr)  # noqa: T201 - asked for
+            else:
+                warnings.warn(told, stacklevel=4)
         self.counts["eager"] += 1
         return self.fn(*given[0], **given[1])
 

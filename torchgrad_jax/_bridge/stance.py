@@ -22,7 +22,8 @@ class Policy:
     """What holds for all compiled functions of the process."""
 
     __slots__ = (
-        "assume_static", "automatic_dynamic", "backend", "compiled", "recompile_limit", "stance", "suppress_errors",
+        "assume_static", "automatic_dynamic", "backend", "compiled", "graph_breaks", "recompile_limit", "stance",
+        "suppress_errors",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -36,6 +37,8 @@ class Policy:
         """Without a meaning: each shape is compiled for itself, with the same results."""
         self.compiled: weakref.WeakSet[Any] = weakref.WeakSet()
         """All compiled functions."""
+        self.graph_breaks = False
+        """As `suppress_errors`, without a warning: what programs written for torch expect, unless they say `fullgraph`."""
         self.suppress_errors = False
         """Whether a function that cannot be compiled runs as it is written."""
 

@@ -38,7 +38,7 @@ class Policy:
         self.compiled: weakref.WeakSet[Any] = weakref.WeakSet()
         """All compiled functions."""
         self.graph_breaks = False
-        """As `suppress_errors`, without a warning: what programs written for torch expect, unless they say `fullgraph`."""
+        """As `suppress_errors`, but without a warning: torch breaks graphs silently."""
         self.suppress_errors = False
         """Whether a function that cannot be compiled runs as it is written."""
 

@@ -16,7 +16,7 @@ from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
-from .lift import is_batched
+from .lift import is_batched, is_hidden
 from .overrides import own
 from .record import PLAIN, concrete, no_data
 from .storages import (
@@ -90,14 +90,17 @@ def data_ptr(self: Tensor) -> int:
 
 def is_leaf(self: Tensor) -> bool:
     """Whether the user made the tensor: it has no grad_fn."""
-    return grad_fn_of(self) is None
+    return get_grad_fn(self) is None
+
+
+def get_grad_fn(self: Tensor) -> Any:
+    """The node that computed the tensor."""
+    return None if is_hidden(self) else grad_fn_of(self)
 
 
 def get_requires_grad(self: Tensor) -> bool:
     """Whether gradients are computed for the tensor."""
-    if MODES.bits & LIFT and MODES.lifts[-1].hides(self):
-        return False
-    return requires_grad_of(self)
+    return not is_hidden(self) and requires_grad_of(self)
 
 
 def set_requires_grad(self: Tensor, value: Any) -> None:
@@ -667,8 +670,8 @@ PROPERTIES: dict[str, property] = {
     "grad": property(get_grad, set_grad, lambda self: set_grad(self, None)),
     "_grad": property(lambda self: self._g, set_grad, lambda self: set_grad(self, None)),
     "grad_dtype": property(get_grad_dtype, set_grad_dtype),
-    "grad_fn": property(grad_fn_of),
-    "_grad_fn": property(grad_fn_of),
+    "grad_fn": property(get_grad_fn),
+    "_grad_fn": property(get_grad_fn),
     "is_leaf": property(is_leaf),
     "data": property(get_data, set_data),
     "output_nr": property(lambda self: self._onr),

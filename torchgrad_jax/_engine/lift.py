@@ -46,6 +46,11 @@ def is_batched(t: Tensor) -> bool:
     )
 
 
+def is_hidden(t: Tensor) -> bool:
+    """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
+    return bool(MODES.bits & LIFT) and MODES.lifts[-1].hides(t)
+
+
 def is_tracked(t: Tensor) -> bool:
     """Whether a gradient goes from `t` to where it came from; views made without recording only say they require it."""
     if t._rg or t._al is None or not requires_grad_of(t):
@@ -157,14 +162,18 @@ class Lift:
         return any(s is not None and self.inside(s) for s in slopes)
 
     @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Run what is inside where this run was started."""
+    def outside(self, users: bool = False) -> Iterator[None]:
+        """Run what is inside where this run was started.
+
+        What is made there belongs to the transforms that were entered since, save where it is code of the `users`.
+        """
         from jax.extend.core import set_current_trace
 
         before, lifts, transforms = MODES.bits, MODES.lifts, MODES.transforms
         level = MODES.level, MODES.given
         MODES.lifts, MODES.transforms = self.outer_lifts, self.outer_transforms
-        MODES.level, MODES.given = self.outer_level
+        if users:
+            MODES.level, MODES.given = self.outer_level
         MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
         try:
             with set_current_trace(self.outer_trace):

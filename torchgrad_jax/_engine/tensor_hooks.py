@@ -5,15 +5,15 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._core.state import LIFT, MODES
 from .history import grad_fn_of, requires_grad_of
 from .hooks import Hooks, RemovableHandle, enter
+from .lift import is_hidden
 from .tensor import Tensor, extras
 
 
 def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
-    if not requires_grad_of(t) or (MODES.bits & LIFT and MODES.lifts[-1].hides(t)):
+    if not requires_grad_of(t) or is_hidden(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     x = extras(t)
     fn = grad_fn_of(t)

@@ -61,7 +61,7 @@ def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: 
     assert lift.size is not None
     if own and cls.jvp is base.jvp and any(open_tangent(v) is not None for v in args):
         cls.jvp(None)  # complains that there is none
-    with lift.outside():
+    with lift.outside(users=True):
         batch, in_dims = tree.unflatten(flat, spec), tree.unflatten(dims, spec)
         if own:
             info = VmapInfo(lift.size, lift.randomness)

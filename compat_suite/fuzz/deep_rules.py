@@ -278,9 +278,8 @@ def multi_hook(m: Maker) -> str | None:
     label = f"'{x}-{y}-{m.count}'"
     kind = "any_hook" if mode else "all_hook"
     line = f"torch.autograd.graph.register_multi_grad_hook([{x}, {y}], {kind}({label}){mode})"
-    if m.chance(0.8):
-        return f"h_{m.count} = {line}"
-    return f"h_{m.count} = {line}; h_{m.count}.remove()"
+    line = f"{looked_at(m, x)}{looked_at(m, y)}h_{m.count} = {line}"
+    return line if m.chance(0.8) else f"{line}; h_{m.count}.remove()"
 
 
 @rule(1.2)

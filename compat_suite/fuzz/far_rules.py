@@ -93,7 +93,7 @@ def copies(m: Maker) -> str | None:
         f"{pair} = pickled(({x}, {y}))", f"{pair} = saved(({x}, {y}))", f"{pair} = saved(({x}, {x}))",
         f"{n} = torch.nn.Parameter({x}); {n} = __import__('copy').deepcopy({n})",
         f"{n} = pickled(torch.nn.Parameter({x}.detach().clone()))",
-        f"{n} = torch.empty_like({x}); {n}.copy_({x})", f"{n} = torch.as_tensor({x}.detach().numpy())",
+        f"{n} = torch.empty_like({x}); {n}.copy_({x})", f"{n} = torch.as_tensor({x}.detach().numpy().copy())",
         f"{n} = torch.from_numpy({x}.detach().clone().numpy()); {n}.mul_(2)",
         f"{n} = {x}.clone(memory_format=torch.preserve_format)",
     )  # fmt: skip
@@ -166,6 +166,8 @@ def transforms(m: Maker) -> str | None:
         "fwd" in call or "jvp" in call or "forward" in call or "hess" in call or "linea" in call
     ):
         return None  # torch has no forward mode inside of forward mode
+    if "autograd.grad" in body and "torch.vmap(f" in call:
+        return None  # refused there by torch where the gradient is that of a tensor from outside
     if tracked(m.env[x]) and m.chance(0.5):
         return f"f = lambda t: {body}; {n}, = grads({call}.pow(2).sum(), [{x}], allow_unused=True)"
     return (

@@ -18,7 +18,7 @@ from .maker import (
     tracked,
     writable,
 )  # fmt: skip
-from .rules import distinct
+from .rules import distinct, looked_at
 
 
 def _free(m: Maker, wanted: Any = lambda t: True) -> str | None:
@@ -294,7 +294,7 @@ def replaced_gradients(m: Maker) -> str | None:
     y = m.pick(tracked)
     if x is None or y is None:
         return None
-    look = f"{x}.grad_fn; " if m.env[x]._is_view() else ""
+    look = looked_at(m, x) + looked_at(m, y)
     label = f"'{x}-{m.count}'"
     option = m.one(
         "{x}.register_hook(lambda g: g * 2)", "{x}.register_hook(lambda g: torch.zeros_like(g))",

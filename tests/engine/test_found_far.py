@@ -156,3 +156,107 @@ def views_made_without_recording_go_through_nested_checkpoints(m):
 
     out = run(inner, part, part, use_reentrant=False)
     return out, out.requires_grad, complaint(out.sum().backward)
+
+
+@program
+def a_number_whose_dimensions_are_moved_is_a_new_view(m):
+    x = m.ones(3)[0]
+    moved = [x.movedim(0, -1), x.moveaxis(0, 0), m.movedim(x, (0,), (0,))]
+    moved[0].add_(1)
+    return [[v is x, v._is_view(), v] for v in moved]
+
+
+# --- saved values -----------------------------------------------------------------------------------
+
+
+def _saving(m: Any, f: Any, x: Any) -> list[Any]:
+    """What a function packs, and what its pass unpacks."""
+    seen: list[Any] = []
+
+    def hook(name: str) -> Any:
+        return lambda t: (seen.append([name, t.shape, t.dtype]), t)[1]
+
+    with m.autograd.graph.saved_tensors_hooks(hook("pack"), hook("unpack")):
+        out = f(x)
+    m.autograd.grad(out.sum(), x)
+    return seen
+
+
+@program
+def a_power_of_0_saves_what_it_was_taken_of(m):
+    x = _square(m).requires_grad_()
+    y = x * 1
+    out = y**0
+    y.add_(1)
+    powers = (lambda t: t**0, lambda t: t.pow(0.0), lambda t: m.float_power(t, 0))
+    return [_saving(m, f, x) for f in powers], complaint(out.sum().backward)
+
+
+@program
+def looking_at_one_saved_value_leaves_the_others_alone(m):
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    y = x.exp()
+    out = x * y
+    x.detach().add_(1)
+    seen = []
+    with m.autograd.graph.saved_tensors_hooks(
+        lambda t: t, lambda t: (seen.append(t.detach()), t)[1]
+    ):
+        packed = y * x.sin()
+    node = out.grad_fn
+    return [
+        node._saved_other, complaint(lambda: node._saved_self), packed.grad_fn._saved_self, len(seen),
+        node._raw_saved_other.unpack() if hasattr(node._raw_saved_other, "unpack") else node._saved_other,
+    ]  # fmt: skip
+
+
+# --- transforms inside of vmap ----------------------------------------------------------------------
+
+
+@program
+def what_a_function_makes_of_captured_tensors_is_its_own(m):
+    x, c = m.tensor([[1.0, 2.0], [3.0, 4.0]]), m.tensor([3.0, 5.0], requires_grad=True)
+    f = m.func
+
+    def doubled(t: Any) -> Any:
+        return (c.clone().mul_(2) * t * t).sum()
+
+    out = m.vmap(f.grad(doubled))(x)
+    drawn = m.vmap(f.grad(lambda t: (m.rand(2).zero_() + t).sum()), randomness="same")(x)
+    return [
+        out, m.autograd.grad(out.sum(), c), m.vmap(f.hessian(doubled))(x).tolist(), m.vmap(f.jacrev(doubled))(x).tolist(), drawn,
+        m.vmap(lambda t: f.vjp(lambda s: (c.detach() * 2).mul_(2) * s, t)[1](t)[0])(x),
+        f.grad(lambda s: m.vmap(f.grad(lambda t: (s.clone().mul_(2) * t * t).sum()))(x).sum())(x[0]),
+        complaint(lambda: m.vmap(f.grad(lambda t: (c.detach().add_(1) * t).sum()))(x)),
+    ]  # fmt: skip
+
+
+@program
+def nothing_of_a_hidden_gradient_shows_in_vmap(m):
+    x = m.ones(2, 3, requires_grad=True)
+    w = m.ones(3, requires_grad=True)
+    seen = []
+
+    def look(t: Any) -> Any:
+        y = t * 2
+        seen.extend([v.requires_grad, v.is_leaf, v.grad_fn is None] for v in (y, y * w, w * 2))
+        return y
+
+    m.vmap(look)(x)
+    return seen
+
+
+@program
+def tangents_of_a_batch_go_into_what_the_function_made(m):
+    x = m.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], requires_grad=True)
+    y = x * 2
+
+    def put(t: Any) -> Any:
+        z = m.zeros_like(t)
+        z[0:1] = t[-1:] * y.reshape(-1)[0]
+        z.mul_(t)
+        return z
+
+    options = {"strategy": "forward-mode", "vectorize": True}
+    return [m.autograd.functional.jacobian(f, x, **options).tolist()
+            for f in (put, lambda t: put(t).sum(), lambda t: put(t.detach()) * t)]  # fmt: skip

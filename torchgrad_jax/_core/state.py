@@ -52,6 +52,9 @@ class Modes(threading.local):
         0  # how many levels of func.grad and its kin the running function is inside of
     )
     level: int = 0  # a number of the innermost of them; later ones have higher numbers
+    birth: int = (
+        0  # the same of the innermost of them and of the runs of `vmap`: new storages bear it
+    )
     given: frozenset[int] = frozenset()  # identities of the storages that it got as arguments
     dual_level: int = -1
     dual_open: list[Any] = []  # of all threads, as the level
@@ -86,6 +89,9 @@ SETTINGS = Settings()
 _sequence = itertools.count()
 next_sequence_nr = _sequence.__next__
 """Number of the next recorded node; torch counts per thread, one counter keeps order total."""
+
+next_level = itertools.count(1).__next__
+"""Number of the transform or the run of `vmap` that begins."""
 
 
 def coming_sequence_nr() -> int:

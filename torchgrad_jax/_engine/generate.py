@@ -72,7 +72,7 @@ _RUN = """
     _s.array = _a
     _s.meta = _t._m = _plan.out
     _s.version = _s.stamp = _s.pointer = _t._onr = 0
-    _s.born = 0 if _mode < 2 else _MODES.level
+    _s.born = 0 if _mode < 2 else _MODES.birth
     _t._st = _t._vc = _s
     _t._al = _t._g = _t._acc = _t._x = None
     if _mode & 1 and ({anyr}) and _plan.any_diff:

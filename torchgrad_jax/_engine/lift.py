@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core.meta import Meta
-from .._core.state import DUAL, GRAD, LIFT, MODES
+from .._core.state import DUAL, GRAD, LIFT, MODES, next_level
 from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
 from .strided import is_direct, read, reader, stored
@@ -61,7 +61,7 @@ def is_tracked(t: Tensor) -> bool:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
+    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "number", "origins", "outer_level",
                  "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
                  "size", "tape", "traces")  # fmt: skip
     stateful = False
@@ -79,7 +79,8 @@ class Lift:
         with take_current_trace() as trace:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
-        self.outer_level = MODES.level, MODES.given
+        self.outer_level = MODES.level, MODES.given, MODES.birth
+        self.number = next_level()
         self.rows = rows
         """For a run of `vmap`: gives tensors of the run for all examples, outside."""
         self.own_leaves = False
@@ -170,17 +171,17 @@ class Lift:
         from jax.extend.core import set_current_trace
 
         before, lifts, transforms = MODES.bits, MODES.lifts, MODES.transforms
-        level = MODES.level, MODES.given
+        level = MODES.level, MODES.given, MODES.birth
         MODES.lifts, MODES.transforms = self.outer_lifts, self.outer_transforms
         if users:
-            MODES.level, MODES.given = self.outer_level
+            MODES.level, MODES.given, MODES.birth = self.outer_level
         MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
         try:
             with set_current_trace(self.outer_trace):
                 yield
         finally:
             MODES.lifts, MODES.transforms = lifts, transforms
-            MODES.level, MODES.given = level
+            MODES.level, MODES.given, MODES.birth = level
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
     def level(self) -> int:
@@ -201,12 +202,11 @@ class Lift:
         """Make a tensor a value of the run so that values of it, the same for all examples, can be written there.
 
         Forward mode inside of `vmap` has such values: their tangents belong to the batch. Only what the
-        differentiated function made itself may become one; others would keep it when the run is over.
+        function of the run made itself may become one; others would keep it when the run is over.
         """
         st = me._st
         if (
-            MODES.transforms <= self.outer_transforms
-            or st.born < MODES.level
+            st.born < self.number
             or requires_grad_of(me)
             or not all(self.same_for_all(v) for v in values)
         ):
@@ -461,12 +461,14 @@ def _inside(
 
     lift.traces.append(current)
     with set_current_trace(current):
-        before = MODES.bits
+        before, birth = MODES.bits, MODES.birth
         MODES.lifts = (*lift.outer_lifts, lift)
         MODES.bits = before | LIFT
+        MODES.birth = lift.number
         try:
             return run(list(arrays))
         finally:
+            MODES.birth = birth
             MODES.lifts = lift.outer_lifts
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from .._core import errors
@@ -142,8 +143,11 @@ def check_version(
         raise _complain(entry._m, producer, nr, entry._vc.version, then)
 
 
-def unpack_tensors(node: Any, fitting: bool = False) -> list[Any]:
-    """The saved values as tensors with their place in the graph; `fitting` ones are as kernels read them."""
+def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = None) -> list[Any]:
+    """The saved values as tensors with their place in the graph; `fitting` ones are as kernels read them.
+
+    With `at` those at these positions, and the others are neither checked nor unpacked.
+    """
     saved = node.saved
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
@@ -151,7 +155,9 @@ def unpack_tensors(node: Any, fitting: bool = False) -> list[Any]:
     gp = node.gp
     n_in = len(gp.saved_in)
     out: list[Any] = []
-    for i, entry in enumerate(saved):
+    places = range(len(saved)) if at is None else at
+    for i in places:
+        entry = saved[i]
         kind = entry.__class__
         if kind is Packed:
             value, m = unpack_hooked(entry), entry.meta
@@ -165,7 +171,8 @@ def unpack_tensors(node: Any, fitting: bool = False) -> list[Any]:
             continue
         if arrays is None:
             arrays = True
-            for j, e in enumerate(saved):  # the version checks, with their message
+            for j in places:  # the version checks, with their message
+                e = saved[j]
                 vc = e if isinstance(e, Storage) else e._vc if isinstance(e, Tensor) else None
                 if vc is not None and vc.version != node.vers[j]:
                     m = e.meta if isinstance(e, Storage) else e._m
@@ -273,7 +280,7 @@ class SavedTensor:
         node, i = self._node, self._index
         if i is None:
             return None
-        return node._unpacked(i) if node.gp is None else unpack_tensors(node)[i]
+        return node._unpacked(i) if node.gp is None else unpack_tensors(node, at=(i,))[0]
 
     @property
     def data(self) -> Any:

@@ -95,10 +95,9 @@ def _raw(node: Any, at: Any) -> Any:
 def _unpacked(node: Any, at: Any) -> Any:
     if node.saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
-    values = unpack_tensors(node)
-    return (
-        tuple(values[i] for i in at) if isinstance(at, tuple) else _shown(node.gp, at, values[at])
-    )
+    if isinstance(at, tuple):
+        return tuple(unpack_tensors(node, at=at))
+    return _shown(node.gp, at, unpack_tensors(node, at=(at,))[0])
 
 
 def _is_number(node: Any, at: Any) -> bool:

@@ -15,8 +15,8 @@ class Storage:
     """Owns the current array and, for tensors that do not say otherwise, the version counter.
 
     `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
-    the elements out. `stamp` counts writes, whoever made them, and `born` is the transform of
-    `func` (`MODES.level`) inside of which it was made.
+    the elements out. `stamp` counts writes, whoever made them, and `born` is the transform or the
+    run of `vmap` (`MODES.birth`) inside of which it was made.
     """
 
     __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
@@ -26,7 +26,7 @@ class Storage:
         self.meta = m
         self.version = 0
         self.stamp = 0
-        self.born = MODES.level
+        self.born = MODES.birth
         self.pointer: Any = 0
         if MODES.lifts:
             MODES.lifts[-1].storage_born(self)

@@ -270,7 +270,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     if len(set(b)) != len(b):
         raise RuntimeError(f"movedim: repeated dim in `destination` ({list(dst)})")
     if n == 0:
-        return input
+        return ops.alias(input)
     order: list[int] = [-1] * n
     for s, d in zip(a, b):
         order[d] = s

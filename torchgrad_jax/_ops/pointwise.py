@@ -307,7 +307,8 @@ def _pow_jvp(primals: Any, tangents: Any) -> Any:
     return out, tx * slope + ty * where(flat, jnp.zeros_like(out), out * lax.log(x))
 
 
-@_elementwise(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0")
+@_elementwise(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0",
+              keeps=("input",))  # fmt: skip
 def _pow_const_row(input: Array, exponent: Static) -> Array:
     """A power that is known when the kernel is compiled: squares are products, not logarithms."""
     refuse(input, "pow", BOOL)

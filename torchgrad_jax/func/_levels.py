@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._core import dtypes, tree
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, next_level
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
@@ -125,9 +125,6 @@ class recording:
         MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
 
 
-_LEVELS = itertools.count(1)
-
-
 class transforming:
     """Inside: the user's function runs as one that is being transformed."""
 
@@ -139,14 +136,15 @@ class transforming:
 
     def __enter__(self) -> None:
         self.bits = MODES.bits
-        self.before = MODES.level, MODES.given
+        self.before = MODES.level, MODES.given, MODES.birth
         MODES.bits = MODES.bits & ~INFERENCE | TRANSFORM
         MODES.transforms += 1
-        MODES.level, MODES.given = next(_LEVELS), self.given
+        MODES.level = MODES.birth = next_level()
+        MODES.given = self.given
 
     def __exit__(self, *exc: object) -> None:
         MODES.transforms -= 1
-        MODES.level, MODES.given = self.before
+        MODES.level, MODES.given, MODES.birth = self.before
         changed = INFERENCE | TRANSFORM
         MODES.bits = MODES.bits & ~changed | self.bits & changed
 

@@ -106,9 +106,10 @@ def trades(m: Maker) -> str | None:
     if x is None or y is None:
         return None
     n = m.new()
+    smaller = y if m.env[y].numel() <= m.env[x].numel() else x  # new memory holds anything
     return m.one(
         f"{x}.data = {y}.data", f"{x}.detach().resize_(2)",
-        f"{x}.resize_({x}.shape)", f"{x}.resize_as_({y})", f"{n} = {x}.untyped_storage().nbytes()",
+        f"{x}.resize_({x}.shape)", f"{x}.resize_as_({smaller})", f"{n} = {x}.untyped_storage().nbytes()",
         f"{n} = {x}.storage_offset(), {x}.stride()", f"{n} = {x}.is_set_to({y})",
         f"{n} = {x}.data_ptr() == {y}.data_ptr()", f"{x}.set_({y}.detach().clone())",
         f"{n} = {x}.is_contiguous(), {x}.is_leaf, {x}.dim(), {x}.nbytes, {x}.element_size()",
@@ -166,8 +167,14 @@ def transforms(m: Maker) -> str | None:
         "fwd" in call or "jvp" in call or "forward" in call or "hess" in call or "linea" in call
     ):
         return None  # torch has no forward mode inside of forward mode
-    if "autograd.grad" in body and "torch.vmap(f" in call:
+    if "autograd.grad" in body and (
+        "torch.vmap(f" in call or "func.jvp(f," in call or "jacfwd(f)" in call
+    ):
         return None  # refused there by torch where the gradient is that of a tensor from outside
+    if "functionalize" in call and "apply" in body:
+        return None  # torch has no rule for it
+    if "roll" in body and "vmap" in call and m.env[x].dim() == 1:
+        return None  # torch rolls the examples
     if tracked(m.env[x]) and m.chance(0.5):
         return f"f = lambda t: {body}; {n}, = grads({call}.pow(2).sum(), [{x}], allow_unused=True)"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tests.programs import Programs, complaint
@@ -224,7 +225,8 @@ def what_a_function_makes_of_captured_tensors_is_its_own(m):
     out = m.vmap(f.grad(doubled))(x)
     drawn = m.vmap(f.grad(lambda t: (m.rand(2).zero_() + t).sum()), randomness="same")(x)
     return [
-        out, m.autograd.grad(out.sum(), c), m.vmap(f.hessian(doubled))(x).tolist(), m.vmap(f.jacrev(doubled))(x).tolist(), drawn,
+        out, m.autograd.grad(out.sum(), c), drawn,
+        m.vmap(f.hessian(doubled))(x).tolist(), m.vmap(f.jacrev(doubled))(x).tolist(),
         m.vmap(lambda t: f.vjp(lambda s: (c.detach() * 2).mul_(2) * s, t)[1](t)[0])(x),
         f.grad(lambda s: m.vmap(f.grad(lambda t: (s.clone().mul_(2) * t * t).sum()))(x).sum())(x[0]),
         complaint(lambda: m.vmap(f.grad(lambda t: (c.detach().add_(1) * t).sum()))(x)),
@@ -260,3 +262,37 @@ def tangents_of_a_batch_go_into_what_the_function_made(m):
     options = {"strategy": "forward-mode", "vectorize": True}
     return [m.autograd.functional.jacobian(f, x, **options).tolist()
             for f in (put, lambda t: put(t).sum(), lambda t: put(t.detach()) * t)]  # fmt: skip
+
+
+@program
+def what_a_linearized_function_read_is_constant(m):
+    with warnings.catch_warnings():  # torch has some of its own
+        warnings.simplefilter("ignore")
+        return _linearized(m)
+
+
+def _linearized(m: Any) -> Any:
+    x = m.tensor([1.0, 0.0, 2.0], dtype=m.float64, requires_grad=True)
+    y, z = x.detach().add(1).requires_grad_(), x.detach() + 2
+    seen = []
+    for f in (lambda t: t * t * y, lambda t: t * y, lambda t: t * z, lambda t: t.sin(), lambda t: (t * t).sum(),
+              lambda t: (t > 0).double() * t, lambda t: y.exp() * 2):  # fmt: skip
+        for start in (x, x.detach()):
+            out, push = m.func.linearize(f, start)
+            along = (y * 3).detach().requires_grad_()
+            for tangent in (along, along.detach()):
+                found = push(tangent)
+                seen += [found.tolist(), found.requires_grad]
+                if found.requires_grad:
+                    seen.append(
+                        m.autograd.grad(found.pow(2).sum(), [x, y, along], allow_unused=True)
+                    )
+            seen += [out.requires_grad, m.autograd.functional.jvp(push, along, along)[1].tolist()]
+    out, push = m.func.linearize(lambda t: (t.exp() * t).sum(), x)
+    out.backward()
+    x.detach().mul_(1)
+    seen += [push(z).tolist(), push(z * 2).tolist(), x.grad]
+    one = m.ones(3, dtype=m.float64)
+    pair = m.func.linearize(lambda a, b: (a * b, [a * 2]), x, y)[1](one, one)
+    (g,) = m.autograd.grad(push(along.requires_grad_()), along, create_graph=True)
+    return seen, pair[0].tolist(), pair[1][0].tolist(), g.tolist(), g.requires_grad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._bridge.vmap import vmap as vmap
 from ._jacobians import hessian as hessian, jacfwd as jacfwd, jacrev as jacrev
+from ._linearize import linearize as linearize
 from ._modules import (
     functional_call as functional_call,
     replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_,
@@ -15,7 +16,6 @@ from ._transforms import (
     grad as grad,
     grad_and_value as grad_and_value,
     jvp as jvp,
-    linearize as linearize,
     vjp as vjp,
 )
 

@@ -1,4 +1,4 @@
-"""grad, vjp, jvp and linearize on the ordinary graph."""
+"""grad, vjp and jvp on the ordinary graph."""
 
 from __future__ import annotations
 
@@ -346,51 +346,4 @@ def transposed_twice(
     return slopes
 
 
-def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """What `func` returns, and its derivative there as a linear function of tangents.
-
-    Calling the linear function does not run `func` again.
-
-    Example:
-        >>> import torchgrad_jax as torch
-        >>> out, push = torch.func.linearize(torch.sin, torch.zeros(2))
-        >>> push(torch.ones(2))
-        tensor([1., 1.])
-    """
-    level = Level()
-    with recording():
-        flat, in_spec = tree.flatten(primals)
-        inputs = [level.variable(p) for p in flat]
-        with transforming(inputs):
-            out = func(*tree.unflatten(inputs, in_spec))
-        outs, out_spec = only_tensors(
-            out,
-            "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type",
-        )
-
-    def push(*tangents: Any) -> Any:
-        given, spec = tree.flatten(tangents)
-        if spec != in_spec:
-            raise RuntimeError(
-                f"Expected the tangents {spec!r} to have the same argspec as the primals {in_spec!r}"
-            )
-        for i, (p, t) in enumerate(zip(flat, given)):
-            for what, got, want in (
-                ("shape", t._m.size, p._m.size), ("dtype", t._m.dtype, p._m.dtype),
-            ):  # fmt: skip
-                if got != want:
-                    raise RuntimeError(
-                        f"tangent:{i} with {what} {got} in flattened pytree doesn't match the {what} {want} of the "
-                        "corresponding primal."
-                    )
-        here = Level()
-        here.own, here.kept = set(level.own), list(level.kept)
-        with recording():
-            slopes = transposed_twice(here, outs, inputs, given)
-        slopes = [zeros_for(t._m) if s is None else s for t, s in zip(outs, slopes)]
-        return here.free(tree.unflatten(slopes, out_spec))
-
-    return level.free(out), push
-
-
-__all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
+__all__ = ["grad", "grad_and_value", "jvp", "vjp"]

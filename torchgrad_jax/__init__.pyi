@@ -300,10 +300,10 @@ def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.alpha_dropout`, with torch's order of arguments at the top level."""
 
-def amax(input: Tensor, dim: _int | Sequence[_int] = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def amax(input: Tensor, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Maximum along `dim`; ties share the gradient."""
 
-def amin(input: Tensor, dim: _int | Sequence[_int] = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def amin(input: Tensor, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Minimum along `dim`; ties share the gradient."""
 
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.aminmax:
@@ -1614,7 +1614,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def rsqrt_(input: Tensor) -> Tensor: ...
 
-def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number | None = None) -> Tensor:
+def rsub(input: Tensor, other: Tensor | _Number, alpha: _Number | None = None) -> Tensor:
     """``other - alpha * input``."""
 
 def saddmm(*args: Any, **kwargs: Any) -> NoReturn:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from . import ops
 from ._core.devices import device
@@ -427,6 +427,31 @@ def _device_keys(device_types: str | Sequence[str] | None) -> list[str]:
     kinds: Mapping[str, str] = DEVICE_KEYS
     names = (device_types,) if isinstance(device_types, str) else device_types
     return [kinds.get(device(name).type, device(name).type) for name in names]
+
+
+def triton_op(
+    name: str, fn: Any = None, /, *, mutates_args: Any, schema: str | None = None
+) -> NoReturn:
+    """Refused: an operator's Python function is an opaque step, and kernels of Triton are launched by torch's compiler.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        f"torch.library.triton_op({name!r}): kernels of Triton do not run on JAX arrays. Write the kernel with Pallas, "
+        "or register a Python function with torch.library.custom_op"
+    )
+
+
+def wrap_triton(triton_kernel: Any, /) -> NoReturn:
+    """Refused, as `triton_op`.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "torch.library.wrap_triton: kernels of Triton do not run on JAX arrays"
+    )
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -5,5 +5,5 @@ from __future__ import annotations
 __version__ = "0.1.0"
 torch = "2.13.0"
 cuda = None
-hip = None
+hip = rocm = xpu = None
 debug = False

@@ -380,9 +380,9 @@ class Tensor:
         """Whether all elements are nonzero."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
         """Whether `isclose` holds everywhere."""
-    def amax(self, dim: _int | Sequence[_int] = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    def amax(self, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """Maximum along `dim`; ties share the gradient."""
-    def amin(self, dim: _int | Sequence[_int] = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    def amin(self, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """Minimum along `dim`; ties share the gradient."""
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.aminmax:
         """Minimum and maximum in one call."""

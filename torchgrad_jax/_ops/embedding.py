@@ -183,6 +183,10 @@ def embedding_bag(
     """Sum, mean or maximum of the looked-up rows of each bag, with its book-keeping."""
     _check_indices(indices, "embedding_bag")
     _check_weight(weight, per_sample_weights)
+    if offsets.ndim != 1:
+        raise RuntimeError(
+            f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}"
+        )
     _dense_only("embedding_bag", sparse)
     padding = _padding(weight, padding_idx)
     n, bags = indices.size, offsets.size - int(include_last_offset)

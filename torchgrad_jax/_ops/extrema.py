@@ -91,13 +91,13 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
 
 
 @op(tags=frozenset({"masks"}), grad_follows=True)
-def amax(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amax(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
 @op(tags=frozenset({"masks"}), grad_follows=True)
-def amin(input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
 

@@ -7,7 +7,6 @@ waits for everything that was dispatched.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,13 +14,18 @@ import jax
 
 from .._core import devices
 from .._core.errors import no_such_name as _no_such_name
-from .._engine.tensor import Tensor
 from .._functions import constructors as _constructors, random as _random
 from .._functions.symbolic import (
     AcceleratorError as AcceleratorError,
     OutOfMemoryError as OutOfMemoryError,
 )
-from . import memory as memory, nvtx as nvtx, streams as streams
+from . import (
+    graphs as graphs,
+    memory as memory,
+    nvtx as nvtx,
+    random as random,
+    streams as streams,
+)
 from ._gpus import (
     current_device as current_device,
     gpu as _gpu,
@@ -44,6 +48,17 @@ from .memory import (
     reset_peak_memory_stats as reset_peak_memory_stats,
     stats as _stats,
 )
+from .random import (
+    get_rng_state as get_rng_state,
+    get_rng_state_all as get_rng_state_all,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    manual_seed_all as manual_seed_all,
+    seed as seed,
+    seed_all as seed_all,
+    set_rng_state as set_rng_state,
+    set_rng_state_all as set_rng_state_all,
+)
 from .streams import (
     CUDAGraph as CUDAGraph,
     Event as Event,
@@ -53,6 +68,7 @@ from .streams import (
     current_stream as current_stream,
     default_stream as default_stream,
     graph as graph,
+    graph_pool_handle as graph_pool_handle,
     is_current_stream_capturing as is_current_stream_capturing,
     make_graphed_callables as make_graphed_callables,
     set_stream as set_stream,
@@ -146,65 +162,6 @@ def ipc_collect() -> None:
     raise NotImplementedError("ipc_collect: GPU memory is not shared between processes here")
 
 
-# --- random numbers -------------------------------------------------------------------------------
-
-
-def _generator(device: Any = None) -> Any:
-    index = _index(device)
-    _gpu(index)
-    return _random.default_for(devices.device("cuda", index))
-
-
-def manual_seed(seed: int) -> None:
-    """Restart the default generator of the current GPU; without a GPU nothing happens."""
-    if is_available():
-        _generator().manual_seed(int(seed))
-
-
-def manual_seed_all(seed: int) -> None:
-    """Restart the default generators of all GPUs; without a GPU nothing happens."""
-    for i in range(device_count()):
-        _generator(i).manual_seed(int(seed))
-
-
-def seed() -> None:
-    """Restart the default generator of the current GPU at an unpredictable seed."""
-    if is_available():
-        _generator().seed()
-
-
-def seed_all() -> None:
-    """Restart the default generators of all GPUs at one unpredictable seed."""
-    if is_available():
-        manual_seed_all(_generator().seed())
-
-
-def initial_seed() -> int:
-    """The seed that the current GPU's default generator started at."""
-    return _generator().initial_seed()
-
-
-def get_rng_state(device: Any = "cuda") -> Tensor:
-    """The state of a GPU's default generator."""
-    return _generator(device).get_state()
-
-
-def get_rng_state_all() -> list[Tensor]:
-    """The states of all GPUs' default generators."""
-    return [get_rng_state(i) for i in range(device_count())]
-
-
-def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Restore the state of a GPU's default generator."""
-    _generator(device).set_state(new_state)
-
-
-def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Restore the states of all GPUs' default generators."""
-    for i, state in enumerate(new_states):
-        set_rng_state(state, i)
-
-
 class device:
     """Make tensors on one GPU inside of a `with` block."""
 
@@ -226,7 +183,20 @@ class device:
             self._entered.__exit__(*exc)
 
 
+class device_of(device):
+    """Make tensors on the GPU of another one inside of a `with` block; nothing for a tensor that is on none.
+
+    Args:
+        obj: a tensor or a storage.
+    """
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
 def __getattr__(name: str) -> Any:
+    if name == "default_generators":
+        return tuple(_random.default_for(devices.device("cuda", i)) for i in range(device_count()))
     if name == "amp":
         return importlib.import_module(f"{__name__}.amp")
     if name.endswith("Tensor"):

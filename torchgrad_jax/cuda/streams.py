@@ -55,6 +55,13 @@ class graph:
         raise _refusal(AssertionError("Torch not compiled with CUDA enabled"), "CUDA graphs")
 
 
+def graph_pool_handle() -> Any:
+    """Refused, as `CUDAGraph`."""
+    raise _refusal(
+        RuntimeError("Tried to instantiate dummy base class _graph_pool_handle"), "CUDA graphs"
+    )
+
+
 def make_graphed_callables(callables: Any, *args: Any, **kwargs: Any) -> Any:
     """Refused, as `CUDAGraph`; see `torch.compile`.
 

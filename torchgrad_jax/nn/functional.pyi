@@ -182,6 +182,9 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mod
 def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05) -> Tensor:
     """Normalise over groups of channels and all positions."""
 
+def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Any = None, out_dtype: Any = None) -> Tensor:
+    """Products of groups of rows, columns or summands of two matrices, or of matrices one by one."""
+
 def gumbel_softmax(logits: Tensor, tau: _float = 1, hard: _bool = False, eps: _float = 1e-10, dim: _int = -1) -> Tensor:
     """A sample from the Gumbel-softmax distribution; `hard` makes it one-hot, gradients unchanged."""
 
@@ -358,6 +361,12 @@ def rrelu_(input: Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: _float = 0.0, is_causal: _bool = False, *, scale: _float | None = None, enable_gqa: _bool = False) -> Tensor:
     """``softmax(query @ key.T * scale + mask) @ value`` over (..., heads, length, features)."""
+
+def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Refused, as `scaled_mm`."""
+
+def scaled_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **options: Any) -> Tensor:
+    """Refused: products of scaled matrices of float8."""
 
 def selu(input: Tensor, inplace: _bool = False) -> Tensor:
     """`elu` with the scales that keep activations normalised."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum as _enum
 import os as _os
 import pickle as _pickle
 import warnings as _warnings
@@ -14,13 +13,39 @@ from .._core.devices import device as _device
 from .._core.errors import no_such_name as _no_such_name
 from ..types import FileLike as _FileLike, Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from
+from ._options import (
+    LoadEndianness as LoadEndianness,
+    check_module_version_greater_or_equal as check_module_version_greater_or_equal,
+    default_restore_location as default_restore_location,
+    get_crc32_options as get_crc32_options,
+    get_default_load_endianness as get_default_load_endianness,
+    get_default_mmap_options as get_default_mmap_options,
+    location_tag as location_tag,
+    mkdtemp as mkdtemp,
+    register_package as register_package,
+    set_crc32_options as set_crc32_options,
+    set_default_load_endianness as set_default_load_endianness,
+    set_default_mmap_options as set_default_mmap_options,
+    skip_data as skip_data,
+    validate_cuda_device as validate_cuda_device,
+)
 from ._save import save_to as _save_to
 from ._survey import unsafe_names as _unsafe_names
 from ._tensors import Tensors as _Tensors
 
+__all__ = [
+    "LoadEndianness", "SourceChangeWarning", "add_safe_globals", "check_module_version_greater_or_equal",
+    "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_default_load_endianness",
+    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
+    "mkdtemp", "register_package", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
+    "set_default_mmap_options", "skip_data", "validate_cuda_device",
+]  # fmt: skip
+
 _safe: dict[str, Any] = {}
 
 DEFAULT_PROTOCOL = 2
+MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
+PROTOCOL_VERSION = 1001
 FILE_LIKE = _FileLike
 MAP_LOCATION = Callable[[_Storage, str], _Storage] | _device | str | dict[str, str] | None
 
@@ -135,18 +160,6 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
 class SourceChangeWarning(Warning):
     """That the source of a class is not what it was; sources are not kept in checkpoints any more."""
-
-
-class LoadEndianness(_enum.Enum):
-    """The byte order of storages in checkpoints that do not say it."""
-
-    NATIVE = 1
-    LITTLE = 2
-    BIG = 3
-
-
-def get_default_load_endianness() -> LoadEndianness | None:
-    """None: checkpoints say their byte order, and others are of this machine's."""
 
 
 def __getattr__(name: str) -> Any:

@@ -52,7 +52,7 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
     if map_location is None:
         return _there
     if isinstance(map_location, str | devices.device):
-        dev = _checked(devices.resolve(map_location))
+        dev = checked(devices.resolve(map_location))
         return lambda location: dev
     if isinstance(map_location, dict):
         return lambda location: _there(str(map_location.get(location, location)))
@@ -76,10 +76,10 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
 
 
 def _there(location: str) -> devices.device:
-    return _checked(devices.resolve(location))
+    return checked(devices.resolve(location))
 
 
-def _checked(dev: devices.device) -> devices.device:
+def checked(dev: devices.device) -> devices.device:
     if dev.type == "meta":
         return dev
     try:

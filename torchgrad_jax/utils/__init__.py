@@ -16,6 +16,7 @@ _LATER = (
     "_foreach_utils",
     "_pytree",
     "benchmark",
+    "collect_env",
     "data",
     "deterministic",
     "dlpack",

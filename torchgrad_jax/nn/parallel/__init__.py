@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from . import scatter_gather as scatter_gather
 from .data_parallel import DataParallel as DataParallel, data_parallel as data_parallel
 from .distributed import DistributedDataParallel as DistributedDataParallel
+from .parallel_apply import parallel_apply as parallel_apply
+from .replicate import replicate as replicate
+from .scatter_gather import gather as gather, scatter as scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

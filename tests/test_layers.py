@@ -97,6 +97,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "serialization",
                 "hub",
                 "utils.model_zoo",
+                "utils.flop_counter",
                 "utils.module_tracker",
                 "distributed.checkpoint.state_dict",
                 "",

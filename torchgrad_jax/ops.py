@@ -113,8 +113,10 @@ def _function(namespace: str, name: str) -> Callable[..., Any] | None:
     return getattr(Tensor, name, None)
 
 
-_NAMED = frozenset({"_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"})
-"""Operators that nothing here calls; subclasses of tensors list them among those that they override."""
+_NAMED = frozenset(
+    {"convolution_backward", "_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"}
+)
+"""Operators that nothing here calls; others list them: tables by operator, and subclasses of tensors."""
 
 
 @functools.cache

@@ -24,8 +24,10 @@ _PER_DIM = {"kernel_size", "stride", "padding", "dilation", "output_padding"}
 """Arguments for which one number stands for all dimensions."""
 
 
-def _name_of(argname: str) -> str:
-    return {"input": "self"}.get(argname, argname)
+def _name_of(gp: Any, argname: str) -> str:
+    """An argument's name as torch's formulas have it: mostly "self" for "input"."""
+    plain = argname == "input" and "input" not in SAVED_TENSORS.get(gp.name, ())
+    return "self" if plain else argname
 
 
 def saved_map(gp: Any) -> dict[str, Any]:
@@ -36,9 +38,10 @@ def saved_map(gp: Any) -> dict[str, Any]:
         label = call.argnames[leaf] if leaf < len(call.argnames) else f"arg{leaf}"
         stem, _, number = label.rpartition("_")
         if stem and number.isdigit():  # one entry of a list: torch shows the list under one name
-            out[_name_of(stem)] = (*out.get(_name_of(stem), ()), pos)
+            name = _name_of(gp, stem)
+            out[name] = (*out.get(name, ()), pos)
         else:
-            out[_name_of(label)] = pos
+            out[_name_of(gp, label)] = pos
     n_in = len(gp.saved_in)
     for pos, k in enumerate(gp.saved_out):
         fields = getattr(call.result, "_fields", None)
@@ -133,7 +136,7 @@ def _is_none(gp: Any, label: str) -> bool:
 
 
 def _keys(gp: Any) -> dict[str, Any]:
-    return {_name_of(n): k for n, k in zip(gp.plan.call.argnames, gp.plan.keys)}
+    return {_name_of(gp, n): k for n, k in zip(gp.plan.call.argnames, gp.plan.keys)}
 
 
 # --- what is no tensor ----------------------------------------------------------------------------
@@ -144,7 +147,7 @@ def _known(gp: Any, label: str) -> Any:
     statics, keys = gp.plan.call.statics, _keys(gp)
     arg, sym, what = label.partition("_sym_")
     if sym:
-        leaf = next((i for i, n in enumerate(gp.plan.call.argnames) if _name_of(n) == arg), 0)
+        leaf = next((i for i, n in enumerate(gp.plan.call.argnames) if _name_of(gp, n) == arg), 0)
         if arg not in keys and not (arg == "self" and len(keys) == 1):
             return _NONE
         return _of_tensor(gp.plan.keys[leaf], what, leaf in gp.inputs)

@@ -57,7 +57,9 @@ def products(m):
         lambda: m.bmm(f(2, 3, 4, needs=True), f(2, 4, 5, needs=True)).sum().backward(),
         lambda: m.baddbmm(f(2, 3, 5, needs=True), a, b).sum().backward(),
         lambda: m.addmm(f(5, needs=True), f(3, 4, needs=True), f(4, 5, needs=True)).sum().backward(),
-        lambda: m.nn.GRU(2, 3)(f(4, 1, 2)), lambda: m.nn.LSTMCell(2, 3)(f(4, 2)),
+        lambda: m.nn.GRU(2, 3, 2)(f(4, 1, 2)), lambda: m.nn.LSTMCell(2, 3)(f(4, 2)),
+        lambda: m.nn.RNN(2, 3, bidirectional=True)(f(4, 1, 2)), lambda: m.nn.GRUCell(2, 3)(f(4, 2)),
+        lambda: m.nn.LSTM(2, 3)(f(4, 1, 2))[0].sum().backward(),
     ]  # fmt: skip
     return [counted(m, case) for case in cases]
 
@@ -165,10 +167,20 @@ def test_counting_begins_anew_and_the_table_shows_it(capsys):
     assert "66.67%" in shown
 
 
+def test_projections_of_lstms_are_counted():
+    with FlopCounterMode(display=False) as counter:
+        tg.nn.LSTM(2, 3, proj_size=2)(tg.ones(4, 1, 2))
+    assert {str(k): n for k, n in counter.get_flop_counts()["LSTM"].items()} == {
+        "aten.addmm": 384, "aten.mm": 48,
+    }  # fmt: skip
+
+
 def test_what_cannot_be_counted_is_refused():
     with FlopCounterMode(display=False):
         with pytest.raises(NotImplementedError, match="cost_analysis"):
             tg.func.vmap(lambda a: a @ a)(tg.ones(2, 3, 3))
+        with pytest.raises(NotImplementedError, match="recurrent"):
+            tg.nn.GRU(2, 3)(tg.ones(4, 1, 2))[0].sum().backward()
         x = tg.ones(2, 2, requires_grad=True)
         with pytest.raises(NotImplementedError, match="create_graph"):
             tg.autograd.grad((x @ x).sum(), x, create_graph=True)

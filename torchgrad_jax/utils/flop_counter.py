@@ -150,6 +150,18 @@ _BACKWARD: dict[str, tuple[Any, Callable[[Any, Any], int | None]]] = {
 """By the name of a node: under which operator its derivative is counted, and how many operations it takes."""
 
 
+_RECURRENT = ("_rnn_layer", "_rnn_cell")
+
+
+def _is_one_step(call: Any, leaves: Any) -> bool:
+    """Whether a recurrent layer is one operator in torch, too, which is not counted there."""
+    return call.name == "_rnn_layer" and call.statics["mode"] == "LSTM" and leaves[7] is None
+
+
+def _size(x: Any) -> int:
+    return math.prod(x._m.shape)
+
+
 class FlopCounterMode(events.Observer):
     """Within it, the operations of products of matrices and of convolutions are counted, by module and operator.
 
@@ -160,7 +172,8 @@ class FlopCounterMode(events.Observer):
         custom_mapping: formulas for other operators, or other formulas; with shapes, and `out_shape`.
 
     Differs from torch: an operator's arguments are those of this package, tensors first. Inside of `vmap` and other
-    transforms that trace, and in derivatives that are themselves recorded, counting is refused.
+    transforms that trace, in derivatives that are themselves recorded and in those of recurrent layers, counting is
+    refused.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -191,6 +204,8 @@ class FlopCounterMode(events.Observer):
 
     def kernel(self, call: Any, plan: Any, leaves: Any, run: events.Run) -> Any:
         outs = run()
+        if call.name in _RECURRENT:
+            self._count_recurrent(call, leaves)
         op = self._by_name.get(f"aten.{op_name(call.name)}")
         if op is not None:
             if MODES.bits & LIFT:
@@ -203,10 +218,30 @@ class FlopCounterMode(events.Observer):
             self._count(op, self._flops(op, (*given, *call.statics.values()), out))
         return outs
 
+    def _count_recurrent(self, call: Any, leaves: Any) -> None:
+        """A whole layer is one step here, and in torch many, other than an LSTM without projection."""
+        if _is_one_step(call, leaves):
+            return
+        x, _, _, w_input, w_hidden = leaves[:5]
+        rows = 2 * math.prod(x._m.shape[:-1])
+        if aten.addmm in self.flop_registry:
+            self._count(aten.addmm, rows * (_size(w_input) + _size(w_hidden)))
+        if len(leaves) > 7 and leaves[7] is not None:
+            self._count(aten.mm, rows * _size(leaves[7]))
+
     def _flops(self, op: Any, args: Any, out: list[Any]) -> int:
         return self.flop_registry[op](*args, out_val=out[0] if len(out) == 1 else tuple(out))
 
     def function(self, node: Any, grads: Any, run: events.Run) -> Any:
+        call = None if node.gp is None else node.gp.plan.call
+        if (
+            call is not None
+            and call.name in _RECURRENT
+            and not _is_one_step(call, node.gp.plan.keys)
+        ):
+            raise NotImplementedError(
+                "FlopCounterMode does not count in the backward passes of recurrent layers"
+            )
         known = _BACKWARD.get(node.name())
         if known is not None and grads[0] is not None:
             if MODES.bits & GRAD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ AMBIENT.append(_kept)
 
 def _count(n: Any, name: str) -> int:
     if isinstance(n, bool) or not isinstance(n, int):
-        raise TypeError(f"{name} expects an int, but got {type(n).__name__}")
+        raise RuntimeError(f"{name} expects an int, but got {type(n).__name__}")
     if n < 1:
         raise RuntimeError(f"{name} expects a positive integer")
     return n
@@ -62,10 +63,17 @@ def set_float32_matmul_precision(precision: str) -> None:
     It sets JAX's default precision of products: "highest" is float32 all the way, "high" and "medium" let
     accelerators use faster, coarser formats. On CPU all are the same.
     """
-    if precision not in _PRECISIONS:
+    if not isinstance(precision, str):
         raise RuntimeError(
-            f"Invalid float32 matmul precision {precision!r}: one of {', '.join(_PRECISIONS)}"
+            f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
         )
+    if precision not in _PRECISIONS:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+            "setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
     _kept["precision"] = precision
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 

@@ -38,8 +38,15 @@ def test_flags_are_kept(monkeypatch):
 
 def test_settings():
     assert tg.get_float32_matmul_precision() == "highest"
-    with pytest.raises(RuntimeError, match="coarse"):
+    with pytest.warns(UserWarning, match="coarse is not one of 'highest'"):
         tg.set_float32_matmul_precision("coarse")
+    assert tg.get_float32_matmul_precision() == "highest"
+    for wrong in (
+        lambda: tg.set_float32_matmul_precision(3),  # type: ignore[arg-type]
+        lambda: tg.set_num_threads("a"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(RuntimeError, match="expects a"):
+            wrong()
     n = tg.get_num_threads()
     assert n >= 1
     tg.set_num_threads(n)

@@ -158,6 +158,13 @@ def _is_one_step(call: Any, leaves: Any) -> bool:
     return call.name == "_rnn_layer" and call.statics["mode"] == "LSTM" and leaves[7] is None
 
 
+def _is_of_steps(plan: Any) -> bool:
+    """Whether a plan is that of a recurrent layer which is many operators in torch."""
+    if plan is None or plan.call.name not in _RECURRENT:
+        return False
+    return not _is_one_step(plan.call, plan.keys)
+
+
 def _size(x: Any) -> int:
     return math.prod(x._m.shape)
 
@@ -233,12 +240,7 @@ class FlopCounterMode(events.Observer):
         return self.flop_registry[op](*args, out_val=out[0] if len(out) == 1 else tuple(out))
 
     def function(self, node: Any, grads: Any, run: events.Run) -> Any:
-        call = None if node.gp is None else node.gp.plan.call
-        if (
-            call is not None
-            and call.name in _RECURRENT
-            and not _is_one_step(call, node.gp.plan.keys)
-        ):
+        if _is_of_steps(getattr(node.gp, "plan", None)):
             raise NotImplementedError(
                 "FlopCounterMode does not count in the backward passes of recurrent layers"
             )

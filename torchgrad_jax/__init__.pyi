@@ -1614,7 +1614,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def rsqrt_(input: Tensor) -> Tensor: ...
 
-def rsub(input: Tensor, other: Tensor | _Number, alpha: _Number | None = None) -> Tensor:
+def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number | None = None) -> Tensor:
     """``other - alpha * input``."""
 
 def saddmm(*args: Any, **kwargs: Any) -> NoReturn:

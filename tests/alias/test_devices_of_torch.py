@@ -138,7 +138,7 @@ def small_rules(m):
     m.amax(x, dim=None).backward()
     bags = m.tensor([0, 1]), m.tensor([[0]])
     return [
-        m.amax(x, None), m.amin(x, dim=None, keepdim=True), x.grad, m.rsub(x, 2.0, 0.5), m.rsub(x, x, alpha=2),
+        m.amax(x, None), m.amin(x, dim=None, keepdim=True), x.grad, m.rsub(x, 2.0, alpha=0.5), m.rsub(x, x, alpha=2),
         complaint(lambda: m.embedding_bag(x, *bags)),
     ]  # fmt: skip
 

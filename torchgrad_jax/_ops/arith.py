@@ -138,7 +138,7 @@ _other_first.elementwise = True  # type: ignore[attr-defined]
 
 @op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA,
               node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
-def rsub(input: Array, other: Array | Scalar, alpha: Scalar | None = None) -> Array:
+def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``other - alpha * input``."""
     return _sub(other, input, alpha)
 

@@ -35,7 +35,7 @@ def accelerators_that_are_not_there(m):
         seen += [complaint(a.current_device_idx), complaint(lambda: a.set_device_idx(0))]
     seen.append([str(w.message) for w in told])
     with a.device_index(None):
-        seen.append("inside")
+        seen.append(["inside"])
 
     def enter():
         with a.device_index(0):

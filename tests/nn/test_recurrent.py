@@ -255,3 +255,21 @@ def test_cells_do_not_mix_dtypes(kind):
         RuntimeError, match="mat1 and mat2 must have the same dtype, but got Double and Float"
     ):
         cell(tg.zeros(1, 2, dtype=tg.float64))
+
+
+@program
+def sequences_that_are_written_into_the_first_ones_kind(m):
+    pad = m.nn.utils.rnn.pad_sequence
+    held = [
+        [m.ones(2, dtype=m.int64), m.ones(1) * 1.5], [m.ones(1), m.ones(2, dtype=m.float64)],
+        [m.arange(6.0).view(3, 2), m.ones(2, 1)], [m.ones(3, 2), m.arange(2.0)],
+    ]  # fmt: skip
+    options = ({}, {"batch_first": True}, {"padding_side": "left", "padding_value": 7.0})
+    w = m.ones(2, 1, requires_grad=True)
+    pad([m.arange(6.0).view(3, 2), w]).pow(2).sum().backward()
+    wrong = [[m.ones(3, 2), m.ones(2, 3)], [m.ones(3, 1), m.ones(2, 3)], [m.ones(2), 3]]
+    return (
+        [pad(h, **o) for h in held for o in options],
+        w.grad,
+        [attempt(lambda w=w: pad(w)) for w in wrong],
+    )

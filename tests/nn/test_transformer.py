@@ -196,3 +196,39 @@ def causal_masks(m):
         mask, find(mask), find(mask, False), find(mask, None, 3), find(mask * 0), find(None), find(None, True),
         m.nn.Transformer.generate_square_subsequent_mask(2, dtype=m.float64),
     )  # fmt: skip
+
+
+@program
+def how_the_result_of_attention_lies_in_memory(m):
+    x = m.arange(24.0).view(3, 2, 4) / 10
+    seen = []
+
+    def look(layer, *args, **options):
+        out, weights = layer(*args, **options)
+        seen.append([out.stride(), None if weights is None else weights.stride()])
+
+    layer = m.nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    with m.no_grad():
+        look(layer, x, x, x)
+        look(layer, x, x, x, need_weights=False)
+        look(layer, x, x.clone(), x)
+        look(layer, x, x, x, attn_mask=m.zeros(2, 2))
+        look(layer, x, x, x, attn_mask=m.zeros(2, 2).bool())
+        look(layer, x, x, x, key_padding_mask=m.zeros(3, 2).bool())
+        look(layer, x, x, x, average_attn_weights=False)
+        look(layer, x[0], x[0], x[0])
+        look(layer.train(), x, x, x)
+    look(layer.eval(), x, x, x)
+    layer.requires_grad_(False)
+    look(layer, x, x, x)
+    y = x.clone().requires_grad_()
+    look(layer, y, y, y)
+    for heads, options in (
+        (2, {}),
+        (1, {"batch_first": True}),
+        (2, {"batch_first": True, "bias": False}),
+    ):
+        look(m.nn.MultiheadAttention(4, heads, **options).eval().requires_grad_(False), x, x, x)
+    layer.register_forward_hook(lambda *args: None)
+    look(layer, x, x, x)
+    return seen

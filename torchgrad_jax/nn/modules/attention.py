@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..._engine.tensor import Tensor
+from ...amp.autocast_mode import is_autocast_enabled
+from ...autograd.grad_mode import is_grad_enabled
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter
@@ -108,6 +110,7 @@ class MultiheadAttention(Module):
             is_causal: says that the mask is the causal one.
         """
         turned = self.batch_first and query.dim() == 3
+        dense = turned and self._is_one_kernel(query, key, value, attn_mask, key_padding_mask)
         if turned:
             # One transposed tensor stays one, so that its projection is computed once.
             seen: dict[int, Any] = {}
@@ -124,7 +127,21 @@ class MultiheadAttention(Module):
             training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
             average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
         )  # fmt: skip
-        return (out.transpose(1, 0) if turned else out), weights
+        if turned:
+            out = out.transpose(1, 0)
+        return (out.contiguous() if dense else out), weights
+
+    def _is_one_kernel(self, query: Any, key: Any, value: Any, *masks: Any) -> bool:
+        """Whether torch has one kernel for this, whose result lies in memory as its shape says."""
+        if self.training or query is not key or key is not value or is_autocast_enabled():
+            return False
+        plain = self._qkv_same_embed_dim and self.bias_k is None and not self.add_zero_attn
+        if not plain or self.in_proj_bias is None or self.num_heads % 2:
+            return False
+        if any(mask is not None and mask.is_floating_point() for mask in masks):
+            return False
+        held = (query, *self.parameters())
+        return not (is_grad_enabled() and any(t.requires_grad for t in held))
 
     def merge_masks(
         self, attn_mask: Any, key_padding_mask: Any, query: Any

@@ -271,7 +271,15 @@ def pad_sequence(
     held: list[Any] = list(sequences)
     if not held:
         raise RuntimeError("received an empty list of sequences")
+    for i, t in enumerate(held):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
+            )
     longest = max(t.size(0) for t in held)
+    first = held[0]
+    if any(t.dtype is not first.dtype or t.shape[1:] != first.shape[1:] for t in held):
+        return _written(held, longest, batch_first, padding_value, padding_side == "left")
     rows = []
     for t in held:
         lacking = longest - t.size(0)
@@ -280,6 +288,19 @@ def pad_sequence(
             t = torch.cat([fill, t] if padding_side == "left" else [t, fill])
         rows.append(t)
     return torch.stack(rows, 0 if batch_first else 1)
+
+
+def _written(
+    sequences: list[Any], longest: int, batch_first: bool, padding_value: float, left: bool
+) -> Tensor:
+    """What differs from the first sequence in its dtype or in how it broadcasts is converted as a write does."""
+    first = sequences[0]
+    shape = (len(sequences), longest) if batch_first else (longest, len(sequences))
+    out = first.new_full((*shape, *first.shape[1:]), padding_value)
+    for i, t in enumerate(sequences):
+        n = t.size(0)
+        out.select(0 if batch_first else 1, i).narrow(0, longest - n if left else 0, n).copy_(t)
+    return out
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Tensor]:

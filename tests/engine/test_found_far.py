@@ -296,3 +296,55 @@ def _linearized(m: Any) -> Any:
     pair = m.func.linearize(lambda a, b: (a * b, [a * 2]), x, y)[1](one, one)
     (g,) = m.autograd.grad(push(along.requires_grad_()), along, create_graph=True)
     return seen, pair[0].tolist(), pair[1][0].tolist(), g.tolist(), g.requires_grad
+
+
+@program
+def tangents_of_running_sums_of_exponentials_with_infinities_and_nan(m):
+    inf, nan, found = float("inf"), float("nan"), []
+    level = m.autograd.forward_ad
+    for row in (
+        [1, nan, 2],
+        [nan, 1, 2],
+        [1, 2, nan],
+        [-inf, nan, 1],
+        [inf, 1, 2],
+        [1, inf, 2],
+        [-inf, 1, 2],
+    ):
+        x = m.tensor([row, [1.0, 2.0, 3.0]], dtype=m.float64)
+        with level.dual_level():
+            dual = level.make_dual(x, m.arange(1.0, 7.0, dtype=m.float64).view(2, 3))
+            found += [level.unpack_dual(dual.logcumsumexp(d)).tangent.clone() for d in (0, 1)]
+            found.append(level.unpack_dual(dual[0].logcumsumexp(0)).tangent.clone())
+    return found
+
+
+@program
+def gradients_of_functions_in_vmap_are_summed_to_what_was_expanded(m):
+    class Times(m.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return g * y, g * x
+
+    found = []
+    for rows, other in (((3, 2), (3, 2)), ((3, 1), (2, 3)), ((3, 2, 1), (2, 3)), ((3,), (3,))):
+        x = m.arange(1.0, 7.0, dtype=m.float64)[: m.Size(rows).numel()].view(rows).requires_grad_()
+        y = m.arange(2.0, 8.0, dtype=m.float64)[: m.Size(other).numel()].view(other)
+        for f in (
+            lambda t, y=y: Times.apply(t, y).sum(),
+            lambda t, y=y: Times.apply(y, t).pow(2).sum(),
+        ):
+            out = m.vmap(f)(x)
+            found += [out.tolist(), m.autograd.grad(out.pow(2).sum(), x)]
+    return found

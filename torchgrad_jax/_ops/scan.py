@@ -202,7 +202,12 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
         own = jnp.exp(x - y)
         if forward:  # of which torch's forward mode gives the share of -inf in -inf as 0
             own = jnp.where(x == -jnp.inf, none, own)
-        return lax.associative_scan(join, (carry, own * t), axis=axis)[1]
+        out = lax.associative_scan(join, (carry, own * t), axis=axis)[1]
+        if forward and not is_complex(x):  # torch's subtracts the largest of all first
+            top = jnp.max(x, axis=axis, keepdims=True)
+            out = jnp.where((top == jnp.inf) & ~jnp.isnan(out), none, out)
+            out = jnp.where(jnp.isnan(top), jnp.full_like(out, jnp.nan), out)
+        return out
 
     return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)
 

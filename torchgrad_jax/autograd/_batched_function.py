@@ -9,6 +9,7 @@ per example.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from .._core.state import MODES
 from .._engine.dual import open_tangent
 from .._engine.lift import Lift
 from .._engine.tensor import Tensor, make
-from .._functions.shape import movedim
+from .._functions.shape import movedim, sum_to_size
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
@@ -130,6 +131,8 @@ class _Kept:
         self.attributes: dict[str, Any] = {}
         self.materialize = True
         self.dims: list[int | None] = []
+        self.shapes: list[Any] = []
+        """Of the inputs that are tensors; None for the others."""
 
 
 class _Slot(NamedTuple):
@@ -157,7 +160,8 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
             inner.needs_input_grad = ctx.needs_input_grad
             given = list(given)
             out = inner.apply_boxed(given)
-            return _noted(out if isinstance(out, tuple) else (out,), told)
+            out = out if isinstance(out, tuple) else (out,)
+            return _noted(_summed(out, kept.shapes, in_dims), told)
 
         told: list[Any] = []
         out = _over(one, ctx.saved_tensors, kept.dims, grads, batched)
@@ -190,6 +194,16 @@ def _generated(cls: Any, in_dims: tuple[Any, ...], randomness: str, base: Any) -
     return type(f"Vmapped{cls.__name__}", (base,), space)
 
 
+def _summed(grads: tuple[Any, ...], shapes: Sequence[Any], dims: Sequence[Any]) -> tuple[Any, ...]:
+    """Gradients of one example without the dimensions along which inputs with an example each were expanded."""
+    return tuple(
+        g
+        if not isinstance(g, Tensor) or shape in (None, g._m.shape) or dim is None
+        else sum_to_size(g, shape)
+        for g, shape, dim in itertools.zip_longest(grads, shapes[: len(grads)], dims[: len(grads)])
+    )
+
+
 def _setup(
     cls: Any, ctx: Any, inputs: tuple[Any, ...], output: Any, in_dims: tuple[Any, ...], batched: Any
 ) -> None:
@@ -205,6 +219,7 @@ def _setup(
         inner = cls._backward_cls()
         inner.needs_input_grad = ctx.needs_input_grad
         cls.setup_context(inner, inputs, output)
+        kept.shapes = [t._m.shape if isinstance(t, Tensor) else None for t in inputs]
         flat = tree.flatten((inputs, output))[0]
         place = {id(t): i for i, t in enumerate(flat) if isinstance(t, Tensor)}
         made: list[Tensor] = []

@@ -120,9 +120,14 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
     "_engine.steps": frozenset(),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.wide"}),
+    "_engine.first_uses": frozenset({"_core"}),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.first_uses", "_engine.wide"}),
     "_engine.grad_plan": frozenset(
-        {"_core", "_ops", *(f"_engine.{n}" for n in ("node", "steps", "trace", "wide"))}
+        {
+            "_core",
+            "_ops",
+            *(f"_engine.{n}" for n in ("first_uses", "node", "steps", "trace", "wide")),
+        }
     ),
 }
 

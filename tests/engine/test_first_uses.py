@@ -1,4 +1,4 @@
-"""What NumPy does for views that are used a few times, and compiled kernels for those that come again."""
+"""What NumPy does for views and kernels that are used a few times; those that come again are compiled."""
 
 import jax
 import jax.numpy as jnp
@@ -87,3 +87,60 @@ def test_arrays_that_are_committed_or_traced_are_left_to_xla(memory, store):
         jax.jit(lambda a: kernel.call(a, 1))(memory), np.asarray(placed).reshape(-1)[1:7:2].conj()
     )
     assert kernel._left == left
+
+
+@pytest.fixture
+def fresh_kernels():
+    """Plans made from here on, with their kernels."""
+    made = []
+    early = first_uses.early
+
+    def noting(kernel, *more):
+        made.append(early(kernel, *more))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first_uses, "early", noting)
+        yield made
+
+
+def test_kernels_that_are_used_a_few_times_are_not_compiled(fresh_kernels):
+    x = tg.arange(11.0).view(1, 11).requires_grad_()
+    for _ in range(3):
+        y = tg.where(x > 2, x * 3, -x)[:, 2:]
+        x.grad = None
+        y.sum().backward()
+        assert x.grad.tolist() == [[0, 0, -1, 3, 3, 3, 3, 3, 3, 3, 3]]
+    assert len(fresh_kernels) > 3
+    assert [k.kernel._cache_size() for k in fresh_kernels] == [0] * len(fresh_kernels)
+
+
+def test_kernels_that_come_again_are_compiled_and_stay_right(fresh_kernels):
+    x = tg.arange(13.0).view(1, 13)
+    for n in range(20):
+        assert (x * 3).tolist() == [[3.0 * i for i in range(13)]], n
+    (early,) = fresh_kernels
+    assert early.kernel._cache_size() == 1
+    assert early._left == 0
+
+
+def test_what_numpy_cannot_do_is_compiled_at_once(fresh_kernels):
+    x = tg.arange(17.0).view(1, 17)
+    x.exp()
+    (early,) = fresh_kernels
+    assert early.kernel._cache_size() == 1
+
+
+def test_values_that_numpy_leaves_open_are_compiled(fresh_kernels):
+    tiny = tg.full((1, 19), 1e-40)
+    fresh_kernels.clear()
+    assert (tiny * 2).tolist() == [[0.0] * 19]  # flushed, as by the compiled kernel
+    (early,) = fresh_kernels
+    assert early.kernel._cache_size() == 1
+    assert (tg.ones(1, 19) * 2).tolist() == [[2.0] * 19]
+
+
+def test_jax_debug_nans_is_heard(fresh_kernels):
+    zero = tg.zeros(1, 23)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        zero / zero

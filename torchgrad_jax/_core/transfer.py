@@ -41,6 +41,31 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     return abstract.AbstractArray(m.shape, m.dtype.np)
 
 
+_SMALL = 1 << 14
+"""Elements; NumPy fills so many in less time than XLA takes to begin."""
+
+
+def filled(m: Meta, value: float) -> Any:
+    """An array for `m` with one value everywhere; a small one on the CPU without a kernel, unless JAX is tracing."""
+    if m.numel <= _SMALL and m.device.type == "cpu" and _running().__class__ is _evaluation():
+        return put(np.full(m.shape, value, m.dtype.np), m.device)
+    return jnp.full(m.shape, value, m.dtype.np)
+
+
+def _running() -> Any:
+    from jax.extend.core import take_current_trace
+
+    with take_current_trace() as current:
+        return current
+
+
+@functools.cache
+def _evaluation() -> type:
+    """The class of JAX's trace when nothing is traced."""
+    with jax.ensure_compile_time_eval():
+        return _running().__class__
+
+
 @functools.lru_cache(maxsize=4096)
 def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put:
     if dev.type == "meta":

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from .._core import abstract, errors, events, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
+from .._core.transfer import filled
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
@@ -542,7 +543,7 @@ def _formal(node: Node) -> list[Tensor]:
     for leaf, edge in zip(gp.edge_leaves, node.edges) if names else ():
         if edge is not None and leaf in gp.inputs and gp.plan.call.argnames[leaf] in names:
             m = gp.plan.keys[leaf]
-            t = make(jnp.zeros(m.shape, m.dtype.np), m)
+            t = make(filled(m, 0), m)
             t._fn, t._onr, t._rg = edge[0], edge[1], True
             out.append(t)
     return out

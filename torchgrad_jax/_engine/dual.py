@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, INFERENCE, MODES, Modes
+from .._core.transfer import filled
 from . import strided
 from .bind import ops
 from .history import grad_fn_of, requires_grad_of
@@ -210,7 +211,7 @@ def write_tangent(me: Tensor, new: Tensor) -> None:
                 if tangent_of(me) is not None:
                     return
             zeros = make(
-                jnp.zeros(base._m.shape, base._m.dtype.np),
+                filled(base._m, 0),
                 base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device),
             )
             set_tangent(base, zeros)

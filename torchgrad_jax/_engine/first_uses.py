@@ -1,7 +1,7 @@
-"""Kernels that move elements: NumPy does their first uses, XLA compiles what comes again.
+"""On small CPU arrays NumPy does the first uses of kernels, where it gives the same bits; what comes again is compiled.
 
-Compiling one costs as much as a thousand copies of a small array, and most views of a program's first steps are
-looked at once or twice.
+Compiling one costs as much as a thousand calls on a small array, and most kernels of a program's first steps,
+or of a test-suite, are used once or twice.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import jax
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .._core import exact
 from .._core.meta import Meta
 from .._core.transfer import put
 
 _USES = 8
-_MOST = 1 << 14
-"""Elements; of what is larger, NumPy's view would keep XLA from writing into the same memory."""
 
 
 class FirstUses:
@@ -47,11 +46,83 @@ class FirstUses:
         return put(np.array(found, order="C"), self._out.device)
 
 
+class Early:
+    """A compiled function of arrays and numbers, with NumPy in its place at first.
+
+    Args:
+        kernel: the compiled function.
+        settle: is told `kernel` once that is what to call.
+    """
+
+    __slots__ = ("_left", "_program", "_settle", "_tree", "kernel")
+
+    def __init__(
+        self, kernel: Any, settle: Callable[[Callable[..., Any]], None] | None = None
+    ) -> None:
+        self.kernel, self._settle, self._left = kernel, settle, _USES
+        self._program: Any = None
+        self._tree: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._left > 0:
+            flat = jax.tree.leaves(args)
+            if all(x.__class__ in _NUMBERS or _on_the_host(x) for x in flat):
+                out = self._first(args, flat)
+                if out is not None:
+                    return jax.tree.unflatten(self._tree, out)
+        return self.kernel(*args)
+
+    def check(self, xs: Any) -> None:
+        """What is to be checked before a step of it is written down: nothing."""
+
+    def exact(self, *args: Any) -> bool:
+        """Whether NumPy can do it, for arguments (or their shapes and dtypes) like these."""
+        if self._program is None:
+            traced = self.kernel.trace(*args)
+            self._program, self._tree = exact.program(traced.jaxpr) or False, traced.out_tree
+        return self._program is not False
+
+    def _first(self, args: Any, flat: list[Any]) -> list[Any] | None:
+        if self._left <= 0 or not self.exact(*args) or jax.config.jax_debug_nans:
+            self._over()
+            return None
+        self._left -= 1
+        if self._left <= 0:
+            self._over()
+        try:
+            found = self._program(flat)
+        except exact.Unsure:
+            return None
+        return [_put(x) for x in found]
+
+    def _over(self) -> None:
+        self._left = 0
+        if self._settle is not None:
+            self._settle(self.kernel)
+            self._settle = None
+
+
+def early(
+    kernel: Any, device: Any, settle: Callable[[Callable[..., Any]], None] | None = None
+) -> Any:
+    """What to call first for a compiled function of tensors on `device`."""
+    return Early(kernel, settle) if device.type == "cpu" else kernel
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _put(x: Any) -> Any:
+    from .._core.devices import device
+
+    return put(np.array(x, order="C"), device("cpu"))
+
+
 def _on_the_host(x: Any) -> bool:
     return (
         isinstance(x, jax.Array)
         and not isinstance(x, jax.core.Tracer)
-        and x.size <= _MOST
+        and x.size <= exact.LARGEST
         and not x.committed
         and isinstance(x.sharding, jax.sharding.SingleDeviceSharding)
         and next(iter(x.devices())).platform == "cpu"

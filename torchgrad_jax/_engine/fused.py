@@ -179,11 +179,16 @@ def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
     _SEEN[h] = seen + 1
     plans = {n.gp for n in nodes}
     fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
-    if len(fresh) < 3 or NODE_COST * len(fresh) < GRAPH_COST + len(nodes):
+    if not _pays(len(fresh), nodes) or not _pays(sum(not gp.in_numpy() for gp in fresh), nodes):
         return False
     for gp in plans:
         gp.fused += 1
     return True
+
+
+def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
+    """Whether compiling a graph costs less than so many kernels of its nodes."""
+    return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
 
 
 def _structure(

@@ -11,13 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import abstract, dtypes, errors, shapes
+from .._core import abstract, dtypes, errors, exact, shapes
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
 from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, RESULT, ROW_MAJOR
 from .._ops.registry import OWN, SAME, Grad, Layout
-from . import wide
+from . import first_uses, wide
 from .node import node_class
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
@@ -38,9 +38,9 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves", "edge_pick", "filled",
-        "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan", "prim_pos", "save",
-        "saved_in", "saved_out", "saves_tensors", "slices", "unread", "vjps",
+        "_in_numpy", "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves",
+        "edge_pick", "filled", "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan",
+        "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "unread", "vjps",
     )  # fmt: skip
     raises = False
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
@@ -74,6 +74,7 @@ class GradPlan:
         self.described: dict[Any, Any] = {}
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
+        self._in_numpy: bool | None = None
         self.diff = plan.diff
         self.filled: GradPlan | None = None
         self.unread: frozenset[int] = frozenset()  # inputs that are saved for nothing, as in torch
@@ -229,11 +230,31 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            found = jax.jit(run)
+            found = first_uses.early(
+                jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted))
+            )  # fmt: skip
             if self.plan.device.type == "meta":
                 found = abstract.described(found)
             self.vjps[present, wanted] = found
         return found
+
+    def in_numpy(self) -> bool:
+        """Whether NumPy gives its gradients at first, so that a walk need not compile anything for it."""
+        if self._in_numpy is None:
+            plan = self.plan
+            cts = [aval(plan.outs[k]) for k in self.diff]
+            saved = [aval(plan.keys[i]) for i in self.saved_in] + [
+                aval(plan.outs[k]) for k in self.saved_out
+            ]
+
+            def run(*args: Any) -> Any:
+                return self.fn(args[: len(cts)], args[len(cts) :], None)
+
+            self._in_numpy = (
+                plan.device.type == "cpu"
+                and exact.program(jax.make_jaxpr(run)(*cts, *saved)) is not None
+            )
+        return self._in_numpy
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
         """The gradients of a call that joins or cuts more tensors than one kernel should handle."""

@@ -18,7 +18,7 @@ from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import MODES, OBSERVED, next_sequence_nr
 from .._ops.aten import usual_overload
-from . import strided
+from . import first_uses, strided
 from .grad_plan import FRESH, PASSED, grad_plan
 from .node import Node, accumulator, node_class
 from .strided import storage_offset
@@ -338,6 +338,11 @@ class CopySlicesPlan:
         self.complaint = ""
 
     raises = alone = False
+
+    def in_numpy(self) -> bool:
+        """Nothing is known of the write inside."""
+        return False
+
     unpacks = False  # torch asks for the gradient first
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -391,7 +396,9 @@ class CopySlicesPlan:
             def copy_slices_vjp(*args: Any) -> Any:
                 return self.fn(args[:1], args[1:], wanted)
 
-            found = self.vjps[wanted] = jax.jit(copy_slices_vjp)
+            found = self.vjps[wanted] = first_uses.early(
+                jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted)
+            )  # fmt: skip
         return found
 
     def call(self, which: int, present: tuple[bool, ...]) -> Any:

@@ -61,7 +61,7 @@ def is_tracked(t: Tensor) -> bool:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("captured", "entered", "inputs", "keep", "mapped", "number", "origins", "outer_level",
+    __slots__ = ("birth", "captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
                  "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
                  "size", "tape", "traces")  # fmt: skip
     stateful = False
@@ -80,7 +80,7 @@ class Lift:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
         self.outer_level = MODES.level, MODES.given, MODES.birth
-        self.number = next_level()
+        self.birth = next_level()
         self.rows = rows
         """For a run of `vmap`: gives tensors of the run for all examples, outside."""
         self.own_leaves = False
@@ -206,7 +206,7 @@ class Lift:
         """
         st = me._st
         if (
-            st.born < self.number
+            st.born < self.birth
             or requires_grad_of(me)
             or not all(self.same_for_all(v) for v in values)
         ):
@@ -464,7 +464,7 @@ def _inside(
         before, birth = MODES.bits, MODES.birth
         MODES.lifts = (*lift.outer_lifts, lift)
         MODES.bits = before | LIFT
-        MODES.birth = lift.number
+        MODES.birth = lift.birth
         try:
             return run(list(arrays))
         finally:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._core import abstract, dtypes, errors, events, outputs
@@ -30,6 +29,7 @@ from .._core.state import (
     TRANSFORM,
     next_sequence_nr,
 )
+from .._core.transfer import filled
 from .._ops.registry import Grad
 from . import deferred, lift, saved as saving
 from .cut import stopped
@@ -506,7 +506,7 @@ class InplacePlan(Plan):
 
             fn.__name__ = fn.__qualname__ = call.name
             self.fn = fn
-            self.fwd = jax.jit(fn)
+            self.fwd = self._compiled(fn)
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
         self._set_diff()
@@ -646,6 +646,4 @@ def cast(t: Tensor, dtype: dtypes.dtype) -> Tensor:
 
 def zeros_for(m: Meta) -> Tensor:
     """Zeros shaped like an output."""
-    return make(
-        jnp.zeros(m.shape, m.dtype.np), m if m.contiguous else meta(m.shape, m.dtype, m.device)
-    )
+    return make(filled(m, 0), m if m.contiguous else meta(m.shape, m.dtype, m.device))

@@ -21,7 +21,7 @@ from .._core.devices import FakeDevice, fake
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits
 from .._ops.registry import Grad, Layout, Promote
-from . import wide
+from . import first_uses, wide
 
 Key = Meta | type | None
 PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -190,8 +190,8 @@ def _promoted(x: Any, dtype: Any) -> Any:
 class Plan:
     """A call for given input metas."""
 
-    __slots__ = ("any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "keys", "out",
-                 "outs", "present", "single")  # fmt: skip
+    __slots__ = ("any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "kernel", "keys",
+                 "out", "outs", "present", "single")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys
@@ -239,7 +239,7 @@ class Plan:
             jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
             self.fn = fn
         self.single = not isinstance(out, tuple | list)
-        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or jax.jit(fn)
+        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn)
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
@@ -256,6 +256,18 @@ class Plan:
         self._without_data()
         if call.fits is not None:
             self._check_numbers(call.fits)
+
+    def _compiled(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """`fn` as a kernel, which NumPy stands in for at first."""
+
+        def settle(kernel: Callable[..., Any]) -> None:
+            if self.fwd is first:
+                self.fwd = kernel
+            else:
+                self.kernel = kernel
+
+        first = first_uses.early(jax.jit(fn), self.device, settle)
+        return first
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""
@@ -279,7 +291,7 @@ class Plan:
             places = [n for n in places if self.keys[self.present[n]] is complex]
         if not places:
             return
-        fwd = self.fwd
+        self.kernel = inner = self.fwd
 
         def check(xs: Sequence[Any]) -> None:
             for n in places:
@@ -288,9 +300,9 @@ class Plan:
 
         def checked(*xs: Any) -> Any:
             check(xs)
-            return fwd(*xs)
+            return self.kernel(*xs)
 
-        checked.check, checked.kernel = check, fwd  # type: ignore[attr-defined]
+        checked.check, checked.kernel = check, getattr(inner, "kernel", inner)  # type: ignore[attr-defined]
         self.fwd = checked
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
@@ -376,7 +388,7 @@ class ViewPlan(Plan):
 
         fn.__name__ = fn.__qualname__ = call.name
         self.fn, self.forward = fn, None
-        self.fwd = jax.jit(fn)
+        self.fwd = self._compiled(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
         self._without_data()
         self._set_diff()

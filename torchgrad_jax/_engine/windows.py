@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .._core.warn import once
+from . import first_uses
 from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .strided import read, write
@@ -337,7 +338,10 @@ class _Compiled:
             self._rehearsed(flow, coming, before)
             return [a for a, _, _ in flow.slots.values()], [a for a, _ in flow.arrived.values()]
 
-        self.fn = jax.jit(window_backward)
+        self.fn = first_uses.early(jax.jit(window_backward), metas[0].device, self._settle)
+
+    def _settle(self, kernel: Callable[..., Any]) -> None:
+        self.fn = kernel
 
     def _rehearsed(self, flow: Flow, coming: list[State], before: list[int]) -> None:
         at = {id(s): k for k, s in enumerate(coming)}

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core import shapes
+from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .helpers import broadcast, erf
@@ -183,7 +184,7 @@ def hardsigmoid(input: Array) -> Array:
 
 @jax.custom_jvp
 def _hardsigmoid(x: Array) -> Array:
-    return half_as_float(lambda x: jnp.clip(x + 3, 0, 6) / 6)(x)
+    return half_as_float(lambda x: divide(jnp.clip(x + 3, 0, 6), 6))(x)
 
 
 @_hardsigmoid.defjvp
@@ -202,7 +203,7 @@ def hardswish(input: Array) -> Array:
 
 @jax.custom_jvp
 def _hardswish(x: Array) -> Array:
-    return half_as_float(lambda x: x * jnp.clip(x + 3, 0, 6) / 6)(x)
+    return half_as_float(lambda x: divide(x * jnp.clip(x + 3, 0, 6), 6))(x)
 
 
 @_hardswish.defjvp

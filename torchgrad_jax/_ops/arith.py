@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
     category,
@@ -162,7 +163,7 @@ def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
 
 @jax.custom_jvp
 def _div(x: Array, y: Array) -> Array:
-    return lax.div(x, y)
+    return divide(x, y)
 
 
 @_div.defjvp
@@ -174,7 +175,7 @@ def _div_jvp(primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def _div_forward(x: Array, y: Array) -> Array:
-    return lax.div(x, y)
+    return divide(x, y)
 
 
 @_div_forward.defjvp

@@ -12,8 +12,17 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes
+from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, is_half, refuse, scalar_name, where, widen
+from .._core.kernels import (
+    category,
+    half_as_float,
+    is_half,
+    refuse,
+    scalar_name,
+    where,
+    widen,
+)
 from .._core.matrices import require_not
 from .helpers import broadcast
 from .registry import COMMON, Array, Layout, op
@@ -27,7 +36,7 @@ def _reduced(x: Array, reduction: str) -> Array:
     if reduction == "none":
         return x
     total = jnp.sum(x)
-    return total / jnp.asarray(x.size, x.dtype) if reduction == "mean" else total
+    return divide(total, x.size) if reduction == "mean" else total
 
 
 def _elementwise_loss(
@@ -365,7 +374,7 @@ def multi_margin_loss(
         if w is not None:
             z = z * jnp.take(w, t, axis=0, mode="clip")[:, None]
         others = jnp.arange(x.shape[1])[None, :] != at
-        loss = jnp.sum(where(others, z, 0), axis=1) / x.shape[1]
+        loss = divide(jnp.sum(where(others, z, 0), axis=1), x.shape[1])
         return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
 
     return half_as_float(body)(x, weight)
@@ -397,7 +406,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
         own = jnp.take_along_axis(x, jnp.maximum(t, 0), axis=1, mode="clip")
         z = _hinge(1 - own[:, :, None] + x[:, None, :])
         counted = listed[:, :, None] & ~is_target[:, None, :]
-        loss = jnp.sum(where(counted, z, 0), axis=(1, 2)) / max(classes, 1)
+        loss = divide(jnp.sum(where(counted, z, 0), axis=(1, 2)), max(classes, 1))
         return _reduced(loss if input.ndim == 2 else loss.reshape(()), reduction)
 
     return half_as_float(body)(x)

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from .._core import errors
+from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following
 from .helpers import is_float
@@ -47,7 +48,7 @@ def _normalize(
     """
     y = widen(x)
     count = math.prod(y.shape[a] for a in axes)
-    mean = jnp.sum(y, axes, keepdims=True, dtype=y.dtype) / max(count, 1)
+    mean = divide(jnp.sum(y, axes, keepdims=True, dtype=y.dtype), max(count, 1))
     centred = y - mean
     var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
     invstd = lax.rsqrt(var + eps)

@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from .._core import errors
+from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
 from .helpers import is_bool, is_complex, is_float
@@ -439,7 +440,7 @@ def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Arra
         divisor = jnp.asarray(
             count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype
         )
-    return lax.div(total, jnp.broadcast_to(divisor, total.shape)).astype(dtype)
+    return divide(total, divisor).astype(dtype)
 
 
 def _avg_pool(

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.division import divide
 from .helpers import (
     anywhere,
     broadcast,
@@ -102,7 +103,7 @@ def mean(
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, dtype or input.dtype)
     wide = _wide(x)
-    y = lax.reduce_sum(wide, axes=dims) / jnp.asarray(_numel(x, dims), wide.dtype)
+    y = divide(lax.reduce_sum(wide, axes=dims), _numel(x, dims))
     return _keep(y.astype(x.dtype), dims, x.ndim, keepdim)
 
 
@@ -188,7 +189,7 @@ def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
 
 
 def _mean(x: Array, dims: Shape) -> Array:
-    return lax.reduce_sum(x, axes=dims) / jnp.asarray(_numel(x, dims), x.dtype)
+    return divide(lax.reduce_sum(x, axes=dims), _numel(x, dims))
 
 
 def _running_mean(x: Array, dims: Shape) -> Array:
@@ -210,7 +211,7 @@ def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Arr
     def value(x: Array) -> Array:
         d = deviation(x)
         square = d * d if is_float(d) else jnp.real(d) ** 2 + jnp.imag(d) ** 2
-        y = lax.reduce_sum(square, axes=dims) / jnp.asarray(dof, square.dtype)
+        y = divide(lax.reduce_sum(square, axes=dims), dof)
         return jnp.sqrt(y) if root else y
 
     def tangent(x: Array, y: Array, t: Array) -> Array:

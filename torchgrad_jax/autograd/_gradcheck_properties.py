@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.meta import meta
+from .._core.transfer import filled
 from .._engine.custom import UndefinedGrad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
@@ -37,7 +38,7 @@ def _wanted(inputs: Sequence[Any]) -> list[Tensor]:
 
 
 def _zeros(t: Tensor) -> Tensor:
-    return make(jnp.zeros(t._m.shape, t._m.dtype.np), meta(t._m.shape, t._m.dtype, t._m.device))
+    return make(filled(t._m, 0), meta(t._m.shape, t._m.dtype, t._m.device))
 
 
 def check_linear(outputs: Sequence[Tensor], inputs: Sequence[Any]) -> None:
@@ -117,10 +118,7 @@ def check_batched(inputs: Sequence[Any], output: Tensor, index: int) -> None:
 
     def one(row: Any) -> list[Any]:
         found = pull(output, wanted, make(row, meta(m.shape, m.dtype, m.device)))
-        return [
-            jnp.zeros(t._m.shape, t._m.dtype.np) if g is None else read(g)
-            for g, t in zip(found, wanted)
-        ]
+        return [filled(t._m, 0) if g is None else read(g) for g, t in zip(found, wanted)]
 
     try:
         got = jax.vmap(one)(jnp.stack([read(r) for r in rows]))

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from .._bridge.vmap import vmap
 from .._core import dtypes, errors, warn
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
+from .._core.transfer import filled
 from .._engine import fused
 from .._engine.backward import dependencies, run
 from .._engine.fit import fitted, leaf_grad_meta
@@ -272,7 +272,7 @@ def ones_like(m: Meta) -> Tensor:
         if len(_ONES) > 256:
             _ONES.clear()
         with jax.ensure_compile_time_eval():  # an array also while something is being traced
-            array = _ONES[m] = jnp.ones(m.shape, m.dtype.np)
+            array = _ONES[m] = filled(m, 1)
     return make(array, m if m.dense else meta(m.shape, m.dtype, m.device))
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-import jax.numpy as jnp
-
 from .._core import dtypes, errors
 from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, MODES
+from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.dual import close_level, set_tangent, tangent_of
 from .._engine.tensor import Tensor, make
@@ -143,7 +142,7 @@ def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
         raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
     dtype = tangent._m.dtype
     m = meta(m.shape, dtype, m.device, m.strides if m.dense else None)
-    target = make(jnp.zeros(m.shape, dtype.np), m)
+    target = make(filled(m, 0), m)
     return ops.copy_(target, tangent)
 
 

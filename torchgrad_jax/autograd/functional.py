@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-
 from .._bridge.basis import basis
 from .._bridge.vmap import vmap
 from .._core import dtypes, errors
 from .._core.meta import meta
 from .._core.state import GRAD, MODES
+from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
@@ -446,7 +445,7 @@ def _block(
     blocks = []
     for array, x in zip(found, inputs):
         m = meta((*out._m.shape, *x._m.shape), x._m.dtype, x._m.device)
-        block = jnp.zeros(m.shape, m.dtype.np) if array is None else array.reshape(m.shape)
+        block = filled(m, 0) if array is None else array.reshape(m.shape)
         blocks.append(make(block, m))
     return tuple(blocks)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core.division import divide
 from .._core.kernels import round_half
 
 _BFLOAT16 = np.dtype(jnp.bfloat16)
@@ -110,10 +111,10 @@ class Cell:
         return self._put(self.value * self._of(other))
 
     def div(self, other: Any) -> Cell:
-        return self._new(self.value / self._of(other))
+        return self._new(divide(self.value, self._of(other)))
 
     def div_(self, other: Any) -> Cell:
-        return self._put(self.value / self._of(other))
+        return self._put(divide(self.value, self._of(other)))
 
     def neg(self) -> Cell:
         return self._new(-self.value)

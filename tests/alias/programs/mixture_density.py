@@ -32,7 +32,7 @@ y = torch.rand(80, 1) * 2 - 1
 x = y + 0.3 * torch.sin(6.28 * y) + 0.05 * torch.randn(80, 1)
 model = MDN(4)
 opt = torch.optim.Adam(model.parameters(), 2e-2)
-for step in range(40):
+for step in range(17):
     loss = -model(x).log_prob(y.squeeze(1)).mean()
     opt.zero_grad()
     loss.backward()

@@ -184,6 +184,18 @@ def _saving(m: Any, f: Any, x: Any) -> list[Any]:
 
 
 @program
+def empty_tensors_save_what_full_ones_do(m):
+    x = m.zeros(0, 3, dtype=m.float64).requires_grad_()
+    functions = ("softmax", "log_softmax", "cumprod", "logcumsumexp")
+    recorded = [
+        m.autograd.grad(getattr(x, f)(-1).sum(), x, create_graph=True)[0] for f in functions
+    ]
+    return [g.requires_grad for g in recorded[:2]], [
+        _saving(m, lambda t, f=f, d=d: getattr(t, f)(d), x) for f in functions for d in (0, 1)
+    ]
+
+
+@program
 def a_power_of_0_saves_what_it_was_taken_of(m):
     x = _square(m).requires_grad_()
     y = x * 1
@@ -191,6 +203,17 @@ def a_power_of_0_saves_what_it_was_taken_of(m):
     y.add_(1)
     powers = (lambda t: t**0, lambda t: t.pow(0.0), lambda t: m.float_power(t, 0))
     return [_saving(m, f, x) for f in powers], complaint(out.sum().backward)
+
+
+@program
+def results_are_packed_in_the_order_of_their_names(m):
+    x = _square(m)[:, :2].sin().requires_grad_()
+    functions = (
+        lambda t: m.linalg.svd(t, full_matrices=False)[1], m.linalg.svdvals, lambda t: m.linalg.lu(t)[1],
+        lambda t: m.linalg.det(t.mT @ t), lambda t: m.linalg.solve(t.mT @ t, t.mT),
+        lambda t: m.linalg.slogdet(t.mT @ t)[1],
+    )  # fmt: skip
+    return [_saving(m, f, x) for f in functions]
 
 
 @program
@@ -208,6 +231,20 @@ def looking_at_one_saved_value_leaves_the_others_alone(m):
     return [
         node._saved_other, complaint(lambda: node._saved_self), packed.grad_fn._saved_self, len(seen),
         node._raw_saved_other.unpack() if hasattr(node._raw_saved_other, "unpack") else node._saved_other,
+    ]  # fmt: skip
+
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+@program
+def comparisons_do_not_ask_where_a_forbidden_view_comes_from(m):
+    x = m.ones(2, 3, dtype=m.complex128).requires_grad_()
+    part = x.split(1)[0]
+    part.detach().mul_(2)
+    return [
+        complaint(lambda: part > 0), complaint(lambda: part < part), part == 0,
+        complaint(lambda: part + m.ones(7)), complaint(lambda: part == m.ones(7)),
     ]  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class GradPlan:
             ins, outs = self._kept(ins, outs)
         if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
             ins, outs = self._as_if_filled(ins, outs)
-        self.saved_out = outs
+        self.saved_out = tuple(sorted(outs, key=lambda k: (self._labels()[k], k)))
         self.saved_in = tuple(sorted(ins, key=self._packing_order))
 
     def _as_if_filled(
@@ -148,9 +148,9 @@ class GradPlan:
         except Exception:  # whatever a row says to arguments that do not fit
             return ins, outs
         self.filled = full
-        known = [k for k in full.saved_out if not isinstance(self.out_refs[k], Const)]
-        more = [k for k in known if self.out_refs[k] in self.cuts]
-        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(dict.fromkeys((*outs, *more)))
+        return tuple(dict.fromkeys((*ins, *full.saved_in))), tuple(
+            dict.fromkeys((*outs, *full.saved_out))
+        )
 
     def _kept(
         self, ins: tuple[int, ...], outs: tuple[int, ...]
@@ -164,11 +164,16 @@ class GradPlan:
         else:
             names = {n for wanted, more in call.keeps.items() if wanted in mine for n in more}
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
-        fields = getattr(call.result, "_fields", None)
-        labels = ["result"] if self.plan.single else fields or [f"result{k}" for k in range(9)]
+        labels = self._labels()
         results = [k for k, r in enumerate(self.out_refs) if labels[k] in names and r in self.cuts]
         self.unread = frozenset(leaves) - {*ins}
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
+
+    def _labels(self) -> Sequence[str]:
+        """torch's names of the results."""
+        n = len(self.plan.outs)
+        named = getattr(self.plan.call.result, "_fields", None)
+        return ["result"] if self.plan.single else named or [f"result{k}" for k in range(n)]
 
     def _packing_order(self, leaf: int) -> tuple[str, int]:
         """torch saves, and so packs, inputs in alphabetical order of its names for them."""
@@ -207,7 +212,9 @@ class GradPlan:
                 v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
             )
         for k, v in zip(outs, saved[len(ins) :]):
-            env[self.out_refs[k]] = v
+            ref = self.out_refs[k]
+            if not isinstance(ref, Const):  # an empty result, which nothing reads
+                env[ref] = v
         base = len(plan.present)
         for j, (k, ct) in enumerate(zip(self.diff, cts)):
             m = plan.outs[k]

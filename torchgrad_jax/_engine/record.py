@@ -432,7 +432,7 @@ def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
     try:
         return call.plan(keys)
     except Exception:  # raised again, unless looking at a leaf raises first
-        if MODES.bits & GRAD:
+        if MODES.bits & GRAD and call.grad is not Grad.IN_PLACE:
             for t in leaves:
                 if isinstance(t, Tensor) and requires_grad_of(t):
                     grad_fn_of(t)

@@ -433,6 +433,8 @@ def _sum(x: Array, dim: Any) -> Array:
 
 def _shifted(x: Array, dim: Any) -> Array:
     """The input less its largest value; the shift carries no gradient."""
+    if not x.size:  # there is no largest one
+        return x
     return x - lax.stop_gradient(jnp.max(x, axis=dim, keepdims=True))
 
 
@@ -474,8 +476,6 @@ def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> 
     axis = shapes.wrap_dim(dim, x.ndim)
     last = axis == max(x.ndim - 1, 0)
     refuse(x, f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl", *_NOT_FLOAT)
-    if not x.size:
-        return x
     return fn(x, axis if x.ndim else ())  # a scalar is a sum of one term
 
 

@@ -57,7 +57,7 @@ def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
     def node(args: dict[str, Any]) -> str:
         return f"{name.capitalize()}Backward{int(args['other'] == 'tensor')}"
 
-    compare(name, fn, operator=f"__{name}__", grad=Grad.YES, node=node, **options)
+    compare(name, fn, operator=f"__{name}__", grad=Grad.IN_PLACE, node=node, **options)
 
 
 _ordering("eq", lax.eq)

@@ -98,6 +98,7 @@ class Grad(enum.Enum):
 
     YES = "differentiable"
     NO = "outputs never require grad"
+    IN_PLACE = "outputs never require grad; what is overwritten in place goes on doing so"
     MISSING = "recording it raises: torch or this package has no derivative"
 
 

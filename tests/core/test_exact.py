@@ -156,6 +156,15 @@ def test_half_types_round_once(dtype):
         assert exact.program(jax.make_jaxpr(twice)(x, y)) is None
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(ONE.keys() - {"complex_parts"}))
+def test_half_types_agree_where_they_are_not_refused(name, dtype):
+    x, y = (numbers("float32", i).clip(-60, 60).astype(dtype) for i in range(2))
+    x, y = (jnp.where(jnp.abs(a) < 0.01, 0.01, a).astype(dtype) for a in (x, y))
+    if exact.program(jax.make_jaxpr(ONE[name])(x, y)) is not None:
+        agree(ONE[name], x, y)
+
+
 REFUSED = {
     "fused_multiply_add": lambda x, y: x * y + y,
     "fused_behind_a_minus": lambda x, y: y - -(x * y),
@@ -175,6 +184,7 @@ REFUSED = {
     "there_and_back": lambda x, y: x.astype(jnp.float32).astype(jnp.float64) + y,
     "complex_product": lambda x, y: lax.complex(x, y) * lax.complex(y, x),
     "long": lambda x, y: sum((x[i % 8] for i in range(60)), y[0]),
+    "subnormal_constants": lambda x, y: x + 1e-310,
     "large": lambda x, y: jnp.broadcast_to(x[0, 0], (200, 200)),
 }
 

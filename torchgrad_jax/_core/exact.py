@@ -147,6 +147,8 @@ class _Maker:
         return _Value(self._place(), "argument")
 
     def _constant(self, value: np.ndarray) -> _Value:
+        if _is_inexact(value.dtype) and exact_steps.has_subnormals(value):
+            raise _No
         v = _Value(self._place(), "constant", constant=value)
         self.constants.append((v.at, value))
         return v

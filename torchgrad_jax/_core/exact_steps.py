@@ -17,14 +17,16 @@ class Unsure(Exception):
 
 def no_subnormals(x: Any) -> None:
     """`Unsure` if there are subnormal numbers in `x`, which XLA flushes to zero."""
-    x = np.asarray(x)
-    if x.dtype.kind == "c":
-        no_subnormals(x.real)
-        no_subnormals(x.imag)
-        return
-    small = np.abs(x) < _tiny(x.dtype)
-    if small.any() and (x[small] != 0).any():
+    if has_subnormals(np.asarray(x)):
         raise Unsure
+
+
+def has_subnormals(x: np.ndarray) -> bool:
+    """Whether there are some among floating point or complex numbers."""
+    if x.dtype.kind == "c":
+        return has_subnormals(x.real) or has_subnormals(x.imag)
+    small = np.abs(x) < _tiny(x.dtype)
+    return bool(small.any() and (x[small] != 0).any())
 
 
 def _tiny(dt: Any) -> Any:

@@ -70,6 +70,8 @@ class Early:
                 out = self._first(args, flat)
                 if out is not None:
                     return jax.tree.unflatten(self._tree, out)
+            elif not any(isinstance(x, jax.core.Tracer) for x in flat):
+                self._count()
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:
@@ -86,14 +88,17 @@ class Early:
         if self._left <= 0 or not self.exact(*args) or jax.config.jax_debug_nans:
             self._over()
             return None
-        self._left -= 1
-        if self._left <= 0:
-            self._over()
+        self._count()
         try:
             found = self._program(flat)
         except exact.Unsure:
             return None
         return [_put(x) for x in found]
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self._over()
 
     def _over(self) -> None:
         self._left = 0

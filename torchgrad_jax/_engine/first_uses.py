@@ -17,7 +17,7 @@ from .._core import exact
 from .._core.meta import Meta
 from .._core.transfer import put
 
-_USES = 8
+_USES = 4
 
 
 class FirstUses:

@@ -215,6 +215,7 @@ def test_values_that_leave_it_open(name):
     fn, values = UNSURE[name]
     x = jnp.asarray(values, jnp.float64)
     program = exact.program(jax.make_jaxpr(fn)(x))
+    assert program is not None
     with pytest.raises(exact.Unsure):
         program([x])
 

@@ -247,21 +247,20 @@ class GradPlan:
 
     def in_numpy(self) -> bool:
         """Whether NumPy gives its gradients at first, so that a walk need not compile anything for it."""
-        if self._in_numpy is None:
+        found = self._in_numpy
+        if found is None:
             plan = self.plan
             cts = [aval(plan.outs[k]) for k in self.diff]
-            saved = [aval(plan.keys[i]) for i in self.saved_in] + [
-                aval(plan.outs[k]) for k in self.saved_out
-            ]
+            saved = [aval(plan.keys[i]) for i in self.saved_in]
+            saved += [aval(plan.outs[k]) for k in self.saved_out]
 
             def run(*args: Any) -> Any:
                 return self.fn(args[: len(cts)], args[len(cts) :], None)
 
-            self._in_numpy = (
-                plan.device.type == "cpu"
-                and exact.program(jax.make_jaxpr(run)(*cts, *saved)) is not None
-            )
-        return self._in_numpy
+            found = plan.device.type == "cpu"
+            found = found and exact.program(jax.make_jaxpr(run)(*cts, *saved)) is not None
+            self._in_numpy = found
+        return found
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
         """The gradients of a call that joins or cuts more tensors than one kernel should handle."""

@@ -140,6 +140,13 @@ def test_values_that_numpy_leaves_open_are_compiled(fresh_kernels):
     assert (tg.ones(1, 19) * 2).tolist() == [[2.0] * 19]
 
 
+def test_a_guard_of_transfers_has_nothing_to_say():
+    x = tg.arange(29.0).view(1, 29).mul(1)
+    with jax.transfer_guard("disallow"):
+        y = x * x + x
+    assert y[0, :4].tolist() == [0.0, 2.0, 6.0, 12.0]
+
+
 def test_jax_debug_nans_is_heard(fresh_kernels):
     zero = tg.zeros(1, 23)
     with jax.debug_nans(True), pytest.raises(FloatingPointError):

@@ -37,7 +37,7 @@ class FirstUses:
         """What to call now."""
 
     def _first(self, array: Any, offset: int, *more: Any) -> Any:
-        if not all(_on_the_host(x) for x in (array, *more)):
+        if _watched() or not all(_on_the_host(x) for x in (array, *more)):
             return self.compiled(array, offset, *more)
         self._left -= 1
         if self._left <= 0:
@@ -85,7 +85,7 @@ class Early:
         return self._program is not False
 
     def _first(self, args: Any, flat: list[Any]) -> list[Any] | None:
-        if self._left <= 0 or not self.exact(*args) or jax.config.jax_debug_nans:
+        if self._left <= 0 or not self.exact(*args) or _watched():
             self._over()
             return None
         self._count()
@@ -121,6 +121,13 @@ def _put(x: Any) -> Any:
     from .._core.devices import device
 
     return put(np.array(x, order="C"), device("cpu"))
+
+
+def _watched() -> bool:
+    """Whether somebody asked JAX to complain about what kernels give, or about arrays that come from NumPy."""
+    config = jax.config
+    guard = config.jax_transfer_guard_host_to_device
+    return config.jax_debug_nans or config.jax_debug_infs or guard not in (None, "allow")
 
 
 def _on_the_host(x: Any) -> bool:

@@ -184,6 +184,9 @@ REFUSED = {
     "there_and_back": lambda x, y: x.astype(jnp.float32).astype(jnp.float64) + y,
     "complex_product": lambda x, y: lax.complex(x, y) * lax.complex(y, x),
     "long": lambda x, y: sum((x[i % 8] for i in range(60)), y[0]),
+    "constants_that_leave_it_open": lambda x, y: (
+        x[0, :3] + np.zeros(3) * lax.reduce_max(lax.full((2,), -0.0, x.dtype), axes=(0,))
+    ),
     "subnormal_constants": lambda x, y: x + 1e-310,
     "large": lambda x, y: jnp.broadcast_to(x[0, 0], (200, 200)),
 }

@@ -110,7 +110,7 @@ def program(closed: Any) -> Program | None:
     """The same for NumPy as a closed jaxpr computes, if that is sure to give the same bits."""
     try:
         return _Maker(closed).program()
-    except _No:
+    except (_No, Unsure):  # the second by what is computed of constants alone
         return None
 
 

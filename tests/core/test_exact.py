@@ -9,6 +9,7 @@ from jax import lax
 import torchgrad_jax as tg
 from torchgrad_jax._core import exact
 from torchgrad_jax._core.division import divide
+from torchgrad_jax.optim._cells import Cell
 
 SPECIAL = [
     0.0,
@@ -238,11 +239,16 @@ def test_quotients_are_those_of_ieee_754(dtype):
     t = tg.tensor(x, requires_grad=True)
     seven = np.asarray(7, dtype)
     halves = np.add(x[0:1998:2], x[1:1998:2]) / np.asarray(2, dtype)
+    thirds = (x[0:-1:3][:666] + x[1::3][:666] + x[2::3][:666]) / np.asarray(3, dtype)
+    hard = np.clip(x + np.asarray(3, dtype), 0, 6).astype(dtype) / np.asarray(6, dtype)
     for _ in range(12):  # first NumPy's, then XLA's
         assert np.array_equal((t / 7).detach(), x / seven)
         assert np.array_equal((t / tg.tensor(7.0)).detach(), x / seven)
         assert np.array_equal(t.detach().clone().div_(7), x / seven)
         assert np.array_equal(t[:1998].view(-1, 2).mean(1).detach(), halves)
+        assert np.array_equal(tg.nn.functional.avg_pool1d(t.detach().view(1, -1), 3)[0], thirds)
+        assert np.array_equal(tg.nn.functional.hardsigmoid(t.detach()), hard)
+        assert np.array_equal(Cell(jnp.asarray(x)).div(Cell(jnp.asarray(seven))).value, x / seven)
         (g,) = tg.autograd.grad((t / 7).sum(), t)
         assert np.array_equal(g, np.full_like(x, 1 / seven))
     assert np.array_equal(tg.compile(lambda t: t / 7)(t).detach(), x / seven)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._core import dtypes, shapes
+from torchgrad_jax._core import dtypes, shapes, transfer
 from torchgrad_jax._core.devices import default_device
 from torchgrad_jax._core.meta import meta
-from torchgrad_jax._engine import first_uses, strided
+from torchgrad_jax._engine import first_uses, fused, strided, trace
+from torchgrad_jax._engine.grad_plan import GradPlan
 
 from .test_strided import PATTERNS, SIZE
 
@@ -121,7 +122,31 @@ def test_kernels_that_come_again_are_compiled_and_stay_right(fresh_kernels):
         assert (x * 3).tolist() == [[3.0 * i for i in range(13)]], n
     (early,) = fresh_kernels
     assert early.kernel._cache_size() == 1
-    assert early._left == 0
+    plans = [p for call in list(trace._PLAN_CACHES) for p in call.plans.values()]
+    assert any(early.kernel in (p.fwd, getattr(p, "kernel", None)) for p in plans)  # no detour
+
+
+def test_a_graph_whose_gradients_numpy_gives_is_not_compiled_whole(fresh_kernels, monkeypatch):
+    monkeypatch.setattr(fused, "_COMPILED", {})
+
+    def once(n, last):
+        x = tg.arange(float(n)).requires_grad_()
+        last((x * 2 - 1).view(1, n).t().neg()).backward(tg.ones(n, 1))
+        return x.grad.tolist()
+
+    assert once(31, tg.abs) == [2.0 if i else -2.0 for i in range(31)]
+    assert not fused._COMPILED
+    monkeypatch.setattr(GradPlan, "in_numpy", lambda self: False)
+    assert once(37, tg.abs) == [2.0 if i else -2.0 for i in range(37)]
+    assert len(fused._COMPILED) == 1  # as if each of its nodes needed a kernel
+
+
+def test_small_arrays_of_one_value_take_no_kernel(monkeypatch):
+    m = tg.ones(3, 2)._m
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer.jnp, "full", None)
+        assert transfer.filled(m, 2).tolist() == [[2.0, 2.0]] * 3
+    assert "broadcast_in_dim" in str(jax.make_jaxpr(lambda: transfer.filled(m, 2))())
 
 
 def test_what_numpy_cannot_do_is_compiled_at_once(fresh_kernels):

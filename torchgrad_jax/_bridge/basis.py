@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.meta import Meta, meta
-from .._core.transfer import put
+from .._core.transfer import SMALL, put
 from .._engine.tensor import Tensor, make
 
 
@@ -38,7 +38,7 @@ def _eye(m: Meta, n: int, at: int) -> Any:
 @functools.lru_cache(maxsize=256)
 def _small(m: Meta, n: int, at: int) -> Any:
     with jax.ensure_compile_time_eval():  # also while something is being traced
-        if m.numel <= 1 << 14:
+        if m.numel <= SMALL:
             return put(np.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape), m.device)
         return jnp.eye(m.shape[0], n, -at, dtype=m.dtype.np).reshape(m.shape)
 

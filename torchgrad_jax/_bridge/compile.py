@@ -55,6 +55,13 @@ def _wants_logs() -> bool:
     return "recompiles" in [n.strip().lstrip("+") for n in names]
 
 
+def _tell(kind: str, told: str) -> None:
+    """Log a line, and print it where that is asked for."""
+    log.info("%s", told)
+    if _wants_logs():
+        print(f"[{kind}] {told}", file=sys.stderr)  # noqa: T201 - asked for
+
+
 class Compiled:
     """A function compiled for the kinds of arguments that it is called with."""
 
@@ -159,12 +166,9 @@ class Compiled:
         if self.counts["traced"]:
             told = reason or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(told)
-            if _wants_logs():
-                print(  # noqa: T201 - asked for
-                    f"[recompiles] {getattr(self.fn, '__qualname__', self.fn)}: traced again: {told}",
-                    file=sys.stderr,
-                )
-            log.info("%s: traced again: %s", getattr(self.fn, "__qualname__", self.fn), told)
+            _tell(
+                "recompiles", f"{getattr(self.fn, '__qualname__', self.fn)}: traced again: {told}"
+            )
         watch, containers = Watch(), Watch()
         watch.function(self.fn)
         for x in flat:
@@ -220,9 +224,7 @@ class Compiled:
         if not isinstance(error, AsWritten):
             told = f"{_name_of(self.fn)} runs as it is written: {error}"
             if POLICY.graph_breaks:
-                log.info("%s", told)
-                if _wants_logs():
-                    print(f"[graph_breaks] {told}", file=sys.stderr)  # noqa: T201 - asked for
+                _tell("graph_breaks", told)
             else:
                 warnings.warn(told, stacklevel=4)
         self.counts["eager"] += 1

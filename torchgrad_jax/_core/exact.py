@@ -16,11 +16,9 @@ import numpy as np
 
 from . import exact_steps
 from .exact_steps import Unsure
+from .transfer import SMALL
 
 __all__ = ["Program", "Unsure", "program"]
-
-LARGEST = 1 << 14
-"""Elements; NumPy's pass over what is larger costs more, and a view of it keeps XLA from using its memory."""
 
 _LONGEST = 40
 """Steps of a program."""
@@ -34,13 +32,12 @@ _CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
 }
 _MOVED = frozenset((
     "broadcast_in_dim", "reshape", "squeeze", "expand_dims", "transpose", "rev", "slice", "concatenate",
-    "pad", "copy", "copy_p", "split", "stack", "unstack", "tile", "bitcast_convert_type", "stop_gradient",
+    "pad", "copy", "split", "stack", "unstack", "tile", "bitcast_convert_type", "stop_gradient",
     "dynamic_slice", "dynamic_update_slice", "gather", "scatter", "select_n", "iota", "real", "imag",
     "complex"
 ))  # fmt: skip
@@ -198,8 +195,7 @@ class _Maker:
         self, name: str, eqn: Any, ins: list[_Value], avals: Sequence[Any]
     ) -> tuple[int, bool]:
         """What the results have been through, and whether they may come out subnormal; `_No` if XLA may differ."""
-        states = [v.state for v in ins]
-        most = max(states, default=GIVEN)
+        most = max((v.state for v in ins), default=GIVEN)
         if name in _MOVED:
             return most, False
         if name == "convert_element_type":
@@ -224,9 +220,9 @@ class _Maker:
             return most, False
         if name not in _ARITHMETIC:
             raise _No
-        return self._rounded(name, states, most, ins, dt), True
+        return self._rounded(name, most, ins, dt), True
 
-    def _rounded(self, name: str, states: list[int], most: int, ins: list[_Value], dt: Any) -> int:
+    def _rounded(self, name: str, most: int, ins: list[_Value], dt: Any) -> int:
         if dt.kind == "c" and name not in ("add", "add_any", "sub"):
             raise _No
         half = _is_half(dt)
@@ -308,5 +304,5 @@ def _check_aval(aval: Any) -> None:
     shape = getattr(aval, "shape", None)
     if shape is None or not all(isinstance(n, int) for n in shape):
         raise _No
-    if int(np.prod(shape, dtype=np.int64)) > LARGEST or not isinstance(aval.dtype, np.dtype):
+    if int(np.prod(shape, dtype=np.int64)) > SMALL or not isinstance(aval.dtype, np.dtype):
         raise _No

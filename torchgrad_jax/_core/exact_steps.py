@@ -292,7 +292,7 @@ def _dot(params: Any, ins: Any, outs: Any) -> Step | None:
     return dot
 
 
-def _extreme(fn: Any, empty: bool = True) -> Callable[..., Step | None]:
+def _extreme(fn: Any) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         axes, dt = params["axes"], ins[0].dtype
         if not ins[0].size or dt.kind == "c":
@@ -501,7 +501,6 @@ STEPS: dict[str, Callable[[Any, Any, Any], Step | None]] = {
     "bitcast_convert_type": _bitcast,
     "stop_gradient": _always(lambda x: x),
     "copy": _always(lambda x: x),
-    "copy_p": _always(lambda x: x),
     "select_n": _select,
     "iota": _iota,
     "convert_element_type": _convert,

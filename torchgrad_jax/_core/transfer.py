@@ -41,13 +41,14 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     return abstract.AbstractArray(m.shape, m.dtype.np)
 
 
-_SMALL = 1 << 14
-"""Elements; NumPy fills so many in less time than XLA takes to begin."""
+SMALL = 1 << 14
+"""Elements; NumPy passes over so many in less time than XLA takes to begin, and its view of more would keep XLA from
+writing into their memory."""
 
 
 def filled(m: Meta, value: float) -> Any:
     """An array for `m` with one value everywhere; a small one on the CPU without a kernel, unless JAX is tracing."""
-    if m.numel <= _SMALL and m.device.type == "cpu" and _running().__class__ is _evaluation():
+    if m.numel <= SMALL and m.device.type == "cpu" and _running().__class__ is _evaluation():
         return put(np.full(m.shape, value, m.dtype.np), m.device)
     return jnp.full(m.shape, value, m.dtype.np)
 

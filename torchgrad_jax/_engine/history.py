@@ -338,12 +338,11 @@ class CopySlicesPlan:
         self.complaint = ""
 
     raises = alone = False
+    unpacks = False  # torch asks for the gradient first
 
     def in_numpy(self) -> bool:
         """Nothing is known of the write inside."""
         return False
-
-    unpacks = False  # torch asks for the gradient first
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """Nothing is known of the write inside."""

@@ -102,9 +102,7 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **options: Any) -> Tenso
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError(
-        "torch.nn.functional.scaled_mm is not supported: scale and multiply in a wider dtype"
-    )
+    raise _refused("scaled_mm")
 
 
 @_functional()
@@ -114,6 +112,10 @@ def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, *args: Any, **options: Any) 
     Raises:
         NotImplementedError: always.
     """
-    raise NotImplementedError(
-        "torch.nn.functional.scaled_grouped_mm is not supported: scale and multiply in a wider dtype"
+    raise _refused("scaled_grouped_mm")
+
+
+def _refused(name: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"torch.nn.functional.{name} is not supported: scale and multiply in a wider dtype"
     )

@@ -37,7 +37,7 @@ _FIELDS = {
     "pip_packages": "Versions of relevant libraries",
 }  # fmt: skip
 """What is told, in the order of the report."""
-SystemEnv = namedtuple("SystemEnv", list(_FIELDS))  # type: ignore[misc]
+SystemEnv = namedtuple("SystemEnv", list(_FIELDS))
 DEFAULT_PIP_PATTERNS = frozenset(
     {"torch", "numpy", "jax", "jaxlib", "mypy", "triton", "optree", "onnx"}
 )

@@ -9,7 +9,7 @@ __all__ = ["FxGraphDrawer"]
 
 
 class FxGraphDrawer:
-    """Not supported, with and without pydot: `print(graph)` shows the nodes.
+    """Refused, with and without pydot: `print(graph)` shows the nodes.
 
     Raises:
         RuntimeError: pydot is not installed.

@@ -102,9 +102,9 @@ def _fill(
             made.meta = dict(used.meta)
             part.environment[used] = made
     for node in m.graph.nodes:
-        part = part_of.get(node)  # type: ignore[assignment]
-        if part is None:
+        if node not in part_of:
             continue
+        part = part_of[node]
         target = node.target
         if node.op == "call_module":
             target = str(node.target).replace(".", "_")

@@ -207,10 +207,10 @@ def _arguments(wanted: Node, node: Node) -> tuple[list[Any], list[Any]] | None:
     """The arguments of two nodes in the same order; None where they cannot be brought into one."""
     if len(wanted.args) == len(node.args) and list(wanted.kwargs) == list(node.kwargs):
         return ([*wanted.args, *wanted.kwargs.values()], [*node.args, *node.kwargs.values()])
-    if wanted.op != "call_function":
+    if wanted.op != "call_function" or isinstance(wanted.target, str):
         return None
     try:
-        known = inspect.signature(wanted.target)  # type: ignore[arg-type]
+        known = inspect.signature(wanted.target)
         bound = [known.bind(*n.args, **n.kwargs) for n in (wanted, node)]
     except (TypeError, ValueError):
         return None

@@ -33,9 +33,9 @@ from .tensor import (
     CREATED_NO_GRAD,
     Alias,
     Tensor,
-    Version,
     alias_of,
     mark_inference,
+    uncounted,
 )
 from .views import make_view
 
@@ -472,7 +472,7 @@ def _wrap_outputs(
     """The outputs as the caller gets them: attached to `ctx`, detached, or views of inputs."""
     dirty = _marked(ctx, "dirty_tensors", "mark_dirty can only accept variables, but argument ")
     for t in dirty.values():
-        if isinstance(t._vc, Version) or t._vc is t._st:
+        if not uncounted(t):
             t._vc.version += 1
     frozen = _marked(
         ctx, "non_differentiable", "mark_non_differentiable only accepts variable arguments, but got "

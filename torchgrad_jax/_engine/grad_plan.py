@@ -195,11 +195,16 @@ class GradPlan:
            ins: Sequence[int] | None = None, outs: Sequence[int] | None = None) -> list[Any]:  # fmt: skip
         """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
 
-        `cts` has one entry per differentiable output; None stands for zeros.
+        `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
         """
         wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
         ins = self.saved_in if ins is None else ins
         outs = self.saved_out if outs is None else outs
+        present = tuple(ct is not None for ct in cts)
+        if any(present) and not all(present) and self.plan.call.joins is None:
+            part = self._part(present)
+            if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
+                return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
         kept = self.slices.get(wanted)
         refs = [self.grad_refs[w] for w in wanted]
         if kept is None:
@@ -307,10 +312,10 @@ class GradPlan:
         follows, versions = call.grad_facts
         leaf = self.inputs[p]
         version = versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
-        stepped = self._stepped(leaf, cts)
+        stepped = self._stepped(leaf, cts) if key.ndim else None
         if stepped is not None:
             return stepped, FRESH, version
-        if follows and key.dense:
+        if follows and key.dense and not self.passes(p):
             return key, FRESH, version
         elementwise = Layout.steps(call.layout)
         summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel

@@ -70,7 +70,7 @@ def from_flat(flat: Any, m: Meta) -> Any:
 
 
 def reinterpret(flat: Any, dtype: np.dtype) -> Any:
-    """The same bytes as another dtype; complex numbers are (real, imaginary) pairs."""
+    """The same bytes as another dtype, as far as they fill elements; complex numbers are (real, imaginary) pairs."""
     src = flat.dtype
     if src == dtype:
         return flat
@@ -79,15 +79,19 @@ def reinterpret(flat: Any, dtype: np.dtype) -> Any:
         return reinterpret(real, dtype)
     if jnp.issubdtype(dtype, jnp.complexfloating):
         real_dtype = np.zeros(0, dtype).real.dtype
-        pairs = reinterpret(flat, real_dtype).reshape(-1, 2)
+        pairs = _rows(reinterpret(flat, real_dtype), 2)
         return lax.complex(pairs[:, 0], pairs[:, 1])
     if src == jnp.bool_:
         return reinterpret(flat.astype(jnp.uint8), dtype)
     if dtype == np.bool_:
         return reinterpret(flat, np.dtype(np.uint8)) != 0
     if src.itemsize < dtype.itemsize:
-        flat = flat.reshape(-1, dtype.itemsize // src.itemsize)
+        flat = _rows(flat, dtype.itemsize // src.itemsize)
     return lax.bitcast_convert_type(flat, dtype).reshape(-1)
+
+
+def _rows(flat: Any, n: int) -> Any:
+    return flat[: flat.shape[0] // n * n].reshape(-1, n)
 
 
 def _nested(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]] | None:
@@ -240,7 +244,9 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
     if neg:
         value = -value
     mine = reinterpret(flat, m.dtype.np)
-    return reinterpret(scatter(mine, m.shape, m.strides, offset, value), flat.dtype)
+    written = reinterpret(scatter(mine, m.shape, m.strides, offset, value), flat.dtype)
+    rest = flat[written.shape[0] :]
+    return lax.concatenate([written, rest], 0) if rest.shape[0] else written
 
 
 def _kernel(fn: Callable[..., Any], out: Meta) -> Any:

@@ -144,6 +144,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ReciprocalBackward0": {0: "MulBackward0"},
     "ReluBackward0": {0: "ThresholdBackwardBackward0"},
     "RemainderBackward1": {1: "MulBackward0"},
+    "RenormBackward0": {0: "WhereBackward0"},
     "RepeatBackward0": {0: "SumBackward1"},
     "RollBackward0": {0: "RollBackward0"},
     "RsqrtBackward0": {0: "MulBackward0"},

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.division import divide
 from .helpers import is_bool, is_complex, is_float
 from .ordering import permutation
 from .registry import Array, Dims, Grad, Scalar, op
@@ -68,12 +69,12 @@ def tie_average(x: Array, full: Array, t: Array, dims: Shape, nan_hits: bool) ->
         hit = hit | (jnp.isnan(x) & jnp.isnan(full))
     mask = hit.astype(t.dtype)
     count = lax.reduce_sum(mask, axes=dims)
-    count = lax.expand_dims(count, dims) if dims else count
-    none = jnp.zeros_like(count)
-    if not nan_hits:
-        none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), none)
-    share = jnp.where(hit, 1 / count, none)
-    return lax.reduce_sum(share * t, axes=dims)
+    if nan_hits:
+        hits = jnp.where(hit, t, jnp.zeros_like(t))
+    else:  # a product with 0, so that infinite gradients are NaN elsewhere, as in torch
+        none = jnp.where(count == 0, jnp.asarray(jnp.nan, t.dtype), jnp.zeros_like(count))
+        hits = t * jnp.where(hit, jnp.ones_like(mask), lax.expand_dims(none, dims))
+    return divide(lax.reduce_sum(hits, axes=dims), count)
 
 
 def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Array:

@@ -131,7 +131,7 @@ def _truncate(x: Array, dtype: Any) -> Array:
 def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0."""
     if dim is None or dim == ():
-        return (0,) * m.ndim if m.numel > 1 else None
+        return (0,) * m.ndim
     dims = shapes.wrap_dims(dim, m.ndim)
     given = iter(ct.strides)
     out = []

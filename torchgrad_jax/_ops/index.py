@@ -23,6 +23,7 @@ from .places import (
     rows,
     size_at,
     torch_name,
+    touches,
     wrapped,
     write_at,
 )  # fmt: skip
@@ -42,7 +43,7 @@ def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None
         if not size:
             raise IndexError("index is out of bounds for dimension with size 0")
         wrong.append((int(np.argmax(np.asarray(index) == bad)), place, bad, size))
-    if wrong:  # torch goes entry by entry, not dimension by dimension
+    if wrong and all(input.shape):  # torch goes entry by entry, not dimension by dimension
         _, place, bad, size = min(wrong)
         raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {size}")
 
@@ -199,7 +200,7 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
 def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
     size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
     bad = bounds(index, size, negative=False)
-    if bad is not None:
+    if bad is not None and touches(input, size):
         raise IndexError(
             f"index_copy_(): index {bad} is out of bounds for dimension {axis} with size {size}"
         )

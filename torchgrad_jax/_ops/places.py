@@ -282,15 +282,20 @@ def size_at(input: Any, dim: int) -> int:
     return input.shape[dim] if input.ndim else 1
 
 
+def touches(input: Any, size: int) -> bool:
+    """Whether torch looks at indices into a dimension of this size: not where the slices are empty."""
+    return not size or all(input.shape)
+
+
 def check_dim(
     kind: type[Exception], text: str | None = None, negative: bool = False
 ) -> Callable[..., None]:
-    """A check that ``index`` is within dimension ``dim`` of the input."""
+    """A check that ``index`` is within dimension ``dim`` of the input, if there are slices to touch."""
 
     def check(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
         size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
         bad = bounds(index, size, negative)
-        if bad is not None:
+        if bad is not None and touches(input, size):
             raise kind(
                 text or f"index {bad} is out of bounds for dimension {axis} with size {size}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -22,7 +23,7 @@ from .helpers import (
     is_float,
     is_integral,
 )
-from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op, variant
+from .registry import COMMON, FLOAT, SAME, Array, Dims, Dtype, Grad, Static, op, variant
 
 Shape = tuple[int, ...]
 
@@ -144,27 +145,40 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
         if not x.ndim:
-            return jnp.copy(t)  # torch clones the gradient
-        # result / x is cheap and what torch saves for; a zero needs the products of the others,
-        # which JAX forms without dividing, to any order.
+            return t  # torch hands the gradient on
+        # result / x is cheap and what torch saves for; a zero needs the products of the others.
         zero = x == 0
 
         def by_division(x: Array, y: Array, t: Array) -> Array:
             return lax.reduce_sum(y / jnp.where(zero, jnp.ones_like(x), x) * t, axes=dims)
 
-        def by_tree(x: Array, y: Array, t: Array) -> Array:
-            return jax.jvp(value, (x,), (t,))[1]
+        def by_others(x: Array, y: Array, t: Array) -> Array:
+            return lax.reduce_sum(_products_of_others(x, dims) * t, axes=dims)
 
-        return lax.cond(anywhere(zero), by_tree, by_division, x, y, t)
+        return lax.cond(anywhere(zero), by_others, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)):
         return _keep(value(x), dims, x.ndim, keepdim)
     return _ruled(x, dims, keepdim, value, tangent)
 
 
+def _products_of_others(x: Array, dims: Shape) -> Array:
+    """For each element the product of all others along `dims`: of those before it, times of those after it."""
+    kept = tuple(d for d in range(x.ndim) if d not in dims)
+    order = (*kept, *sorted(dims))
+    lines = lax.transpose(x, order)
+    shape = lines.shape
+    lines = lines.reshape(*(x.shape[d] for d in kept), -1)
+    one, last = jnp.ones((), x.dtype), len(kept)
+    no_padding = [(0, 0, 0)] * last
+    before = lax.cumprod(lax.pad(lines, one, [*no_padding, (1, -1, 0)]), last)
+    after = lax.cumprod(lax.pad(lines, one, [*no_padding, (-1, 1, 0)]), last, reverse=True)
+    return lax.transpose((before * after).reshape(shape), tuple(np.argsort(order)))
+
+
 @op(
     node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", keeps=("input", "result"),
-    grad_follows=True,
+    grad_follows=True, grad_view=lambda ct, m, **_: None if m.ndim else SAME,
 )  # fmt: skip
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
@@ -471,17 +485,37 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
         )
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3))
+def _scaled_down(x: Array, p: Any, dims: Shape, maxnorm: Any) -> Array:
+    norm = _norm(_wide(x), p, dims, keepdim=True)
+    over = norm > maxnorm
+    # torch keeps clear of a division by 0 with this very number.
+    factor = jnp.where(over, maxnorm / (jnp.where(over, norm, 1) + 1e-7), 1)
+    return (_wide(x) * factor).astype(x.dtype)
+
+
+@_scaled_down.defjvp
+def _scaled_down_jvp(p: Any, dims: Shape, maxnorm: Any, primals: Any, tangents: Any) -> Any:
+    """In double precision, as torch; slices that stay what they are pass the tangent on, whatever is in them."""
+    (x,), (t,) = primals, tangents
+    wide = jnp.complex128 if is_complex(x) else jnp.float64
+
+    def slope(x: Array, t: Array) -> Array:
+        over = _norm(x, p, dims, keepdim=True) > maxnorm
+        safe = jnp.where(over, x, jnp.ones_like(x))
+        norm, change = jax.jvp(lambda x: _norm(x, p, dims, keepdim=True), (safe,), (t,))
+        invnorm = 1 / (norm + 1e-7)
+        return jnp.where(over, maxnorm * invnorm * (t - safe * (invnorm * change)), t)
+
+    return _scaled_down(x, p, dims, maxnorm), slope(x.astype(wide), t.astype(wide)).astype(x.dtype)
+
+
 @op(inplace=True)
 def renorm(input: Array, p: Static, dim: int, maxnorm: Static) -> Array:
     """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
     _check_renorm(input, p, maxnorm)
     axis = shapes.wrap_dim(dim, input.ndim)
-    x = _wide(input)
-    norm = _norm(x, p, tuple(d for d in range(x.ndim) if d != axis), keepdim=True)
-    over = norm > maxnorm
-    # torch keeps clear of a division by 0 with this very number.
-    factor = jnp.where(over, maxnorm / (jnp.where(over, norm, 1) + 1e-7), 1)
-    return (x * factor.astype(x.dtype)).astype(input.dtype)
+    return _scaled_down(input, p, tuple(d for d in range(input.ndim) if d != axis), maxnorm)
 
 
 @op(grad=Grad.NO)

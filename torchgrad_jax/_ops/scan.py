@@ -85,7 +85,12 @@ def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
-@op(inplace=True, inplace_check=_no_bool("cumsum"))
+def _passed_on(ct: Any, m: Any, dim: int, **_: Any) -> str | None:
+    """torch has nothing to add up along a single element."""
+    return SAME if not m.ndim or m.shape[dim] == 1 or m.numel <= 1 else None
+
+
+@op(inplace=True, inplace_check=_no_bool("cumsum"), grad_view=_passed_on)
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     _no_bool_result("cumsum", input, dtype)
@@ -116,7 +121,10 @@ def _running_product(x: Array, axis: int) -> Array:
     return _ruled(x, value, tangent)
 
 
-@op(inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"))
+@op(
+    inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"),
+    grad_view=lambda ct, m, **_: None if m.ndim else SAME,
+)  # fmt: skip
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
     _no_bool_result("cumprod", input, dtype)

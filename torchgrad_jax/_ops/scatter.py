@@ -184,10 +184,13 @@ def scatter_reduce(
     return input if places is None else combine(input, cut, places, reduce, include_self)
 
 
-def _check_flat(input: Any, index: Any, *args: Any, **kwargs: Any) -> None:
+def _check_flat(input: Any, index: Any, *written: Any, **options: Any) -> None:
     n = math.prod(input.shape)
     if not n and np.asarray(index).size:
-        raise IndexError("take(): tried to take from an empty tensor")
+        writes = written or options
+        raise IndexError(
+            f"{'put_(): Tried to put elements into' if writes else 'take(): tried to take from'} an empty tensor"
+        )
     bad = bounds(index, n, negative=True)
     if bad is not None:
         raise IndexError(f"out of range: tried to access index {bad} on a tensor of {n} elements.")

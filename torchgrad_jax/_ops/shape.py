@@ -226,7 +226,9 @@ def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
 
 @op(
     geometry=_expand_geometry,
-    grad_view=_same_if_nothing_changes,
+    grad_view=lambda ct, m, **_: (
+        OWN if not m.ndim else SAME if ct.shape == m.shape else None
+    ),  # a number is summed
     function=False,
     method=False,
     out=False,

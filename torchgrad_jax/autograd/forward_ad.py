@@ -7,11 +7,13 @@ from typing import Any
 
 from .._core import dtypes, errors
 from .._core.meta import meta
-from .._core.state import DUAL, INFERENCE, MODES
+from .._core.state import DUAL, INFERENCE, LIFT, MODES
 from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.dual import close_level, set_tangent, tangent_of
+from .._engine.strided import storage_offset
 from .._engine.tensor import Tensor, make
+from .._engine.views import as_strided_view
 from ._decorators import DecoratorContext
 
 _current_level = -1
@@ -124,9 +126,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     MODES.bits = bits & ~DUAL
     try:
         dual = ops._make_dual(tensor)
-        strides = zip(tensor._m.shape, tangent._m.strides, tensor._m.strides)
-        same = tangent._m is tensor._m or all(n < 2 or a == b for n, a, b in strides)
-        carried = tangent if same else _laid_out_like(tangent, tensor)
+        carried = tangent if _lies_like(tangent, tensor) else _laid_out_like(tangent, tensor)
     finally:
         MODES.bits = bits
     seen = any(t._x is None or not t._x.inference for t in (tensor, tangent))
@@ -135,14 +135,36 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return dual
 
 
+def _lies_like(tangent: Tensor, tensor: Tensor) -> bool:
+    """Whether views of both correspond: of the same storage size, at the same place, with the same strides.
+
+    What is mapped over has no storage that a user could see: there the strides decide.
+    """
+    if tangent._m is not tensor._m:
+        strides = zip(tensor._m.shape, tangent._m.strides, tensor._m.strides)
+        if any(n > 1 and a != b for n, a, b in strides):
+            return False
+    if MODES.bits & LIFT or tangent._al is tensor._al is None:
+        return True
+    return (
+        storage_offset(tangent) == storage_offset(tensor)
+        and tangent._st.meta.numel == tensor._st.meta.numel
+    )
+
+
 def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A copy of the tangent with the primal's strides, so that views of both correspond."""
+    """A copy of the tangent that lies in its memory as the primal does in its own."""
     m = tensor._m
     if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
         raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
-    dtype = tangent._m.dtype
-    m = meta(m.shape, dtype, m.device, m.strides if m.dense else None)
-    target = make(filled(m, 0), m)
+    store = tensor._st.meta
+    memory = meta((store.numel,), tangent._m.dtype, m.device)
+    if MODES.bits & LIFT or (store.numel == m.numel and m.dense):
+        m = meta(m.shape, memory.dtype, m.device, m.strides if m.dense else None)
+        target = make(filled(m, 0), m)
+    else:
+        whole = make(filled(memory, 0), memory)
+        target = as_strided_view(whole, m.shape, m.strides, storage_offset(tensor)).data
     return ops.copy_(target, tangent)
 
 

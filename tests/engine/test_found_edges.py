@@ -1,0 +1,127 @@
+"""What random programs found at the edges of values and sizes: single elements, empty slices, infinities, zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.helpers import facts, played
+
+D = "d = torch.autograd.forward_ad; inf, nan = float('inf'), float('nan'); at = torch.tensor([1, 0, 0])"
+
+# Lines that run one by one, whatever the ones before raised; then every tensor is looked at.
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "indices_into_empty_slices": (
+        D,
+        "a = torch.zeros(0, 1)[:, at]; b = torch.zeros(3, 0)[at + 7]; c = torch.zeros(2, 0, 4)[:, :, at + 7]",
+        "torch.zeros(2, 0, 4)[at + 7, at]",
+        "torch.zeros(0, 2)[at]",
+        "e = torch.zeros(2, 0, 4).index_put((at + 7,), torch.zeros(3, 0, 4))",
+        "f = torch.zeros(2, 0).index_add(0, at + 7, torch.zeros(3, 0))",
+        "g = torch.zeros(2, 0).index_copy(0, at + 7, torch.zeros(3, 0))",
+        "h = torch.zeros(2, 0).index_fill(0, at + 7, 1.0); i = torch.zeros(0, 1); i[:, at] = 1.0",
+        "torch.zeros(0).take(at)",
+        "torch.zeros(0).put(at, torch.ones(3))",
+        "torch.zeros(2, 3).index_copy(0, at + 7, torch.zeros(3, 3))",
+    ),
+    "moments_whose_own_gradient_is_missing": (
+        "x = torch.tensor([2.0], requires_grad=True)",
+        "torch.var_mean(x)[1].backward()",
+        "y = torch.ones(2, 2, requires_grad=True); torch.std_mean(y, 1)[1].sum().backward()",
+        "torch.std_mean(y, 1)[0].sum().backward()",
+    ),
+    "maxima_with_infinite_gradients": (
+        D,
+        "x = torch.tensor([1.0, nan, -inf], requires_grad=True)",
+        "y = torch.tensor([inf, -1.0, 2.0], requires_grad=True)",
+        "for f in (torch.max, torch.min, torch.median, torch.nanmedian): (f(x) ** 2 + f(y) ** 2).backward()",
+        "x.grad = y.grad = None; (x.amax() ** 2 + y.amax() ** 2 + y.amin()).backward()",
+        "z = torch.tensor([3.0, 3.0, 3.0, 1.0], requires_grad=True); (z.amax() + z.max()).backward(torch.tensor(0.7))",
+    ),
+    "renorm_of_what_is_not_a_number": (
+        D,
+        "x = torch.tensor([[1.0, 2.0], [nan, 1.0], [0.1, 0.2], [inf, 1.0], [0.0, 0.0]], requires_grad=True)",
+        "x.renorm(2, 0, 1.0).backward(torch.arange(1.0, 11.0).view(5, 2))",
+        "y = torch.tensor([[1.0, 2.0], [0.3, -0.1]], dtype=torch.float64, requires_grad=True); z = y.renorm(3, 1, 0.5)",
+        "torch.autograd.grad(z.square().sum(), y, create_graph=True)[0].sum().backward()",
+    ),
+    "products_with_zeros": (
+        "x = torch.tensor([[1.0, -1.7, -1.0], [-0.9, 1.0, 0.0], [1.0, 0.0, 2.0]], requires_grad=True)",
+        "y = x.prod(0); (y * y).sum().backward()",
+        "i = x.grad.reciprocal(); x.grad = None; x.prod().backward(); x.grad = None; x[:, :2].prod(1).sum().backward()",
+        "h = torch.autograd.grad(torch.autograd.grad(x.prod(1).sum(), x, create_graph=True)[0].sum(), x)[0]",
+    ),
+    "trigamma": (
+        "x = torch.tensor([-3.3, -0.2, 0.0, 0.4, 1.1358, 30.0, -2.0, float('inf')], dtype=torch.float64)",
+        "y = torch.polygamma(1, x); z = torch.polygamma(1, x.float())",
+        "w = x.clone().requires_grad_(); w.digamma().sum().backward()",
+    ),
+    "complex_views_of_a_part": (
+        "x = torch.arange(5.0, requires_grad=True); a = x * 1",
+        "v = torch.view_as_complex(a[:4].view(2, 2)); v.exp_()",
+        "a.sum().backward()",
+        "b = torch.arange(3, dtype=torch.float32); w = b[:2].view(torch.float64); w.mul_(2.0)",
+        "c = torch.arange(7, dtype=torch.uint8); u = c[:4].view(torch.int32); u.add_(1)",
+        "c[:6].view(torch.int16).zero_()",
+    ),
+    "marked_dirty_after_data_was_set": (
+        """class Write(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        return x.add_(y)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g""",
+        "x = torch.ones(3, requires_grad=True); y = torch.softmax(x, 0); y.data = torch.ones(3); v = y[:-1]",
+        "w = Write.apply(v, torch.ones(2))",
+    ),
+}
+test_program = played(PROGRAMS)
+
+ONE_ELEMENT = (
+    "x.prod()", "x.mean()", "x.amax()", "x.clone()", "x.expand(x.shape)", "x.view(x.shape)", "x + 1",
+    "x.sum(-1)", "x.prod(-1)", "x.sum(-1, keepdim=True)", "x.cumsum(-1)", "x.cumprod(-1)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ONE_ELEMENT)
+def test_whose_gradient_that_of_a_single_element_is(how: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        seen = []
+        for shape in ((), (1,), (1, 1)):
+            for twice in (False, True):
+                x = m.full(shape, 3.0).requires_grad_()
+                given = {"x": x}
+                roots = [eval(how, given) for _ in range(1 + twice)]
+                m.autograd.backward(roots, [m.full(y.shape, 2.0) for y in roots])
+                seen.append([x.grad._version, x.grad.stride(), x.grad.tolist()])
+        return seen
+
+    run.__name__ = f"single {how}"
+    same(run)
+
+
+@pytest.mark.parametrize("grad_mode", [True, False])
+def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
+    def run(m: Any) -> Any:
+        made = {
+            "leaf": lambda: m.ones(3, requires_grad=True), "part": lambda: m.ones(3, 3)[1],
+            "other part": lambda: m.ones(3, 3)[2],
+            "part of a result": lambda: (m.ones(3, 3, requires_grad=True) * 1)[1],
+            "unbound": lambda: m.ones(3, 3).unbind()[0], "half": lambda: m.ones(6)[3:], "steps": lambda: m.ones(6)[::2],
+            "whole": lambda: m.ones(1, 3)[0],
+        }  # fmt: skip
+        seen = {}
+        for a, primal in made.items():
+            for b, tangent in made.items():
+                with m.set_grad_enabled(grad_mode), m.autograd.forward_ad.dual_level():
+                    dual = m.autograd.forward_ad.make_dual(primal(), tangent())
+                    found = m.autograd.forward_ad.unpack_dual(dual).tangent
+                    seen[f"{b} of {a}"] = facts(found)
+        return seen
+
+    run.__name__ = f"tangents {grad_mode}"
+    same(run)

@@ -65,6 +65,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "c = torch.arange(7, dtype=torch.uint8); u = c[:4].view(torch.int32); u.add_(1)",
         "c[:6].view(torch.int16).zero_()",
     ),
+    "forbidden_views_complain_before_wrong_arguments": (
+        "x = torch.ones(3, 3, requires_grad=True); y = x.neg(); a, b, c = y.unbind(); y.add_(1)",
+        "c.as_strided((2, 2), (2, 1), 100)",
+        "c[torch.tensor([9])]",
+        "c.gather(0, torch.tensor([9]))",
+        "c.expand(9)",
+        "c.transpose(0, 9)",
+        "c.unbind(9)",
+        "with torch.no_grad(): c.transpose(0, 9)",
+    ),
     "marked_dirty_after_data_was_set": (
         """class Write(torch.autograd.Function):
     @staticmethod

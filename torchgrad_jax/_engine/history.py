@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
-from .._core.state import MODES, OBSERVED, next_sequence_nr
+from .._core.state import GRAD, MODES, OBSERVED, next_sequence_nr
 from .._ops.aten import usual_overload
 from . import first_uses, strided
 from .grad_plan import FRESH, PASSED, grad_plan
@@ -61,6 +61,14 @@ def grad_fn_of(t: Tensor) -> Any:
         raise RuntimeError(_forbidden(t, indirect=True))
     _regenerate(t)
     return t._fn
+
+
+def complain_first(leaves: Sequence[Any]) -> None:
+    """Raise what the nodes of these tensors have to say: torch asks for them before it looks at other arguments."""
+    if MODES.bits & GRAD:
+        for t in leaves:
+            if isinstance(t, Tensor):
+                grad_fn_of(t)
 
 
 def edge_of(t: Tensor) -> tuple[Any, int] | None:

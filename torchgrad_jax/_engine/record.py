@@ -37,6 +37,7 @@ from .grad_plan import GradPlan, grad_plan
 from .history import (
     check_captured,
     check_inplace,
+    complain_first,
     edge_of,
     grad_fn_of,
     rebase_history,
@@ -275,7 +276,11 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     if call.check is not None:
         if not any(isinstance(x, jax.core.Tracer) for x in xs):
             it = iter(xs)
-            call.check([None if v is None else next(it) for v in leaves])
+            try:
+                call.check([None if v is None else next(it) for v in leaves])
+            except Exception:
+                complain_first(leaves)
+                raise
         elif MODES.bits & LIFT:
             deferred.check_later(call, leaves)
     if MODES.bits & OBSERVED and MODES.observers:

@@ -14,6 +14,7 @@ from .grad_plan import grad_plan
 from .history import (
     check_captured,
     check_inplace,
+    complain_first,
     grad_fn_of,
     move_retained,
     outreaching_call,
@@ -101,7 +102,11 @@ def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     m = src._m
     mode = MODES.bits
     inference = src._x is not None and src._x.inference
-    found = call.geometry(m, leaves)
+    try:
+        found = call.geometry(m, leaves)
+    except Exception:
+        complain_first(leaves)
+        raise
     multi = isinstance(found, list)
     offset = storage_offset(src)
     outs = []
@@ -267,10 +272,9 @@ def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int
         MODES.anomaly.op_ran(call, leaves, outs)
 
 
-def as_strided_view(
+def _window_start(
     src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
-) -> Tensor:
-    """`as_strided`: any window of the storage, seen from `src` by autograd."""
+) -> int:
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
@@ -290,6 +294,18 @@ def as_strided_view(
     need = at + shapes.storage_extent(size, stride) if 0 not in size else 0
     if need > available:
         raise RuntimeError(errors.window_out_of_bounds(size, stride, at, item, need, available))
+    return at
+
+
+def as_strided_view(
+    src: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
+) -> Tensor:
+    """`as_strided`: any window of the storage, seen from `src` by autograd."""
+    try:
+        at = _window_start(src, size, stride, offset)
+    except RuntimeError:
+        complain_first((src,))
+        raise
     mode = MODES.bits
     m = meta(size, src._m.dtype, src._m.device, stride)
     inference = src._x is not None and src._x.inference

@@ -122,7 +122,8 @@ def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
             "other part": lambda: m.ones(3, 3)[2],
             "part of a result": lambda: (m.ones(3, 3, requires_grad=True) * 1)[1],
             "unbound": lambda: m.ones(3, 3).unbind()[0], "half": lambda: m.ones(6)[3:], "steps": lambda: m.ones(6)[::2],
-            "whole": lambda: m.ones(1, 3)[0],
+            "whole": lambda: m.ones(1, 3)[0], "real": lambda: m.ones(3, dtype=m.complex64).real,
+            "imaginary": lambda: m.ones(2, 3, dtype=m.complex64).imag[1],
         }  # fmt: skip
         seen = {}
         for a, primal in made.items():

@@ -301,6 +301,12 @@ def storage_offset(t: Tensor) -> int:
     return 0 if t._al is None else t._al.offset
 
 
+def room(t: Tensor) -> int:
+    """How many elements of the tensor's dtype its storage holds."""
+    store = t._st.meta
+    return elements(store) * store.dtype.itemsize // t._m.dtype.itemsize
+
+
 def is_direct(t: Tensor) -> bool:
     """Whether the tensor reads its storage whole and as it is."""
     al = t._al

@@ -288,9 +288,7 @@ def _window_start(
     at = storage_offset(src) if offset is None else offset
     if at < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {at}")
-    store = src._st.meta
-    item = src._m.dtype.itemsize
-    available = strided.elements(store) * store.dtype.itemsize // item
+    item, available = src._m.dtype.itemsize, strided.room(src)
     need = at + shapes.storage_extent(size, stride) if 0 not in size else 0
     if need > available:
         raise RuntimeError(errors.window_out_of_bounds(size, stride, at, item, need, available))

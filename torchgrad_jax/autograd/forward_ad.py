@@ -11,7 +11,7 @@ from .._core.state import DUAL, INFERENCE, LIFT, MODES
 from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.dual import close_level, set_tangent, tangent_of
-from .._engine.strided import storage_offset
+from .._engine.strided import room, storage_offset
 from .._engine.tensor import Tensor, make
 from .._engine.views import as_strided_view
 from ._decorators import DecoratorContext
@@ -146,10 +146,7 @@ def _lies_like(tangent: Tensor, tensor: Tensor) -> bool:
             return False
     if MODES.bits & LIFT or tangent._al is tensor._al is None:
         return True
-    return (
-        storage_offset(tangent) == storage_offset(tensor)
-        and tangent._st.meta.numel == tensor._st.meta.numel
-    )
+    return storage_offset(tangent) == storage_offset(tensor) and room(tangent) == room(tensor)
 
 
 def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
@@ -157,9 +154,8 @@ def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
     m = tensor._m
     if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
         raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
-    store = tensor._st.meta
-    memory = meta((store.numel,), tangent._m.dtype, m.device)
-    if MODES.bits & LIFT or (store.numel == m.numel and m.dense):
+    memory = meta((room(tensor),), tangent._m.dtype, m.device)
+    if MODES.bits & LIFT or (memory.numel == m.numel and m.dense):
         m = meta(m.shape, memory.dtype, m.device, m.strides if m.dense else None)
         target = make(filled(m, 0), m)
     else:

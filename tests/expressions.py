@@ -105,8 +105,8 @@ class Expressions:
     def __init__(self, test_file: str) -> None:
         self.recording = Recording(test_file)
 
-    def test(self, *groups: str) -> Callable[..., None]:
-        """A test function with one case per line of the given texts."""
+    def test(self, *groups: str, setup: str = "") -> Callable[..., None]:
+        """A test function with one case per line of the given texts, each run after the setup."""
         rows = [line.strip() for group in groups for line in group.splitlines()]
         rows = [r for r in rows if r and not r.startswith("#")]
         assert len(rows) == len(set(rows)), [r for r in rows if rows.count(r) > 1]
@@ -115,6 +115,6 @@ class Expressions:
         def test_expression(text: str, request: pytest.FixtureRequest) -> None:
             recorded = request.config.getoption("--oracle") == "recorded"
             live = not recorded and importlib.util.find_spec("torch") is not None
-            self.recording.check(text, program(text), live)
+            self.recording.check(text, program(setup + text), live)
 
         return test_expression

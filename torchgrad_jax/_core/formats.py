@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from . import shapes
@@ -38,36 +39,40 @@ def _by_name(name: str) -> memory_format:
     return MEMORY_FORMATS[name]
 
 
-_RANK = {channels_last: 4, channels_last_3d: 5}
+RANKS = {channels_last: 4, channels_last_3d: 5}
+_LAST = {rank: kind for kind, rank in RANKS.items()}
 
 
 def strides_in(kind: memory_format, shape: Shape) -> Shape:
     """Strides of a dense tensor of this shape in a memory format other than preserve_format."""
     if kind is contiguous_format:
         return shapes.contiguous_strides(shape)
-    if len(shape) != _RANK[kind]:
-        raise RuntimeError(f"required rank {_RANK[kind]} tensor to use {kind._name} format")
-    strides, step = [0] * len(shape), 1
-    for d in _innermost_first(len(shape)):
-        strides[d] = step
-        step *= shape[d]
-    return tuple(strides)
+    if len(shape) != RANKS[kind]:
+        raise RuntimeError(f"required rank {RANKS[kind]} tensor to use {kind._name} format")
+    return shapes.strides_by(shapes.channels_innermost(len(shape)), shape)
 
 
 def is_contiguous_in(kind: memory_format, shape: Shape, strides: Shape) -> bool:
     """Whether a tensor of this shape and these strides is dense in a memory format."""
     if kind in (contiguous_format, preserve_format):
         return shapes.is_contiguous(shape, strides)
-    if len(shape) != _RANK[kind]:
+    if len(shape) != RANKS[kind]:
         return False
-    expected = 1
-    for d in _innermost_first(len(shape)):
-        if shape[d] != 1:
-            if strides[d] != expected:
-                return False
-            expected *= shape[d]
-    return True
+    return shapes.is_dense_by(shapes.channels_innermost(len(shape)), shape, strides)
 
 
-def _innermost_first(ndim: int) -> tuple[int, ...]:
-    return (1, *range(ndim - 1, 1, -1), 0)
+def suggested(shape: Sequence[int], strides: Sequence[int]) -> memory_format:
+    """The memory format that the strides suggest: what torch keeps, dense or not.
+
+    Walking from the channels outwards no stride may shrink. Where all inner sizes are 1, the strides
+    of a row-major tensor would pass; the last test tells the two apart.
+    """
+    kind = _LAST.get(len(shape), contiguous_format)
+    if kind is contiguous_format or strides[1] == 0:
+        return contiguous_format
+    least = 0
+    for d in shapes.channels_innermost(len(shape)):
+        if shape[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):
+            return contiguous_format
+        least = strides[d] * shape[d]
+    return kind

@@ -6,35 +6,66 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import shapes
-from .formats import channels_last, channels_last_3d, is_contiguous_in, strides_in
+from .formats import RANKS, contiguous_format, memory_format, strides_in, suggested
 
 Shape = tuple[int, ...]
 
-_LAST = {4: channels_last, 5: channels_last_3d}
 
+def following(
+    *which: int, gradients: bool | None = True
+) -> Callable[[Sequence[Any], Shape], Shape]:
+    """A layout: channels last if one of these tensors (the first) suggests it, else row-major.
 
-def following(count: int = 1) -> Callable[[Sequence[Any], Shape], Shape]:
-    """A layout: channels last if one of the first `count` tensors has them last, else row-major."""
+    So are the gradients of the inputs, or with False as the incoming one suggests; with None they are row-major.
+    """
+    at = which or (0,)
 
     def layout(metas: Sequence[Any], out: Shape) -> Shape:
-        kind = _LAST.get(len(out))
-        if kind is not None:
-            for m in metas[:count]:
-                if not m.contiguous and is_contiguous_in(kind, m.shape, m.strides):
-                    return strides_in(kind, out)
-        return shapes.contiguous_strides(out)
+        kind = next(
+            (k for i in at if (k := metas[i].suggests) is not contiguous_format), contiguous_format
+        )
+        return _kept(kind, out)
 
+    return layout if gradients is None else with_gradients(layout, by_inputs=gradients)
+
+
+def with_gradients(layout: Any, like: Any = None, *, by_inputs: bool) -> Any:
+    """The layout, with one for gradients (the same): of the inputs' metas, or of the incoming gradient's."""
+    layout.gradient = (like or layout, by_inputs)
     return layout
 
 
-def joined(metas: Sequence[Any], out: Shape) -> Shape:
-    """A layout: channels last if all tensors have them last, else row-major."""
-    kind = _LAST.get(len(out))
-    given = [m for m in metas if m.shape != (0,)]
-    last = [not m.contiguous and is_contiguous_in(kind, m.shape, m.strides) for m in given if kind]
-    if kind is not None and last and all(last):
-        return strides_in(kind, out)
+def preserved(metas: Sequence[Any], out: Shape) -> Shape:
+    """A layout: that of a copy."""
+    return shapes.preserve_strides(out, metas[0].strides)
+
+
+def row_major(metas: Sequence[Any], out: Shape) -> Shape:
+    """A layout: row-major, where the gradient is a copy of the incoming one."""
     return shapes.contiguous_strides(out)
+
+
+with_gradients(row_major, preserved, by_inputs=False)
+
+
+def following_unless_contiguous(metas: Sequence[Any], out: Shape) -> Shape:
+    """A layout: row-major where the first tensor is, whatever its strides suggest."""
+    m = metas[0]
+    return _kept(contiguous_format if m.contiguous else m.suggests, out)
+
+
+with_gradients(following_unless_contiguous, following(), by_inputs=True)
+
+
+def _kept(kind: memory_format, out: Shape) -> Shape:
+    """Strides in a format; row-major for a further result that has other dimensions (statistics)."""
+    return strides_in(kind if len(out) == RANKS.get(kind) else contiguous_format, out)
+
+
+def joined(given: Sequence[tuple[Shape, Shape]], out: Shape) -> Shape:
+    """Strides of tensors, given by shape and strides, joined: channels last if all suggest that."""
+    kinds = {suggested(*g) for g in given if g[0] != (0,)}
+    return _kept(kinds.pop() if len(kinds) == 1 else contiguous_format, out)
 
 
 def indexed(keys: Sequence[Any], out: Shape) -> Shape:

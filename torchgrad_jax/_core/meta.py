@@ -8,6 +8,7 @@ from typing import Any
 from . import shapes
 from .devices import device
 from .dtypes import dtype
+from .formats import memory_format, suggested
 
 
 class Meta:
@@ -16,7 +17,17 @@ class Meta:
     Offsets are left out on purpose: rows of one matrix share their Meta and so their kernels.
     """
 
-    __slots__ = ("contiguous", "device", "dtype", "ndim", "numel", "shape", "size", "strides")
+    __slots__ = (
+        "contiguous",
+        "device",
+        "dtype",
+        "ndim",
+        "numel",
+        "shape",
+        "size",
+        "strides",
+        "suggests",
+    )
 
     shape: tuple[int, ...]
     size: shapes.Size
@@ -26,6 +37,7 @@ class Meta:
     ndim: int
     numel: int
     contiguous: bool
+    suggests: memory_format  # the memory format that torch takes it for
 
     def __repr__(self) -> str:
         return (
@@ -64,7 +76,17 @@ def meta(
         m.shape, m.strides, m.dtype, m.device = shape, strides, dt, dev
         m.ndim, m.numel, m.size = len(shape), math.prod(shape), shapes.Size(shape)
         m.contiguous = shapes.is_contiguous(shape, strides)
+        m.suggests = suggested(shape, strides)
     return _INTERNED.setdefault(key, m)
+
+
+def summed(a: Meta, b: Meta) -> Meta:
+    """Meta of the sum of two tensors of one shape and dtype."""
+    plain = meta(a.shape, a.dtype, a.device)
+    if a is plain and b is plain:
+        return plain
+    strides = shapes.elementwise_strides(a.shape, [(a.shape, a.strides), (b.shape, b.strides)])
+    return meta(a.shape, a.dtype, a.device, strides)
 
 
 class View:

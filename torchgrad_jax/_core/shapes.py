@@ -70,6 +70,31 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def channels_innermost(ndim: int) -> Shape:
+    """The dimensions of an image whose channels lie side by side, from the innermost outwards."""
+    return (1, *range(ndim - 1, 1, -1), 0)
+
+
+def strides_by(order: Sequence[int], shape: Sequence[int]) -> Shape:
+    """Strides of a dense tensor whose dimensions lie in this order, the innermost first."""
+    strides, step = [0] * len(shape), 1
+    for d in order:
+        strides[d] = step
+        step *= shape[d]
+    return tuple(strides)
+
+
+def is_dense_by(order: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a tensor is dense in this order; dimensions of size 1 do not matter."""
+    expected = 1
+    for d in order:
+        if shape[d] != 1:
+            if strides[d] != expected:
+                return False
+            expected *= shape[d]
+    return True
+
+
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Non-overlapping and dense: some permutation of the dimensions is contiguous."""
     if len(shape) == 1:
@@ -162,8 +187,9 @@ def elementwise_strides(
 ) -> Shape:
     """Strides of the output that torch's TensorIterator would allocate.
 
-    All operands contiguous, or all equally dense: copy that. Otherwise dimensions are ordered
-    by the operands' strides, first operand first, and the output is dense in that order.
+    All operands contiguous, all images with channels last, or all equally dense: copy that.
+    Otherwise dimensions are ordered by the operands' strides, first operand first, and the output
+    is dense in that order.
     """
     ndim = len(out_shape)
     full = [o for o in operands if tuple(o[0]) == tuple(out_shape)]
@@ -172,6 +198,9 @@ def elementwise_strides(
     if len(full) == len(operands):
         if all(is_contiguous(*o) for o in full):
             return contiguous_strides(out_shape)
+        images = channels_innermost(ndim)
+        if ndim == 4 and all(is_dense_by(images, *o) for o in full):
+            return strides_by(images, out_shape)
         first = tuple(full[0][1])
         if is_dense(*full[0]) and all(tuple(o[1]) == first for o in full):
             return first

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from .._core import abstract, errors, events, shapes
-from .._core.meta import Meta, meta
+from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._core.transfer import filled
 from .._ops.registry import Layout
@@ -135,13 +135,7 @@ def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     """A new tensor; recorded in a recorded pass."""
     if create or MODES.bits & DUAL:
         return apply(_add_call, (a, b))
-    m = a._m
-    if m is not b._m or not m.dense:
-        strides = shapes.elementwise_strides(
-            m.shape, [(m.shape, m.strides), (m.shape, b._m.strides)]
-        )
-        m = meta(m.shape, m.dtype, m.device, strides)
-    return make(_add_jit(read(a), read(b)), m)
+    return make(_add_jit(read(a), read(b)), summed(a._m, b._m))
 
 
 def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
@@ -627,7 +621,11 @@ _copy_call = Call(
 
 
 def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
-    """A gradient laid out like its leaf, with its history; torch copies it into fresh memory."""
+    """A gradient laid out like its leaf, with its history: copied into fresh memory, or a clone."""
+    if not windows.copy_version(leaf._m):
+        from .bind import ops
+
+        return ops.clone_contiguous(g)
     out = apply(_copy_call, (make(read(leaf), want), g))
     out._st.version = 1
     return out
@@ -659,7 +657,7 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         with no_grad():
             write(old, _add_jit(read(old), read(g)))
     elif (
-        (g._m.strides == want.strides or not MODES.grad_layout)
+        (windows.obeys(g._m, want) or not MODES.grad_layout)
         and sys.getrefcount(g) <= _UNSHARED + 1
         and g._fn is None
         and not g._rg
@@ -667,7 +665,7 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         leaf._g = g
     else:
         leaf._g = new = make(read(g), want)
-        new._st.version = 1
+        new._st.version = windows.copy_version(leaf._m)
 
 
 def _spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:

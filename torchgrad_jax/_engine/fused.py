@@ -17,8 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import shapes
-from .._core.meta import Meta, meta
+from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from . import wide, windows
 from .grad_plan import PASSED, VIEWED
@@ -403,14 +402,7 @@ def _layouts(
         elif old[1] and old[0].meta.dense and sys.getrefcount(old[0]) <= 2:
             old[0].version += 1
         else:
-            a, b = old[0].meta, made[0].meta
-            m = a
-            if a is not b or not a.dense:
-                strides = shapes.elementwise_strides(
-                    a.shape, [(a.shape, a.strides), (a.shape, b.strides)]
-                )
-                m = meta(a.shape, a.dtype, a.device, strides)
-            slots[nr] = [_Mock(m), True]
+            slots[nr] = [_Mock(summed(old[0].meta, made[0].meta)), True]
 
     for (i, nr), mock in zip(root_at, held):
         put(i, nr, [mock, False])
@@ -449,8 +441,9 @@ def _layouts(
             out.append((want, 0))
             continue
         mock = buffers.pop(i)[0][0]
-        stolen = mock.meta.strides == want.strides and sys.getrefcount(mock) <= 2
-        out.append((want, mock.version if stolen else 1))
+        stolen = windows.obeys(mock.meta, want) and sys.getrefcount(mock) <= 2
+        copied = windows.copy_version(acc.variable._m)
+        out.append((mock.meta, mock.version) if stolen else (want, copied))
         del mock
     return out
 

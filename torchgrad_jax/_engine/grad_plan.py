@@ -15,7 +15,7 @@ from .._core import abstract, dtypes, errors, exact, shapes
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
-from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, RESULT, ROW_MAJOR
+from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, NUMBER, RESULT, ROW_MAJOR
 from .._ops.registry import OWN, SAME, Grad, Layout
 from . import first_uses, wide
 from .node import node_class
@@ -317,6 +317,9 @@ class GradPlan:
             return stepped, FRESH, version
         if follows and key.dense and not self.passes(p):
             return key, FRESH, version
+        laid_out = self._laid_out(leaf, ct)
+        if laid_out is not None:
+            return laid_out, FRESH, version
         elementwise = Layout.steps(call.layout)
         summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel
         if version and elementwise and summed_or_cast:
@@ -359,6 +362,20 @@ class GradPlan:
             )
         return plain, FRESH, version
 
+    def _laid_out(self, leaf: int, ct: Meta | None) -> Meta | None:
+        """A gradient as the row's layout has it: like the inputs, or like the incoming gradient."""
+        call, key = self.plan.call, self.plan.keys[leaf]
+        assert isinstance(key, Meta)
+        gradient = getattr(call.layout, "gradient", None)
+        if gradient is None:
+            return None
+        layout, by_inputs = gradient
+        given = [k for k in self.plan.keys if isinstance(k, Meta)] if by_inputs else [ct]
+        if given == [None] or (not by_inputs and self.passes(self.inputs.index(leaf))):
+            return None
+        more = (call.statics,) if getattr(layout, "statics", False) else ()
+        return meta(key.shape, key.dtype, key.device, layout(given, key.shape, *more))
+
     def _stepped(self, leaf: int, cts: tuple[Meta | None, ...]) -> Meta | None:
         """A gradient as the steps of torch's formula lay it out, where they are on record."""
         formula = GRADIENT_STEPS.get(self.name, {}).get(leaf)
@@ -381,6 +398,8 @@ class GradPlan:
                 operands = [laid_out(s) for s in step]
                 shape = shapes.broadcast_shapes(*[o[0] for o in operands])
                 return shape, shapes.elementwise_strides(shape, operands)
+            if step == NUMBER:
+                return (), ()
             if step == ROW_MAJOR:
                 return key.shape, shapes.contiguous_strides(key.shape)
             m = named.get(step) or self.plan.keys[step]

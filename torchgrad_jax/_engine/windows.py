@@ -16,8 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import shapes
-from .._core.meta import Meta, meta
+from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from .._core.warn import once
 from . import first_uses
@@ -65,14 +64,8 @@ class Flow:
             before.version += 1
             after = before
         else:
-            m = a
-            if a is not b or not a.dense:
-                strides = shapes.elementwise_strides(
-                    a.shape, [(a.shape, a.strides), (a.shape, b.strides)]
-                )
-                m = meta(a.shape, a.dtype, a.device, strides)
             before.holders -= 1
-            after = State(m, 0, 1)
+            after = State(summed(a, b), 0, 1)
         self.slots[node, nr] = (self.add(old[0], array), after, True)
 
     def arrive(self, leaf: Any, want: Meta) -> None:
@@ -81,7 +74,7 @@ class Flow:
         if slot is None:
             return
         array, state, _ = slot
-        taken = state.meta.strides == want.strides and state.holders == 1
+        taken = obeys(state.meta, want) and state.holders == 1
         if not taken:
             state.holders -= 1
         self.arrived[leaf] = (array, state if taken else None)
@@ -408,11 +401,11 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
                     node._release()
     with GRAD_LOCK:
         for acc, (array, state) in flow.arrived.items():
-            _store(acc.variable, array, 1 if state is None else state.version)
+            _store(acc.variable, array, state)
     return True
 
 
-def _store(leaf: Tensor, array: Any, version: int) -> None:
+def _store(leaf: Tensor, array: Any, state: State | None) -> None:
     """Put what arrived at a leaf into its `.grad`, as the general walk would."""
     if MODES.bits & LIFT:
         MODES.lifts[-1].leaf(leaf)
@@ -420,8 +413,8 @@ def _store(leaf: Tensor, array: Any, version: int) -> None:
         warn_of_layout(leaf._g, leaf._m)
         write(leaf._g, _add(read(leaf._g), array))
         return
-    leaf._g = g = make(array, grad_layout(leaf._m))
-    g._st.version = version
+    leaf._g = g = make(array, grad_layout(leaf._m) if state is None else state.meta)
+    g._st.version = copy_version(leaf._m) if state is None else state.version
 
 
 def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
@@ -430,14 +423,24 @@ def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
     if m is leaf:
         return
     want = grad_layout(leaf)
-    if m.strides == want.strides or not MODES.grad_layout:
-        return
-    if any(n > 1 and a != b for n, a, b in zip(m.shape, m.strides, want.strides)):
+    if MODES.grad_layout and not obeys(m, want):
         once(
             "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance."
             f"\ngrad.sizes() = {list(m.shape)}, strides() = {list(m.strides)}"
             f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}",
         )
+
+
+def copy_version(leaf: Meta) -> int:
+    """Writes to a copy that a leaf takes of its gradient: torch fills a dense one, and clones for others."""
+    return int(leaf.dense)
+
+
+def obeys(m: Meta, want: Meta) -> bool:
+    """Whether a gradient is laid out as it should be; dimensions of size 1 do not matter."""
+    if m.strides == want.strides:
+        return True
+    return all(n == 1 or a == b for n, a, b in zip(m.shape, m.strides, want.strides))
 
 
 def grad_layout(m: Meta) -> Meta:

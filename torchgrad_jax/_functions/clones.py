@@ -45,7 +45,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself when it is row-major, else a copy that is."""
     if memory_format is not None and _format(memory_format) != "contiguous":
         m = input._m
-        if memory_format is preserve_format:
+        if memory_format is preserve_format and not m.contiguous:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
         if is_batched(input):
             input.is_contiguous(memory_format=memory_format)  # which raises

@@ -12,11 +12,11 @@ import numpy as np
 from .._core import abstract, devices, dtypes, errors, warn
 from .._core.formats import (
     contiguous_format,
-    is_contiguous_in,
     memory_format,
     preserve_format,
     strides_in,
 )
+from .._core.layouts import preserved, with_gradients
 from .._core.meta import Meta
 from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
@@ -116,12 +116,7 @@ def move(
     dt, dev = dt or m.dtype, dev or m.device
     if isinstance(m.device, devices.FakeDevice) and not isinstance(dev, devices.FakeDevice):
         dev = devices.fake(dev, m.device.number, m.device.mixes)  # what is fake stays fake
-    ordered = (
-        kind is None
-        or kind is preserve_format
-        or (kind is contiguous_format)
-        or is_contiguous_in(kind, m.shape, m.strides)
-    )
+    ordered = kind is None or kind is preserve_format or kind is m.suggests
     if m.dtype is dt and m.device is dev and not copy and ordered:
         return t
     if m.dtype.is_complex and not dt.is_complex and dt.category != dtypes.BOOL:
@@ -147,7 +142,9 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
         run,
         node_name=node,
         argnames=("self",),
-        layout=lambda metas, shape: strides_in(kind, shape),
+        layout=with_gradients(
+            lambda metas, shape: strides_in(kind, shape), preserved, by_inputs=False
+        ),
     )
 
 

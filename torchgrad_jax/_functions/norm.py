@@ -9,8 +9,10 @@ from typing import Any
 
 from .._core import dtypes, errors
 from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.meta import Meta
 from .._core.state import LIFT, MODES
 from .._engine.bind import composite, ops
+from .._engine.lift import is_batched
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 
@@ -224,6 +226,14 @@ def layer_norm(
     )[0]
 
 
+def _as_suggested(t: Tensor, like: Meta | None = None) -> Tensor:
+    """The tensor, or a copy that is dense in the memory format which its strides (or these) suggest."""
+    m = t._m
+    if m.contiguous or is_batched(t):
+        return t
+    return t.contiguous(memory_format=(like or m).suggests)
+
+
 def _group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -236,6 +246,7 @@ def _group_norm(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(shape)} and num_groups={num_groups}"
         )
+    input = _as_suggested(input)
     return ops.native_group_norm(input, weight, bias, n, c, math.prod(shape[2:]), num_groups, eps)[
         0
     ]
@@ -306,7 +317,7 @@ def rms_norm(
     out = x.mul(root)
     if weight is not None:
         out = out.mul(weight)
-    return out.to(m.dtype) if out._m.dtype is not m.dtype else out
+    return _as_suggested(out.to(m.dtype) if out._m.dtype is not m.dtype else out, m)
 
 
 _top(rms_norm)

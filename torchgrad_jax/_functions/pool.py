@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.dtypes import FLOATING, scalar_type_name
+from .._core.formats import contiguous_format
 from .._core.state import GRAD, MODES
 from .._engine.arguments import as_int, as_ints
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.history import requires_grad_of
+from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
+from .._engine.views import as_strided_inplace
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -234,9 +237,13 @@ def _adaptive_avg(k: int, input: Tensor, size: Any) -> Tensor:
         sizes == (1,) * k
         and m.dtype.category >= FLOATING
         and m.ndim in (k + 1, k + 2)
-        and 0 not in m.shape
+        and 0 not in m.shape[-k:]
     ):
-        return input.mean(tuple(range(-k, 0)), keepdim=True)
+        y = input.mean(tuple(range(-k, 0)), keepdim=True)
+        if m.suggests is not contiguous_format and not is_batched(y):
+            c = m.shape[1]
+            as_strided_inplace(y, y._m.shape, (c, 1, *(c,) * k), None)
+        return y
     return row(input, size if sizes is None else sizes)
 
 

@@ -154,6 +154,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     name="prelu_kernel",
     node="PreluKernelBackward0",
     inplace=False,
+    layout=Layout.PRESERVE,
     keeps={"weight": ("input", "weight")},
 )
 def _prelu_kernel(input: Array, weight: Array) -> Array:

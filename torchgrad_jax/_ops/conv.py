@@ -13,8 +13,9 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
+from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name, widen
-from .._core.layouts import following
+from .._core.layouts import following, with_gradients
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
 
@@ -27,13 +28,38 @@ _MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution runs as shifted products."""
 
 
+_following_either = following(0, 1)
+
+
+def _laid_out(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
+    """Channels last if the input or the weight has them last; torch multiplies an empty input by a number."""
+    x, w = metas[:2]
+    if not x.numel:
+        return x.strides if x.shape == out else shapes.contiguous_strides(out)
+    if x.ndim == 5 and not _is_for_onednn(x, w, statics["groups"]):
+        return shapes.contiguous_strides(out)
+    return _following_either(metas, out)
+
+
+def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
+    """Whether torch leaves volumes to oneDNN (with several threads); its own kernels for them are row-major."""
+    if x.dtype.itemsize == 2:
+        return True
+    large = min(w.shape[-2:]) > 3 or x.shape[0] > 1 or math.prod(x.shape[:4]) > 20480
+    return x.dtype.np == np.float32 and (groups > 1 or large)
+
+
+_laid_out.statics = True  # type: ignore[attr-defined] - the number of groups
+with_gradients(_laid_out, by_inputs=True)
+
+
 @op(
     name="convolution",
     node="ConvolutionBackward0",
     formal=("input", "weight"),
     out=False,
     method=False,
-    layout=following(2),
+    layout=_laid_out,
     keeps={"weight": ("weight",)},
 )
 def convolution(

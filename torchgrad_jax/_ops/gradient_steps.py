@@ -5,7 +5,7 @@ the order of the operands decides, and one that is filled or masked into a copy 
 neither is what a gradient here gets by itself (from the incoming gradient first and then from the
 saved tensors that it reads), the formula stands in this table, by the name of the node and the
 argument that the gradient is for. A tuple is a step, with its operands in torch's order: `GRAD`,
-`RESULT`, an argument by its number, a row-major tensor, or another step.
+`RESULT`, an argument by its number, a row-major tensor, a number, or another step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-GRAD, RESULT, ROW_MAJOR = "grad", "result", "row-major"
+GRAD, RESULT, ROW_MAJOR, NUMBER = "grad", "result", "row-major", "number"
 
 Formula = str | tuple[Any, ...] | Callable[[dict[str, Any]], Any]
 """A step, or what to choose one by: a function of the static arguments."""
@@ -94,6 +94,6 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "StdBackward0": {0: (GRAD, 0)},
     "ThresholdBackward0": {0: (0, GRAD)},
     "VarBackward0": {0: (GRAD, 0)},
-    "WhereBackward0": {1: (0, GRAD), 2: (0, GRAD)},
+    "WhereBackward0": {1: (0, GRAD, NUMBER), 2: (0, NUMBER, GRAD)},
     "XlogyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), 1)},
 }

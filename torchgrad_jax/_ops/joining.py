@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,13 +43,17 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     return d
 
 
+def _joined(metas: Sequence[Meta], out: tuple[int, ...]) -> tuple[int, ...]:
+    return layouts.joined([(m.shape, m.strides) for m in metas], out)
+
+
 @op(
     promote=COMMON,
     aliases=("concat", "concatenate"),
     method=False,
     grad_view=lambda ct, m, **_: ct.strides,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
-    layout=layouts.joined,
+    layout=_joined,
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
     d = _cat_check(tensors, dim)
@@ -64,6 +69,23 @@ def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], i
     return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
 
 
+def _stacked(
+    metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
+) -> tuple[int, ...]:
+    """Strides of tensors joined along a dimension that is then split in two."""
+    d = shapes.wrap_dim(statics["dim"], len(out))
+    if d < len(out) - 1:
+        whole = (*out[:d], out[d] * out[d + 1], *out[d + 2 :])
+        strides = layouts.joined([(m.shape, m.strides) for m in metas], whole)
+        split = shapes.view_strides(whole, strides, out)
+        assert split is not None
+        return split
+    return layouts.joined([((*m.shape, 1), (*m.strides, 1)) for m in metas], out)
+
+
+_stacked.statics = True  # type: ignore[attr-defined] - which dimension is new
+
+
 def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
     d = shapes.wrap_dim(dim, ct.ndim)
     return ct.strides[:d] + ct.strides[d + 1 :]
@@ -75,6 +97,7 @@ def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
     grad_view=_unstacked,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
     made_as=_stack_made_as,
+    layout=_stacked,
 )
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:

@@ -19,7 +19,7 @@ from jax import lax
 from .._core import errors
 from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
-from .._core.layouts import following
+from .._core.layouts import following, following_unless_contiguous
 from .helpers import is_float
 from .registry import OWN, Array, Dims, Scalar, op, variant
 
@@ -116,8 +116,8 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), layout=following(), out=False,
-    grad_view=lambda *_, **__: OWN,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), out=False,
+    layout=following_unless_contiguous,
     formal=("input", "weight", "bias"),
     undifferentiable=("running_mean", "running_var"),
     method=False, function=False)  # fmt: skip

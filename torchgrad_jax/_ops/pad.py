@@ -10,7 +10,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.kernels import scalar_name
-from .._core.layouts import following
+from .._core.layouts import following, with_gradients
 from .helpers import is_bool
 from .registry import Array, Dims, Scalar, op
 
@@ -23,12 +23,19 @@ def _pairs(x: Array, pad: Shape) -> list[tuple[int, int]]:
     return [(0, 0)] * (x.ndim - len(given)) + given[::-1]
 
 
-def _padded(metas: Sequence[Any], out: Shape) -> Shape:
+_following = following()
+
+
+def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     """A copy where nothing is padded, else channels last only where they were."""
     m = metas[0]
-    return (
-        shapes.preserve_strides(m.shape, m.strides) if m.shape == out else following()(metas, out)
-    )
+    if any(statics["pad"]):
+        return _following(metas, out)
+    return shapes.preserve_strides(m.shape, m.strides)
+
+
+_padded.statics = True  # type: ignore[attr-defined] - how much is padded
+with_gradients(_padded, by_inputs=False)
 
 
 @op(node="ConstantPadNdBackward0", layout=_padded, method=False)

@@ -320,7 +320,7 @@ def max_pool2d_with_indices(
 
 @op(
     name="max_pool2d_backward_row", node="MaxPool2DWithIndicesBackwardBackward0", function=False,
-    layout=lambda metas, shape: following()(metas[1:], shape),
+    layout=following(1),
     method=False, out=False,
 )  # fmt: skip
 def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Array:

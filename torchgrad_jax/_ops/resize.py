@@ -18,6 +18,9 @@ from .._core.layouts import following
 from .helpers import is_float
 from .registry import Array, Dims, op
 
+_FOLLOWING = following(gradients=False)
+_FOLLOWING_FORWARD = following(gradients=None)  # the gradient is row-major
+
 Taps = tuple[np.ndarray, np.ndarray]
 """Positions and weights, both of shape (results, taps)."""
 
@@ -272,14 +275,14 @@ def _antialiased(
     return y.astype(x.dtype)
 
 
-@op(node="UpsampleNearest1DBackward0", layout=following(), method=False, function=False, out=False)
+@op(node="UpsampleNearest1DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
 def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
     return _nearest(input, output_size, (scales,), False)
 
 
 @op(
     node="UpsampleNearestExact1DBackward0",
-    layout=following(),
+    layout=_FOLLOWING,
     method=False,
     function=False,
     out=False,
@@ -290,7 +293,7 @@ def _upsample_nearest_exact1d(
     return _nearest(input, output_size, (scales,), True)
 
 
-@op(node="UpsampleNearest2DBackward0", layout=following(), method=False, function=False, out=False)
+@op(node="UpsampleNearest2DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
 def upsample_nearest2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
@@ -299,7 +302,7 @@ def upsample_nearest2d(
 
 @op(
     node="UpsampleNearestExact2DBackward0",
-    layout=following(),
+    layout=_FOLLOWING,
     method=False,
     function=False,
     out=False,
@@ -310,7 +313,13 @@ def _upsample_nearest_exact2d(
     return _nearest(input, output_size, (scales_h, scales_w), True)
 
 
-@op(node="UpsampleNearest3DBackward0", layout=following(), method=False, function=False, out=False)
+@op(
+    node="UpsampleNearest3DBackward0",
+    layout=_FOLLOWING_FORWARD,
+    method=False,
+    function=False,
+    out=False,
+)
 def upsample_nearest3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -320,7 +329,7 @@ def upsample_nearest3d(
 
 @op(
     node="UpsampleNearestExact3DBackward0",
-    layout=following(),
+    layout=_FOLLOWING_FORWARD,
     method=False,
     function=False,
     out=False,
@@ -332,14 +341,14 @@ def _upsample_nearest_exact3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), True)
 
 
-@op(node="UpsampleLinear1DBackward0", layout=following(), method=False, function=False, out=False)
+@op(node="UpsampleLinear1DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
 def upsample_linear1d(
     input: Array, output_size: Dims, align_corners: bool, scales: float | None = None
 ) -> Array:
     return _linear(input, output_size, align_corners, (scales,))
 
 
-@op(node="UpsampleBilinear2DBackward0", layout=following(), method=False, function=False, out=False)
+@op(node="UpsampleBilinear2DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
 def upsample_bilinear2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -347,9 +356,7 @@ def upsample_bilinear2d(
     return _linear(input, output_size, align_corners, (scales_h, scales_w))
 
 
-@op(
-    node="UpsampleTrilinear3DBackward0", layout=following(), method=False, function=False, out=False
-)
+@op(node="UpsampleTrilinear3DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
 def upsample_trilinear3d(
     input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,
@@ -357,7 +364,13 @@ def upsample_trilinear3d(
     return _linear(input, output_size, align_corners, (scales_d, scales_h, scales_w))
 
 
-@op(node="UpsampleBicubic2DBackward0", layout=following(), method=False, function=False, out=False)
+@op(
+    node="UpsampleBicubic2DBackward0",
+    layout=_FOLLOWING_FORWARD,
+    method=False,
+    function=False,
+    out=False,
+)
 def upsample_bicubic2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -375,7 +388,8 @@ def _declare_antialiased(mode: str) -> None:
     name = f"_upsample_{mode}2d_aa"
     impl.__name__ = impl.__qualname__ = name
     node = f"Upsample{mode.capitalize()}2DAaBackward0"
-    op(impl, name=name, node=node, layout=following(), method=False, function=False, out=False)
+    layout = _FOLLOWING_FORWARD if mode == "bicubic" else _FOLLOWING
+    op(impl, name=name, node=node, layout=layout, method=False, function=False, out=False)
 
 
 for _mode in _FILTERS:

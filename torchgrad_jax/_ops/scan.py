@@ -85,9 +85,10 @@ def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
-def _passed_on(ct: Any, m: Any, dim: int, **_: Any) -> str | None:
+def _passed_on(ct: Meta, m: Meta, dim: int, **_: Any) -> str | None:
     """torch has nothing to add up along a single element."""
-    return SAME if not m.ndim or m.shape[dim] == 1 or m.numel <= 1 else None
+    trivial = m.numel <= 1 or m.shape[dim] == 1
+    return SAME if trivial and ct.dtype is m.dtype else None
 
 
 @op(inplace=True, inplace_check=_no_bool("cumsum"), grad_view=_passed_on)

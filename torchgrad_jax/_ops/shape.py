@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, errors, shapes
+from .._core import dtypes, errors, layouts, shapes
 from .._core.meta import Meta, View
 from . import helpers
 from .registry import (
@@ -583,7 +583,14 @@ def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(name="_to_copy_contiguous", node="ToCopyBackward0", function=False, method=False, out=False)
+@op(
+    name="_to_copy_contiguous",
+    node="ToCopyBackward0",
+    layout=layouts.row_major,
+    function=False,
+    method=False,
+    out=False,
+)
 def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
@@ -659,7 +666,33 @@ def _same(input: Array, dims: tuple[int, ...]) -> Array:
     return jnp.array(input, copy=True)
 
 
-@op(out=False, made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0))
+def _rolled(
+    metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
+) -> tuple[int, ...]:
+    """Strides of the two parts that torch joins, one dimension after another."""
+    m, shifts = metas[0], statics["shifts"]
+    if not statics["dims"]:
+        return shapes.contiguous_strides(out)
+    if 0 in out:
+        return shapes.preserve_strides(out, m.strides)
+    strides = m.strides
+    for shift, dim in zip(shifts, statics["dims"]):
+        d = shapes.wrap_dim(dim, len(out))
+        last = shift % out[d]
+        parts = [((*out[:d], n, *out[d + 1 :]), strides) for n in (last, out[d] - last)]
+        strides = layouts.joined(parts, out)
+    return strides
+
+
+_rolled.statics = True  # type: ignore[attr-defined] - what is rolled, and how far
+layouts.with_gradients(_rolled, by_inputs=False)
+
+
+@op(
+    out=False,
+    made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0),
+    layout=_rolled,
+)
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
     if not shifts:

@@ -65,6 +65,32 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "c = torch.arange(7, dtype=torch.uint8); u = c[:4].view(torch.int32); u.add_(1)",
         "c[:6].view(torch.int16).zero_()",
     ),
+    "empty_tensors_no_kernel_takes": (
+        "x = torch.zeros(0, 3, dtype=torch.complex64); y = x.clone().requires_grad_()",
+        "a = x.amin(-1); b = x.cummax(-1)[0]; c = x.mode(-1)[0]; d = x.median(); e = x.softmax(-1)",
+        "f = x.log_softmax(0)",
+        "y.amin(-1)",
+        "y.cummin(-1)",
+        "y.mode(-1)",
+        "y.median()",
+        "x.aminmax()",
+        "x.aminmax(dim=-1)",
+        "x.median(-1)",
+        "x.max(-1)",
+        "x.amax()",
+        "torch.zeros(3, 0).amin(-1)",
+        "torch.zeros(3, 0).nanmedian(-1)",
+        "torch.zeros(3, 0, dtype=torch.bool).topk(1)",
+        "x.amin(0)",
+    ),
+    "sums_of_one_negative_zero": (
+        "x = -torch.zeros(1, 3, requires_grad=True)",
+        "a = 1 / x.sum(0); b = 1 / x.mean(0); c = 1 / x[0, 0].sum(); d = 1 / x.nansum(0); x.sum(0).sum().backward()",
+    ),
+    "retained_by_views_of_what_was_tracked_later": (
+        "t = torch.tensor(1.0, requires_grad=True); x = torch.ones(3); v = x.expand(2, 3); w = v.view(2, 3); x.add_(t)",
+        "w.retain_grad(); kept = w.retains_grad; v.is_leaf; v.retain_grad(); (v.sum() + w.sum()).backward()",
+    ),
     "forbidden_views_complain_before_wrong_arguments": (
         "x = torch.ones(3, 3, requires_grad=True); y = x.neg(); a, b, c = y.unbind(); y.add_(1)",
         "c.as_strided((2, 2), (2, 1), 100)",
@@ -92,7 +118,8 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
 test_program = played(PROGRAMS)
 
 ONE_ELEMENT = (
-    "x.prod()", "x.mean()", "x.amax()", "x.clone()", "x.expand(x.shape)", "x.view(x.shape)", "x + 1",
+    "x.sum()", "x.reshape(1).sum()", "x.prod()", "x.mean()", "x.amax()", "x.clone()",
+    "x.expand(x.shape)", "x.view(x.shape)", "x + 1",
     "x.sum(-1)", "x.prod(-1)", "x.sum(-1, keepdim=True)", "x.cumsum(-1)", "x.cumprod(-1)",
 )  # fmt: skip
 

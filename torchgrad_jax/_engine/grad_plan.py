@@ -56,7 +56,7 @@ class GradPlan:
             if i in self.inputs:
                 raise RuntimeError(complaint)
         if plan.call.real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
-            raise RuntimeError(errors.no_complex_gradient(plan.call.name))
+            raise RuntimeError(errors.no_complex_gradient(op_name(plan.call.name)))
         self.edge_leaves = (
             plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
         )

@@ -47,9 +47,11 @@ def retain_grad(t: Tensor) -> None:
     """Keep the gradient of a non-leaf in its ``.grad``."""
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    fn = grad_fn_of(t)
-    if fn is None:
+    if (
+        t._fn is None
+    ):  # a leaf; torch counts views of something tracked later, until their node is looked at
         return
+    fn = grad_fn_of(t)
     x = extras(t)
     if x.retains:
         return

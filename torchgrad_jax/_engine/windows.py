@@ -437,10 +437,10 @@ def copy_version(leaf: Meta) -> int:
 
 
 def obeys(m: Meta, want: Meta) -> bool:
-    """Whether a gradient is laid out as it should be; dimensions of size 1 do not matter."""
+    """Whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
     if m.strides == want.strides:
         return True
-    return all(n == 1 or a == b for n, a, b in zip(m.shape, m.strides, want.strides))
+    return all(a != 0 if n == 1 else a == b for n, a, b in zip(m.shape, m.strides, want.strides))
 
 
 def grad_layout(m: Meta) -> Meta:

@@ -24,9 +24,14 @@ def _torch_name(x: Any) -> str:
     return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
 
 
+def _refuse(x: Array, kernel: str) -> None:
+    raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
+
+
 def _no_complex(x: Array, kernel: str) -> None:
-    if is_complex(x):
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
+    """No kernel is asked where there is nothing to compute."""
+    if is_complex(x) and x.size:
+        _refuse(x, kernel)
 
 
 def _nonempty(x: Array, dims: Shape, name: str) -> None:
@@ -44,6 +49,8 @@ def _shared(x: Array, dims: Shape, keepdim: bool, largest: bool, nan_hits: bool 
     def f(x: Array) -> Array:
         return kept((lax.reduce_max if largest else lax.reduce_min)(x, axes=dims))
 
+    if is_complex(x):  # and empty
+        return jnp.zeros(jax.eval_shape(f, jnp.real(x)).shape, x.dtype)
     if not is_float(x):
         return f(x)
     ruled = jax.custom_jvp(f)
@@ -87,17 +94,17 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
                 f"{name}: Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
-        _nonempty(input, dims, name)
+        _nonempty(input, (dim,) if isinstance(dim, int) else tuple(dim), name)
     return _shared(input, dims, keepdim, largest)
 
 
-@op(tags=frozenset({"masks"}), grad_follows=True)
+@op(tags=frozenset({"masks", "real_gradient"}), grad_follows=True)
 def amax(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
-@op(tags=frozenset({"masks"}), grad_follows=True)
+@op(tags=frozenset({"masks", "real_gradient"}), grad_follows=True)
 def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
@@ -106,7 +113,6 @@ def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
 @op(tags=frozenset({"masks"}), returns=("min", "max"))
 def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum and maximum in one call."""
-    _no_complex(input, "aminmax_cpu")
     dims = shapes.wrap_dims(dim, input.ndim)
     if not input.size:
         if dim is None:
@@ -115,6 +121,8 @@ def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> t
                 "no identity."
             )
         _nonempty(input, dims, "aminmax")
+    if is_complex(input):
+        _refuse(input, "aminmax_cpu")
     return _shared(input, dims, keepdim, False), _shared(input, dims, keepdim, True)
 
 
@@ -152,6 +160,9 @@ def _pick(x: Array, dim: int, keepdim: bool, name: str, find: Callable[[Array], 
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
     _nonempty(x, (axis,), name)
+    if is_complex(x) and not x.size:
+        shape = tuple(1 if d == axis else n for d, n in enumerate(x.shape) if keepdim or d != axis)
+        return jnp.zeros(shape, x.dtype), jnp.zeros(shape, jnp.int64)
 
     def kept(y: Array) -> Array:
         return y if keepdim else lax.squeeze(y, (axis,))
@@ -183,9 +194,10 @@ def _arg(x: Array, axis: int, largest: bool) -> Array:
 
 
 def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> Any:
+    axis = shapes.wrap_dim(dim, x.ndim)
+    _nonempty(x, (axis,), f"{name}()")
     if is_complex(x):
         raise RuntimeError(f"{name}(): does not support complex input")
-    axis = shapes.wrap_dim(dim, x.ndim)
     return _pick(x, dim, keepdim, f"{name}()", lambda x: _arg(x, axis, largest))
 
 
@@ -264,9 +276,11 @@ def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:
 def _median_full(x: Array, ignore_nan: bool) -> Array:
     if not x.size and is_bool(x):
         return jnp.ones((), x.dtype)
-    _check_median(x)
+    if is_bool(x):
+        _refuse(x, "median_cpu")
+    _no_complex(x, "median_cpu")
     if not x.size:
-        if is_float(x):
+        if is_float(x) or is_complex(x):
             return jnp.full((), jnp.nan, x.dtype)
         # NaN as an integer: the lowest, of which the narrow types keep the last bits.
         return jnp.full((), 0 if x.dtype.itemsize < 4 else np.iinfo(x.dtype).min, x.dtype)
@@ -288,27 +302,26 @@ def _median_full(x: Array, ignore_nan: bool) -> Array:
     return f(x)
 
 
-def _check_median(x: Array, kernel: str = "median_cpu") -> None:
-    if is_complex(x) or is_bool(x):
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
-
-
 def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
-    name = "nanmedian()" if ignore_nan else "median()"
+    name = "median()"
     axis = shapes.wrap_dim(dim, x.ndim)
     _nonempty(x, (axis,), name)
-    _check_median(x, "median_out")
+    if is_complex(x) or is_bool(x):
+        _refuse(x, "median_out")
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 
-@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MedianBackward0")
+@op(
+    tags=frozenset({"masks", "real_gradient"}), grad_version=1, function=False, method=False,
+    node="MedianBackward0",
+)  # fmt: skip
 def median_full(input: Array) -> Array:
     """The lower median of all elements; ties share the gradient."""
     return _median_full(input, ignore_nan=False)
 
 
 @op(
-    tags=frozenset({"masks"}),
+    tags=frozenset({"masks", "real_gradient"}),
     grad_version=1,
     function=False,
     method=False,
@@ -372,7 +385,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
+@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), tags=frozenset({"real_gradient"}))
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
     axis = shapes.wrap_dim(dim, input.ndim)

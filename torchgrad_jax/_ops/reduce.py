@@ -57,7 +57,15 @@ def _numel(x: Array, dims: Shape) -> int:
 def _add_up(x: Array, dims: Shape) -> Array:
     if is_bool(x):  # only with dtype=torch.bool
         return lax.reduce_or(x, axes=dims)
-    return lax.reduce_sum(_wide(x), axes=dims).astype(x.dtype)
+    return _total(_wide(x), dims).astype(x.dtype)
+
+
+def _total(x: Array, dims: Shape) -> Array:
+    """The sum; that of a single -0 is 0, as if it were added to 0, which XLA would leave out."""
+    y = lax.reduce_sum(x, axes=dims)
+    if _numel(x, dims) == 1 and is_float(x):
+        y += lax.stop_gradient(jnp.where(y == 0, 0 - y, jnp.zeros_like(y)))
+    return y
 
 
 def _dim_given(name: str) -> Any:
@@ -104,7 +112,7 @@ def mean(
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, dtype or input.dtype)
     wide = _wide(x)
-    y = divide(lax.reduce_sum(wide, axes=dims), _numel(x, dims))
+    y = divide(_total(wide, dims), _numel(x, dims))
     return _keep(y.astype(x.dtype), dims, x.ndim, keepdim)
 
 
@@ -168,7 +176,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
     order = (*kept, *sorted(dims))
     lines = lax.transpose(x, order)
     shape = lines.shape
-    lines = lines.reshape(*(x.shape[d] for d in kept), -1)
+    lines = lines.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
     one, last = jnp.ones((), x.dtype), len(kept)
     no_padding = [(0, 0, 0)] * last
     before = lax.cumprod(lax.pad(lines, one, [*no_padding, (1, -1, 0)]), last)

@@ -156,6 +156,9 @@ def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Arra
 
 
 def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
+    if is_complex(x) and not x.size:
+        shapes.wrap_dim(dim, x.ndim)
+        return x, jnp.zeros(x.shape, jnp.int64)
     if is_complex(x):
         kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
         name = "cummax_cpu" if largest else "cummin_cpu"
@@ -163,13 +166,19 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
     return _on_axis(x, dim, _running_extremum(largest))
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",))
+@op(
+    grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",),
+    tags=frozenset({"real_gradient"}),
+)  # fmt: skip
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
     """Running maximum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=True)
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",))
+@op(
+    grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",),
+    tags=frozenset({"real_gradient"}),
+)  # fmt: skip
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     """Running minimum along `dim` and the index of its latest occurrence."""
     return _extremum_scan(input, dim, largest=False)

@@ -96,12 +96,12 @@ def topk(
 ) -> tuple[Array, Array]:
     """The k largest or smallest elements along `dim`, in order; of equals the first."""
     axis = shapes.wrap_dim(dim, input.ndim)
+    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
+        raise RuntimeError("selected index k out of range")
     if is_complex(input):
         raise RuntimeError(" topk does not support complex dtypes on CPU")
     if is_bool(input):
         raise RuntimeError("topk does not support bool dtypes on CPU")
-    if not 0 <= k <= (input.shape[axis] if input.ndim else 1):
-        raise RuntimeError("selected index k out of range")
     if not input.ndim:
         return input, jnp.zeros((), jnp.int64)
     return _permuting(input, axis, lambda x: _top(x, k, axis, largest))

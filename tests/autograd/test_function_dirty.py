@@ -1,5 +1,9 @@
 """Functions that write to their inputs, compared with torch."""
 
+from typing import Any
+
+import pytest
+
 from tests.autograd.functions import doubles_in_place, with_backward
 from tests.autograd.programs import leaf
 from tests.programs import Programs
@@ -161,3 +165,41 @@ def dirty_same_input_twice(m):
     )
     y.backward()
     return y
+
+
+SEEN_THROUGH = (
+    "b.conj()", "b.imag", "b.real", "b.conj().imag", "b.conj().real[1:]", "torch.view_as_real(b)[1]", "b.conj()[1:]",
+    "b.view(3, 1).mH", "b[1:].imag",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SEEN_THROUGH)
+def test_views_of_another_kind_are_written_to(how: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        class Scaled(m.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any, y: Any) -> Any:
+                ctx.mark_dirty(x)
+                ctx.save_for_backward(y)
+                return x.mul_(y)
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                (y,) = ctx.saved_tensors
+                return g * y.conj(), None
+
+        a = m.tensor([1 + 2j, 3 - 1j, -1 + 0.5j], dtype=m.complex128, requires_grad=True)
+        b = a * (1 + 1j)
+        t = eval(how, {"b": b, "torch": m})
+        Scaled.apply(t, m.full(t.shape, 2 - 1j if t.is_complex() else 2.0, dtype=t.dtype))
+        y = (b * b).real.sum() + b.imag.sum()
+        (g,) = m.autograd.grad(y, a, create_graph=True)
+        (gg,) = m.autograd.grad(g.abs().sum(), a)
+        return [
+            b._version,
+            b.grad_fn.name(),
+            *(m.view_as_real(v.detach()).tolist() for v in (b, g, gg)),
+        ]
+
+    run.__name__ = f"written through {how}"
+    same(run)

@@ -254,16 +254,12 @@ def _baseless(al: Alias) -> Alias:
 class CopySlices(Node):
     """A custom Function that wrote to a view, seen from the view's base."""
 
-    __slots__ = ("base", "fn", "offset", "view")
+    __slots__ = ("base", "conj", "fn", "neg", "offset", "view")
 
     def __init__(self, base: Tensor, view: Tensor, fn: PyNode) -> None:
-        if view._al is not None and (
-            view._al.conj or view._al.neg or view._m.dtype is not base._m.dtype
-        ):
-            raise NotImplementedError(
-                "a custom Function that modifies a conjugated, negated or reinterpreted view in place has no "
-                "gradient here; give it a clone"
-            )
+        al, under = view._al, base._al
+        self.conj = al is not None and al.conj != (under is not None and under.conj)
+        self.neg = al is not None and al.neg != (under is not None and under.neg)
         self.gp = self.extras = None
         self.saved, self.vers = (), ()
         self.base, self.view, self.offset, self.fn = base._m, view._m, _relative(base, view), fn
@@ -287,7 +283,7 @@ class CopySlices(Node):
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """The base's gradient with the view's part replaced by what the Function says."""
         from .bind import ops
-        from .views import as_strided_view
+        from .views import as_strided_view, seen_through
 
         if self.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
@@ -295,7 +291,11 @@ class CopySlices(Node):
         if g is None:
             return [None] * len(self.edges)
         out = ops.clone(g)
-        part = as_strided_view(out, self.view.shape, self.view.strides, self.offset)
+        m = self.view
+        if self.conj or self.neg or m.dtype is not self.base.dtype:
+            part = seen_through(out, m, self.offset, self.conj, self.neg)
+        else:
+            part = as_strided_view(out, m.shape, m.strides, self.offset)
         grads = self.fn.run([ops.clone(part)])
         if grads[0] is None:
             ops.zero_(part)

@@ -334,6 +334,19 @@ def as_strided_view(
     return out
 
 
+def seen_through(src: Tensor, m: Meta, relative: int, conj: bool, neg: bool) -> Tensor:
+    """A view of another dtype, conjugated or negated: `relative` elements of its own dtype from the start of `src`."""
+    mode = MODES.bits
+    start = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize
+    creation = view_creation(mode, False)
+    out = make_view(src, m, start + relative, creation=creation, conj=conj, neg=neg)
+    out._al.chain = _chain(src, "AsStridedBackward0", out)
+    if mode & GRAD and requires_grad_of(src):
+        plan = window_plan(src._m, m, relative, "AsStridedBackward0", conj, neg)
+        record(grad_plan(plan, 1), (src, relative), (out,), mode)
+    return out
+
+
 def as_strided_inplace(
     me: Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int | None
 ) -> Tensor:

@@ -87,6 +87,12 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "x = -torch.zeros(1, 3, requires_grad=True)",
         "a = 1 / x.sum(0); b = 1 / x.mean(0); c = 1 / x[0, 0].sum(); d = 1 / x.nansum(0); x.sum(0).sum().backward()",
     ),
+    "copies_of_inference_tensors_that_ask_for_gradients": (
+        "import copy; x = torch.ones(3, requires_grad=True)",
+        "with torch.inference_mode(): y = copy.deepcopy(x); z = torch.ones(2, 3)",
+        "a = y.clone(); b = y.double(); c = a * 2; (c.sum() + b.sum()).backward()",
+        "d = torch.select_scatter(z, z[0], 0, 0); e = torch.slice_scatter(z, z[:1], 0, 0, 1)",
+    ),
     "retained_by_views_of_what_was_tracked_later": (
         "t = torch.tensor(1.0, requires_grad=True); x = torch.ones(3); v = x.expand(2, 3); w = v.view(2, 3); x.add_(t)",
         "w.retain_grad(); kept = w.retains_grad; v.is_leaf; v.retain_grad(); (v.sum() + w.sum()).backward()",

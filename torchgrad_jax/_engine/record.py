@@ -247,11 +247,28 @@ def _all_inference(leaves: Sequence[Any]) -> bool:
     return all(v._x is not None and v._x.inference for v in leaves if isinstance(v, Tensor))
 
 
+_COPIES = frozenset({"clone", "clone_contiguous", "_to_copy", "_to_copy_contiguous"})
+
+
+def _copied_out(call: Call, leaves: Sequence[Any]) -> Tensor:
+    """A copy of an inference tensor that asks for gradients is a write to new memory, which is recorded."""
+    from .bind import ops
+
+    with no_grad():
+        out = apply(call, leaves)
+    out = make(out._st.array, out._m)
+    return ops.copy_(out, leaves[0])
+
+
 def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
     """The result of an op on inference tensors, as the view that torch's kernel ends with."""
     m = out._m
     made = call.made_as(m.shape)
-    if made is None or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor)):
+    if (
+        made is None
+        or not m.contiguous
+        or any(v._m.dtype is not m.dtype for v in leaves if isinstance(v, Tensor))
+    ):
         return out
     shape, writes = made
     base = make(jax.lax.reshape(out._st.array, shape), meta(shape, m.dtype, m.device))
@@ -366,6 +383,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
             return _apply(call, leaves)
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
+        if call.name in _COPIES and MODES.bits & GRAD and not MODES.bits & INFERENCE:
+            return _copied_out(call, leaves)
         mask = 0
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     arrays = run_plan(call, plan, leaves, xs)

@@ -299,7 +299,12 @@ def _positions(shape: Shape) -> np.ndarray:
     return np.arange(math.prod(shape)).reshape(shape)
 
 
-@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}))
+def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
+    """torch clones the memory with its gaps, and writes to the clone."""
+    return (math.prod(shape),), 2
+
+
+@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     if not input.ndim:
@@ -320,7 +325,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}))
+@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

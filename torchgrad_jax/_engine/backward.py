@@ -17,12 +17,11 @@ from .._core import abstract, errors, events, shapes
 from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._core.transfer import filled
-from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
 from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
-from .record import apply, apply_inplace, cast, no_grad
+from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .saved import unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import UNSET, Tensor, alias_of, make, plain_alias
@@ -611,24 +610,13 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
             hook((), (None if slot is None else slot.tensor,))
 
 
-_copy_call = Call(
-    "copy",
-    lambda leaves: leaves[1],
-    node_name="CopyBackwards",
-    argnames=("self", "src"),
-    layout=Layout.PRESERVE,
-)
-
-
 def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
     """A gradient laid out like its leaf, with its history: copied into fresh memory, or a clone."""
     if not windows.copy_version(leaf._m):
         from .bind import ops
 
         return ops.clone_contiguous(g)
-    out = apply(_copy_call, (make(read(leaf), want), g))
-    out._st.version = 1
-    return out
+    return recorded_copy(make(read(leaf), want), g)
 
 
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:

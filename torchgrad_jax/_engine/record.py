@@ -30,7 +30,7 @@ from .._core.state import (
     next_sequence_nr,
 )
 from .._core.transfer import filled
-from .._ops.registry import Grad
+from .._ops.registry import Grad, Layout
 from . import deferred, lift, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
@@ -252,12 +252,25 @@ _COPIES = frozenset({"clone", "clone_contiguous", "_to_copy", "_to_copy_contiguo
 
 def _copied_out(call: Call, leaves: Sequence[Any]) -> Tensor:
     """A copy of an inference tensor that asks for gradients is a write to new memory, which is recorded."""
-    from .bind import ops
-
     with no_grad():
         out = apply(call, leaves)
-    out = make(out._st.array, out._m)
-    return ops.copy_(out, leaves[0])
+    return recorded_copy(make(out._st.array, out._m), leaves[0])
+
+
+_copy = Call(
+    "copy",
+    lambda leaves: jax.lax.convert_element_type(leaves[1], leaves[0].dtype),
+    node_name="CopyBackwards",
+    argnames=("self", "src"),
+    layout=Layout.PRESERVE,
+)
+
+
+def recorded_copy(target: Tensor, source: Tensor) -> Tensor:
+    """`source` copied into memory of its own that is laid out like `target`."""
+    out = apply(_copy, (target, source))
+    out._st.version = 1
+    return out
 
 
 def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ from .._engine.trace import Call
 from .effects import Noticing
 from .handed import Handed, HandedView, handed
 from .joint import Backward, CompiledFunctionBackward, Parts, trace_backward
+from .once import evaluate_once
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .state import Program, Source, discover, of_args
 from .watch import Watch
@@ -452,7 +453,7 @@ class Entry:
         n = len(self.donated)
         for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
-        found = self.program.run(values)
+        found = evaluate_once(self.program.jaxpr, values, self.program.consts)
         return [found[k] for k in self.place]
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:

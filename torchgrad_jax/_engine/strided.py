@@ -121,6 +121,34 @@ def _take_nested(segment: Any, dims: list[tuple[int, int]]) -> Any:
     return x[..., 0]
 
 
+def _aligned(
+    size: int, dims: list[tuple[int, int]], offset: int
+) -> tuple[list[tuple[int, int, int]], int] | None:
+    """A pattern that starts at `offset` as (first, number, step) of nested rows, and the place in the innermost; None
+    where rows would have to be broken up."""
+    steps, width, rest = [], size, offset
+    for n, s in dims:
+        if steps and width % s:
+            return None
+        first, rest = divmod(rest, s)
+        if first + n > width // s:
+            return None
+        steps.append((first, n, s))
+        width = s
+    return steps, rest
+
+
+def _take_aligned(flat: Any, steps: list[tuple[int, int, int]], rest: int) -> Any:
+    """Pick a pattern of whole rows: nothing but slices."""
+    x, lead = flat, []
+    for first, n, s in steps:
+        rows = x.shape[-1] // s
+        x = lax.slice_in_dim(x, 0, rows * s, axis=len(lead)).reshape(*lead, rows, s)
+        x = lax.slice_in_dim(x, first, first + n, axis=len(lead))
+        lead.append(n)
+    return lax.index_in_dim(x, rest, axis=len(lead), keepdims=False)
+
+
 def places_in(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
     """Where in memory each element lies, from the first one on."""
     idx = np.zeros(shape, np.int64)
@@ -163,6 +191,8 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     if found is None:
         return flat[places_in(shape, strides) + offset]
     dims, shape_up = found
+    if isinstance(offset, int) and (steps := _aligned(flat.shape[0], dims, offset)) is not None:
+        return shape_up(_take_aligned(flat, *steps))
     segment = flat if extent == flat.shape[0] else lax.dynamic_slice(flat, (offset,), (extent,))
     return shape_up(_take_nested(segment, dims))
 
@@ -270,6 +300,21 @@ def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     return _kernel(read_view, m)
 
 
+@functools.lru_cache(maxsize=4096)
+def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Callable[[Any], Any]:
+    """The reader for traced programs, with the offset built in where that saves work."""
+    kernel = reader(store, m, conj, neg)
+    dims = _nested(m.shape, m.strides)
+    filled = dims is None or shapes.storage_extent(m.shape, m.strides) == m.numel
+    if filled or m.device.type == "meta":
+        return lambda array: kernel(array, offset)
+
+    def read_part(array: Any) -> Any:
+        return view_from(to_flat(array, store), m, offset, conj, neg)
+
+    return jax.jit(read_part)
+
+
 @functools.cache
 def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
@@ -335,7 +380,7 @@ def stored(t: Tensor, array: Any) -> Any:
     al = t._al
     if al is None or is_direct(t):
         return array
-    return reader(t._st.meta, t._m, al.conj, al.neg)(array, al.offset)
+    return _reader_at(t._st.meta, t._m, al.conj, al.neg, al.offset)(array)
 
 
 def write(t: Tensor, array: Any, bump: bool = True) -> None:

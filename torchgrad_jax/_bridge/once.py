@@ -1,0 +1,107 @@
+"""The steps of a traced run taken again, equal ones once.
+
+A node's gradient is made of what it saved, so that parts of its formula are those of the forward pass: in one program
+they need not be computed twice. XLA finds such pairs too, but only where nothing between them was moved or fused first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._engine.lift import placeholder
+from .._engine.steps import bind_equation
+
+_CALLS = {
+    "jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr",
+}  # fmt: skip
+"""Calls, and where their steps are: nobody differentiates a program any more."""
+_RANDOM = frozenset(["rng_uniform"])
+"""What gives other numbers each time, although JAX knows of no effect."""
+
+
+def evaluate_once(jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+    """What the steps give for these values from outside; the arrays are those of a program being traced."""
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
+    _Run(captured).take(jaxpr.eqns, env)
+    return _read(jaxpr.outvars, env)
+
+
+class _Run:
+    __slots__ = ("captured", "found", "held", "outside")
+
+    def __init__(self, captured: Sequence[Any]) -> None:
+        self.captured, self.outside = captured, placeholder()
+        self.found: dict[Any, list[Any]] = {}
+        self.held: list[Any] = []
+        """Arguments of steps, whose identities are part of the keys."""
+
+    def take(self, eqns: Sequence[Any], env: dict[Any, Any]) -> None:
+        for eqn in eqns:
+            if eqn.primitive is self.outside:
+                out = [self.captured[eqn.params["index"]]]
+            else:
+                args = _read(eqn.invars, env)
+                steps = _CALLS.get(eqn.primitive.name)
+                inner = steps and _unconditional(eqn.params) and eqn.params[steps]
+                out = self._call(inner, args) if inner else self._step(eqn, args)
+            env.update(zip(eqn.outvars, out))
+
+    def _call(self, closed: Any, args: Sequence[Any]) -> list[Any]:
+        jaxpr = closed.jaxpr
+        env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
+        env.update(zip(jaxpr.invars, args))
+        self.take(jaxpr.eqns, env)
+        return _read(jaxpr.outvars, env)
+
+    def _step(self, eqn: Any, args: list[Any]) -> list[Any]:
+        key = _key(eqn, args)
+        out = None if key is None else self.found.get(key)
+        if out is None:
+            made = bind_equation(eqn, args)
+            out = list(made) if eqn.primitive.multiple_results else [made]
+            if key is not None:
+                self.found[key] = out
+                self.held.append(args)
+        return out
+
+
+def _unconditional(params: dict[str, Any]) -> bool:
+    """Whether a call asks for nothing but its steps: no layout of its own over devices, no options."""
+    placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
+    return not params.get("compiler_options_kvs") and all(
+        type(s).__name__ == "UnspecifiedValue" for s in placed
+    )
+
+
+def _read(names: Sequence[Any], env: dict[Any, Any]) -> list[Any]:
+    return [v.val if hasattr(v, "val") else env[v] for v in names]
+
+
+def _key(eqn: Any, args: Sequence[Any]) -> Any:
+    """What a step is, or None where it has to be taken each time."""
+    if eqn.effects or eqn.primitive.name in _RANDOM:
+        return None
+    params = tuple((k, _exactly(v)) for k, v in sorted(eqn.params.items()))
+    key = (
+        eqn.primitive, params, tuple(map(_exactly, args)), tuple(v.aval for v in eqn.outvars)
+    )  # fmt: skip
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _exactly(value: Any) -> Any:
+    """A number by its bits (0 is not -0, nor 1 True), an array by its identity, anything else as it is."""
+    if isinstance(value, bool | int | str | None):
+        return type(value), value
+    if isinstance(value, jax.Array):
+        return id(value)
+    if isinstance(value, float | complex) or (hasattr(value, "dtype") and np.ndim(value) == 0):
+        return type(value), np.asarray(value).dtype, np.asarray(value).tobytes()
+    return id(value) if hasattr(value, "dtype") else value

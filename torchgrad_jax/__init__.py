@@ -120,7 +120,8 @@ def _install_methods() -> None:
         # torch.add and Tensor.add are two things to override.
         shared = functions.get(name) is fn or fn in given
         given.add(fn)
-        setattr(Tensor, name, _overrides.renamed(_overrides.twin(fn), name) if shared else fn)
+        fn = _overrides.renamed(_overrides.twin(fn), name) if shared else fn
+        setattr(Tensor, name, _overrides.as_method(fn, name))
     Tensor.__getitem__ = _overrides.own(_indexing.getitem, "__getitem__")
     Tensor.__setitem__ = _overrides.own(_indexing.setitem, "__setitem__")
     Tensor.__new__ = staticmethod(_constructors.new_tensor_object)

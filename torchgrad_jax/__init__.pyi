@@ -418,7 +418,7 @@ def bartlett_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """Batch normalisation, with torch's order of arguments at the top level."""
 
-def bernoulli(input: Tensor | _Number, p: Any = None, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
+def bernoulli(input: Tensor | _Number, p: Any = ..., *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Ones with the probability that each element says (or with probability `p`), else zeros."""
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

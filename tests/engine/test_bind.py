@@ -254,7 +254,7 @@ def named_tuples(m):
 
 def test_generated_functions_introspect():
     assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith(
-        "(input=<required>, dim=<required>, *,"
+        "(input=<required>, dim=<required>, *_more,"
     )
     assert torchgrad_jax.exp.__name__ == "exp"
     assert torchgrad_jax.exp_.__name__ == "exp_"

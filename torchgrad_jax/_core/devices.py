@@ -35,7 +35,12 @@ class device:
         if isinstance(type, int) and not isinstance(type, bool):
             type, index = "cuda", type
         if not isinstance(type, str):
-            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+            kind = type.__class__.__name__
+            raise TypeError(
+                f"device() received an invalid combination of arguments - got ({kind}), but expected one of:\n"
+                " * (torch.device device)\n      didn't match because some of the arguments have invalid types: "
+                f"(!{kind}!)\n * (str type, int index = -1)\n"
+            )
         if ":" in type:
             if index is not None:
                 raise RuntimeError(

@@ -41,6 +41,11 @@ class dtype:
     is_signed: bool
     type_name: str
 
+    def __new__(cls, *given: Any, **named: Any) -> dtype:
+        if "ALIASES" in globals():  # the last of them is made
+            raise TypeError("cannot create 'torch.dtype' instances")
+        return object.__new__(cls)
+
     def __init__(self, name: str, np_type: Any, category: int, type_name: str) -> None:
         self.name = name
         self.np = np.dtype(np_type)

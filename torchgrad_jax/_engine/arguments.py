@@ -145,7 +145,7 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     elif kind is str:
         out = value if isinstance(value, str) else None
     elif kind is reg.Dims or kind is reg.Size:
-        single = as_int(value) if not isinstance(value, list | tuple) else None
+        single = as_int(value) if kind is reg.Dims and not isinstance(value, list | tuple) else None
         out = (single,) if single is not None else as_ints(value)
     elif kind is reg.Dtype:
         try:
@@ -193,12 +193,10 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
     raise bad_argument(op, param, position, value)
 
 
-def size_argument(given: tuple[Any, ...], kw: dict[str, Any], op: str, name: str) -> Any:
+def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
     """A shape given as varargs, as one sequence, or by keyword."""
     if name in kw:
         return kw.pop(name)
     if len(given) == 1 and isinstance(given[0], list | tuple):
         return tuple(given[0])
-    if not given:
-        raise missing_argument(op, name)
-    return given
+    return given or MISSING

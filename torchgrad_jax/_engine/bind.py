@@ -12,7 +12,7 @@ from .._ops import TABLE
 from .._ops.registry import OpDef
 from .binding import Binding, public_name
 from .composite import composite as composite
-from .generate import generate
+from .generate import generate, spreading
 from .overrides import REPLACED, SOURCES
 from .surface import (
     COMPOSITES as COMPOSITES,
@@ -66,14 +66,19 @@ def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
         if not (own or method or (row.function and not suffix)):
             continue
         fn = generate(b, name + suffix, inplace=bool(suffix))
+        if row.function or method:  # others are of the engine, with parameters of their own
+            fn.where = f"{row.namespace or 'torch'}.{name}{suffix}"  # type: ignore[attr-defined]
         if own:
             setattr(ops, own + suffix, fn)
+        if method:
+            enter(METHODS, name + suffix, fn)
+            if row.function and not suffix and spreading(b):  # not as so many arguments
+                fn = generate(b, name, spread=False)
+                fn.where = f"torch.{name}"  # type: ignore[attr-defined]
         if row.namespace and (suffix or row.function):
             named(fn, row.namespace, name + suffix)
         if (own and row.namespace) if suffix else row.function:
             enter(NAMESPACES.setdefault(row.namespace, {}), name + suffix, fn)
-        if method:
-            enter(METHODS, name + suffix, fn)
 
 
 bind_table()

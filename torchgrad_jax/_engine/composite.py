@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core import dtypes, events
+from .._core.callers import beyond_overrides, names_in_call
 from .._core.state import MODES, OBSERVED
+from . import forwarded
 from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
+from .parser import told
 from .record import PLAIN
 from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
 from .tensor import Tensor
@@ -37,7 +41,15 @@ def composite(
     label = name or fn.__name__
     prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
     made = {
-        n: _with_conventions(_renamed(fn, n), n, out, prefix + label, prefix + n, known_as)
+        n: _with_conventions(
+            _renamed(fn, n),
+            n,
+            out,
+            prefix + label,
+            prefix + n,
+            known_as,
+            f"{namespace or 'torch'}.{n}",
+        )
         for n in (label, *aliases)
     }
     public = made[label]
@@ -84,8 +96,12 @@ def _with_conventions(
     event: str,
     said: str,
     known_as: Mapping[str, str],
+    torch_name: str,
 ) -> Callable[..., Any]:
-    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages."""
+    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages.
+
+    `torch_name` is its full name, by which torch's overloads are known.
+    """
     names, wild = parameter_names(fn)
     star = (
         fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
@@ -102,6 +118,7 @@ def _with_conventions(
         if kwargs and not wild:
             for k in [k for k in kwargs if k in alias]:
                 if alias[k] in kwargs:
+                    raise_told(torch_name, said, args, kwargs, names)
                     raise TypeError(f"{said}() got multiple values for argument '{alias[k]}'")
                 kwargs[alias[k]] = kwargs.pop(k)
             if star in kwargs:  # a size given by its name
@@ -110,11 +127,16 @@ def _with_conventions(
             if out and not takes_out and "out" in kwargs:
                 target = kwargs.pop("out")
                 if target is not None:
-                    return composite_out(public, args, kwargs, target)
+                    try:
+                        return composite_out(public, args, kwargs, target)
+                    except Exception:
+                        raise_told(torch_name, said, args, {**kwargs, "out": target}, names)
+                        raise
         if (
             first is not None and args and args[0].__class__ not in PLAIN
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
         ):  # fmt: skip
+            raise_told(torch_name, said, args, kwargs, names, alias)
             raise TypeError(
                 f"{said}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
             )
@@ -126,8 +148,11 @@ def _with_conventions(
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
         try:
             return fn(*args, **kwargs)
-        except (AttributeError, TypeError) as e:
-            complaint = _complaint(fn, said, args, kwargs, e)
+        except Exception as e:
+            raise_told(torch_name, said, args, kwargs, names, alias)
+            complaint = None
+            if isinstance(e, AttributeError | TypeError):
+                complaint = _complaint(fn, said, args, kwargs, e)
             if complaint is None:
                 raise
             raise complaint from None
@@ -136,6 +161,26 @@ def _with_conventions(
     public.__module__ = "torchgrad_jax"
     public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
     return public
+
+
+def raise_told(
+    torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any], names: Sequence[str] = (),
+    alias: Mapping[str, str] = _NO_NAMES,
+) -> None:  # fmt: skip
+    """Raise what torch says of the arguments, if it does; those by name are named as the caller named them."""
+    frame = beyond_overrides(sys._getframe(2))
+    written = names_in_call(frame) if frame is not None else ()
+    back = {alias[n]: n for n in written if n not in kwargs and alias.get(n) in kwargs}
+    named = {back.get(k, k): v for k, v in kwargs.items()}
+    complaint = None
+    if torch_name.startswith("nn.functional."):
+        function = torch_name.removeprefix("nn.functional.")
+        complaint = forwarded.complaint(function, forwarded.bound(names, args, kwargs))
+    complaint = complaint or told(
+        torch_name, said, args, {n: named[n] for n in (*[w for w in written if w in named], *named)}
+    )
+    if complaint is not None:
+        raise complaint from None
 
 
 _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .._core import shapes, warn
+from .._core.callers import caller_of, names_in_call
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, next_sequence_nr
 from .._ops import registry as reg
 from . import record
@@ -23,6 +24,7 @@ from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
 from .out import write_out
 from .overrides import foreign, handle
+from .parser import told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
@@ -61,7 +63,8 @@ _NUMBER = """    elif _c{i} in _numbers:
         _r{i} = False
 """
 _RUN = """
-    _plan = _call.plans.get({keys})
+    try: _plan = _call.plans[{keys}]
+    except KeyError: _plan = None
     if _plan is None:
         _plan = _new_plan(_call, {keys}, {leaves})
     if not _plan.single:
@@ -97,7 +100,8 @@ _RUN = """
 _WRITE = """
     if {me}._al is not None{aliased} or (_mode and ({anyr})): return {fallback}
     _write = _call.inplace or _inplace_call(_call)
-    _plan = _write.plans.get({keys})
+    try: _plan = _write.plans[{keys}]
+    except KeyError: _plan = None
     if _plan is None:
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
         _plan = _write.plan({keys})
@@ -114,8 +118,17 @@ _EDGE = """
             _e{i} = None"""
 
 
-def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None) -> str:
-    parts, star = [], False
+def spreading(b: Binding) -> reg.Param | None:
+    """The size that may come as so many arguments: one that comes last."""
+    plain = [p for p in b.params if not p.kwonly]
+    found = next((p for p in plain if p.kind is reg.Size and p.default is EMPTY), None)
+    return found if found is not None and found is plain[-1] else None
+
+
+def _signature(
+    b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None, more: bool
+) -> str:
+    parts, star, rest = [], False, "*_more" if more else "*"
     space["_missing"] = MISSING
     for p in b.params:
         if p is varargs:
@@ -123,16 +136,16 @@ def _signature(b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param 
             star = True
             continue
         if p.kwonly and not star:
-            parts.append("*_more" if b.row.numbers_first else "*")
+            parts.append(rest)
             star = True
         if p.default is EMPTY and not (varargs and star):
             parts.append(f"{p.name}=_missing")
         else:
             space[f"_default_{p.name}"] = None if p.default is EMPTY else p.default
             parts.append(f"{p.name}=_default_{p.name}")
+    if not star and (out or more):
+        parts.append(rest)
     if out:
-        if not star:
-            parts.append("*")
         parts.append("out=None")
     parts.append("**_kw")
     return ", ".join(parts)
@@ -143,19 +156,23 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def generate(
-    b: Binding, name: str, *, inplace: bool = False, operator: bool = False
+    b: Binding, name: str, *, inplace: bool = False, operator: bool = False, spread: bool = True
 ) -> Callable[..., Any]:
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
 
+    With `spread`, a size that comes last may come as so many arguments, which methods allow.
+
     Its code is written when it is first called: writing all of them would double the time of an import.
     """
-    space: dict[str, Any] = {"_first_call": functools.partial(_first_call, b, inplace, operator)}
+    space: dict[str, Any] = {
+        "_first_call": functools.partial(_first_call, b, inplace, operator, spread)
+    }
     fn = types.FunctionType(_unwritten.__code__, space, name)
     space["_me"] = fn
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
-    fn.binding = b
+    fn.binding, fn.spread = b, spreading(b) if spread else None
     return fn
 
 
@@ -163,63 +180,55 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
     return _first_call(_me, args, kwargs)  # type: ignore[name-defined]  # noqa: F821 - in the function's own globals
 
 
-def _first_call(b: Binding, inplace: bool, operator: bool, fn: Any, args: Any, kwargs: Any) -> Any:
+def _first_call(
+    b: Binding, inplace: bool, operator: bool, spread: bool, fn: Any, args: Any, kwargs: Any
+) -> Any:
     """Give a function its code, in place, so that whoever holds it already has the fast one."""
     name = fn.__name__
-    source, space = _source(b, name, inplace, operator)
-    fn.__globals__.update(space)
+    source, space = _source(b, name, inplace, operator, spread)
     # Named after this file, so that tracebacks can tell generated code from a user's.
-    exec(compile(source, f"{__file__}:{name}", "exec"), fn.__globals__)
-    made = fn.__globals__.pop(name)
-    fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-    fn.__code__ = made.__code__
-    for other in fn.__globals__.get("_twins", ()):
-        other.__defaults__, other.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        other.__code__ = made.__code__
+    exec(compile(source, f"{__file__}:{name}", "exec"), space)
+    made = space.pop(name)
+    for each in fn.__globals__.get("_twins", (fn,)):
+        each.__globals__.update(space)
+        each.__defaults__, each.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        each.__code__ = made.__code__
     return fn(*args, **kwargs)
 
 
-def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, dict[str, Any]]:
+def _source(
+    b: Binding, name: str, inplace: bool, operator: bool, spread: bool
+) -> tuple[str, dict[str, Any]]:
     """The text of a function and what it refers to."""
     row = b.row
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
-        "_make_call": b.call, "_general": apply, "_taped": record.apply_taped, "_binding": b,
+        "_made": made, "_general": apply, "_taped": record.apply_taped, "_binding": b,
         "_size_argument": size_argument, "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
-        "_write_out": write_out, "_run_operator": run_operator,
+        "_write_out": write_out, "_raise_told": raise_told, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
-        "_run_general": run_general, "_numbers_first": numbers_first,
+        "_run_general": run_general,
     }  # fmt: skip
-    varargs = next(
-        (p for p in b.params if p.kind is reg.Size and not p.kwonly and p.default is EMPTY), None
-    )
-    if (
-        varargs is not None
-        and b.params.index(varargs) != len([p for p in b.params if not p.kwonly]) - 1
-    ):
-        varargs = None
+    varargs = spreading(b) if spread else None
     with_out = row.out and not inplace and not operator and not row.view
     names = [p.name for p in b.params]
-    lines = [f"def {name}({_signature(b, space, with_out, varargs)}):"]
+    more = varargs is None and not operator
+    lines = [f"def {name}({_signature(b, space, with_out, varargs, more)}):"]
     args = _tuple(names)
     if varargs is not None:
-        lines.append(
-            f"    {varargs.name} = _size_argument({varargs.name}, _kw, {name!r}, {varargs.name!r})"
-        )
+        lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    spare = f"_more, {'out' if with_out else None}" if more else "(), None"
     lines.append(
-        f"    if _kw: return _rebind(_me, {args}, {names!r}, _kw{', out' if with_out else ''})"
+        f"    if _kw{' or _more' if more else ''}: return _rebind(_me, _binding, {args}, _kw, {spare})"
     )
-    if row.numbers_first:
-        kept = ["out", *(p.name for p in b.params if p.kwonly)][not with_out :]
-        numbers = "{" + ", ".join(f"{n!r}: {n}" for n in kept) + "}"
-        first = _tuple([p.name for p in b.params if not p.kwonly])
-        alias = name.removesuffix("_") in row.aliases
-        of = (row.numbers_first, [p.name for p in b.params if not p.kwonly], alias)
-        lines.append(f"    if _more: return _numbers_first(_me, *{of}, {first} + _more, {numbers})")
     if with_out:
-        lines.append(f"    if out is not None: return _write_out(_me, {args}, {names!r}, out)")
+        lines += [
+            "    if out is not None:",
+            f"        try: return _write_out(_me, {args}, {names!r}, out)",
+            f"        except Exception as _e: _raise_told(_me, _binding, {args}, _e, out)",
+        ]
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
     if inplace and row.view:
         slow = "_run_view_inplace"
@@ -233,8 +242,8 @@ def _source(b: Binding, name: str, inplace: bool, operator: bool) -> tuple[str, 
             "    _mode = _MODES.bits",
             f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain and {first}._x is None:",
             f"        try: _known = _views[{_tuple([f'{first}._m', *names[1:]])}]",
-            "        except (KeyError, TypeError): _known = None",
-            f"        if _known is not None: return _fast_view(_known, {first}, _mode & 1)",
+            "        except (KeyError, TypeError): pass",
+            f"        else: return _fast_view(_known, {first}, _mode & 1)",
             f"    return {fallback}",
         ]
     elif row.view or not unrollable(b):
@@ -263,7 +272,8 @@ def _unrolled(
         key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
         lines += [
             f"    try: _call = _calls[{key}]",
-            f"    except (KeyError, TypeError): _call = _make_call(*{_tuple([p.name for p in b.static])})",
+            f"    except (KeyError, TypeError): _call = _made(_me, _binding, {_tuple([p.name for p in b.params])}, "
+            f"{_tuple([p.name for p in b.static])})",
         ]
     else:
         space["_call"] = b.call()
@@ -325,10 +335,10 @@ def _signatures(
     return ", ".join(older), ", ".join([*rest, *defaults, "Tensor out = None"])
 
 
-def numbers_first(
-    me: Any, names: tuple[str, ...], others: Sequence[str], alias: bool, args: tuple[Any, ...], named: dict[str, Any]
-) -> Any:  # fmt: skip
+def numbers_first(me: Any, b: Binding, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """torch's older overloads, which have their numbers among the positional arguments; an alias has none of them."""
+    names, others = b.row.numbers_first, [p.name for p in b.params if not p.kwonly]
+    alias = me.__name__.removesuffix("_") in b.row.aliases
     tensors = [a for a in args if a.__class__ not in NUMBERS]
     numbers = [a for a in args if a.__class__ in NUMBERS]
     two = names == ("alpha",) and len(numbers) == 2 and len(args) == 3 and tensors[0] is args[0]
@@ -338,10 +348,9 @@ def numbers_first(
     if two:
         tensors.append(numbers.pop())
     if alias or any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
-        given = ", ".join(a.__class__.__name__ for a in args if a is not MISSING)
-        raise TypeError(
-            f"{me.__name__}() received an invalid combination of arguments - got ({given})"
-        )
+        given = {k: v for k, v in named.items() if v is not None and v is not _default(b, k)}
+        args = tuple(a for a in args if a is not MISSING)
+        raise _told(me, args, given) or _too_many(me, others, args)
     older, newer = _signatures(names, len(numbers), others, me.__name__.endswith("_"))
     warn.once(
         f"This overload of {me.__name__} is deprecated:\n\t{me.__name__}({older})\n"
@@ -356,15 +365,21 @@ def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Anything that is not the plain case."""
     if foreign(args):
         return override(me, b, args)
-    return apply(*b.general(args))
+    try:
+        return apply(*b.general(args))
+    except Exception as e:
+        raise_told(me, b, args, e)
 
 
 def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """A view of the first argument."""
     if foreign(args):
         return override(me, b, args)
-    call, leaves = b.general(args)
-    out = apply_view(call, leaves)
+    try:
+        call, leaves = b.general(args)
+        out = apply_view(call, leaves)
+    except Exception as e:
+        raise_told(me, b, args, e)
     b.remember(call, leaves, args)
     return out
 
@@ -373,17 +388,85 @@ def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Change how the first argument sees its storage."""
     if foreign(args):
         return override(me, b, args)
-    call, leaves = b.general(args)
-    return apply_view_inplace(b.inplace_view(call), leaves)
+    try:
+        call, leaves = b.general(args)
+        return apply_view_inplace(b.inplace_view(call), leaves)
+    except Exception as e:
+        raise_told(me, b, args, e)
 
 
 def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Write the result into the first argument."""
     if foreign(args):
         return override(me, b, args)
-    if not isinstance(args[0], Tensor):
-        raise bad_argument(b.public + "_", b.params[0], 1, args[0])
-    return apply_inplace(*b.general(args))
+    try:
+        if not isinstance(args[0], Tensor):
+            raise bad_argument(b.public + "_", b.params[0], 1, args[0])
+        return apply_inplace(*b.general(args))
+    except Exception as e:
+        raise_told(me, b, args, e)
+
+
+def made(me: Any, b: Binding, args: Sequence[Any], statics: Sequence[Any]) -> Any:
+    """The call for static arguments that have not been seen."""
+    try:
+        return b.call(*statics)
+    except Exception as e:
+        raise_told(me, b, args, e)
+
+
+def raise_told(
+    me: Any, b: Binding, args: Sequence[Any], error: Exception, out: Any = None
+) -> NoReturn:
+    """Raise what torch says of the arguments; an error that is not about them stays what it is."""
+    positional, named = given(me, b, args)
+    if out is not None:
+        named["out"] = out
+    complaint = _told(me, positional, named)
+    if complaint is not None:
+        raise complaint from None
+    raise error
+
+
+def _names(me: Any) -> tuple[str, ...]:
+    frame = caller_of(me)
+    return names_in_call(frame) if frame is not None else ()
+
+
+def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as they were passed, as far as that can be known: those by position and those by name."""
+    named, names, passed = {}, _names(me), []
+    for p, value in zip(b.params, args):
+        known = next((n for n in names if p.name in (n, ALIASES.get(n))), None)
+        there = value is not MISSING and value is not p.default
+        if known is not None or (p.kwonly and there):
+            named[known or p.name] = value
+        elif not p.kwonly:
+            passed.append((p, value, there))
+    last = max((i for i, (_, _, there) in enumerate(passed) if there), default=-1)
+    positional = []
+    for i, (p, value, _) in enumerate(passed[: last + 1]):
+        if value is MISSING:  # what follows was named, by a call that does not write names out
+            named |= {q.name: v for q, v, there in passed[i:] if there}
+            break
+        positional += value if p is me.spread and isinstance(value, tuple) else [value]
+    return positional, {k: named[k] for k in (*[n for n in names if n in named], *named)}
+
+
+def _told(me: Any, positional: Sequence[Any], named: dict[str, Any]) -> TypeError | None:
+    where = getattr(me, "where", None)
+    return where and told(where, me.__name__, positional, named)
+
+
+def _default(b: Binding, name: str | None) -> Any:
+    return next((p.default for p in b.params if p.name == name), None)
+
+
+def _too_many(me: Any, takes: Sequence[str], args: Sequence[Any]) -> TypeError:
+    plural = "" if len(takes) == 1 else "s"
+    return TypeError(
+        f"{me.__name__}() takes {len(takes)} positional argument{plural} but {len(args)} were given"
+    )
 
 
 def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
@@ -403,17 +486,42 @@ def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
 
 
 def rebind(
-    me: Any, args: Sequence[Any], names: Sequence[str], kw: dict[str, Any], out: Any = None
+    me: Any, b: Binding, args: Sequence[Any], kw: dict[str, Any], more: tuple[Any, ...], out: Any
 ) -> Any:
-    """Call again with numpy's argument names translated, or say which name is unknown."""
-    named = dict(zip(names, args))
+    """Calls that the parameters do not take: with numpy's argument names, or with too many arguments."""
+    named = dict(zip([p.name for p in b.params], args))
+    if more and b.row.numbers_first and not kw:
+        numbers = {p.name: named[p.name] for p in b.params if p.kwonly}
+        first = tuple(named[p.name] for p in b.params if not p.kwonly)
+        try:
+            return numbers_first(me, b, first + more, {**numbers, "out": out})
+        except Exception as e:
+            complaint = _complaint(me, b, args, kw, more, out)
+            if complaint is None:
+                raise e
+            raise complaint from None
     for k, v in kw.items():
         known = ALIASES.get(k)
-        if known is None or known not in named:
-            raise TypeError(f"{me.__name__}() got an unexpected keyword argument '{k}'")
+        taken = known in named and named[known] is not MISSING
+        if known not in named or more or (taken and named[known] is not _default(b, known)):
+            message = f"{me.__name__}() got an unexpected keyword argument '{k}'"
+            raise _complaint(me, b, args, kw, more, out) or TypeError(message)
         named[known] = v
-    extra = {} if out is None else {"out": out}
-    return me(**named, **extra)
+    if more:
+        takes = [p.name for p in b.params if not p.kwonly]
+        raise _complaint(me, b, args, kw, more, out) or _too_many(me, takes, (*takes, *more))
+    return me(**named, **({} if out is None else {"out": out}))
+
+
+def _complaint(
+    me: Any, b: Binding, args: Sequence[Any], kw: dict[str, Any], more: tuple[Any, ...], out: Any
+) -> TypeError | None:
+    """What torch says of all of the arguments."""
+    positional, named = given(me, b, args)
+    named |= kw if out is None else {**kw, "out": out}
+    if more:
+        positional = [*[a for p, a in zip(b.params, args) if not p.kwonly], *more]
+    return _told(me, positional, named)
 
 
 def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:

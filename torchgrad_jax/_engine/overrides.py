@@ -404,9 +404,10 @@ def _overriding(func: Any, plain: Any, name: str, kind: str) -> Callable[..., An
 _STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-def copied(fn: Any) -> Any:
+def copied(fn: Any, space: Any = None, closure: Any = None) -> Any:
     """Another function object with the same code."""
-    out = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)  # fmt: skip
+    space, closure = fn.__globals__ if space is None else space, closure or fn.__closure__
+    out = types.FunctionType(fn.__code__, space, fn.__name__, fn.__defaults__, closure)
     out.__kwdefaults__ = fn.__kwdefaults__
     out.__qualname__, out.__module__, out.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
     out.__annotations__ = fn.__annotations__
@@ -416,10 +417,28 @@ def copied(fn: Any) -> Any:
 
 def twin(fn: Any) -> Any:
     """A copy that gets its code when `fn` does, where that is written at the first call."""
-    out = copied(fn)
-    if fn.__globals__.get("_me") is fn:
-        fn.__globals__.setdefault("_twins", []).append(out)
+    if fn.__globals__.get("_me") is not fn:
+        return copied(fn)
+    space = dict(fn.__globals__)  # of its own, by which it knows itself
+    out = space["_me"] = copied(fn, space)
+    twins = fn.__globals__.setdefault("_twins", [fn])
+    twins.append(out)
+    space["_twins"] = twins
     return out
+
+
+def as_method(fn: Any, name: str) -> Any:
+    """A function that is put on Tensor, which complains of its arguments as one of its methods."""
+    if not isinstance(fn, types.FunctionType):
+        return fn
+    if "torch_name" in fn.__code__.co_freevars:
+        at = fn.__code__.co_freevars.index("torch_name")
+        cells = [*(fn.__closure__ or ())]
+        cells[at] = types.CellType(f"Tensor.{name}")
+        return copied(fn, closure=tuple(cells))
+    if fn.__globals__.get("_me") is fn:
+        fn.where = f"Tensor.{name}"  # type: ignore[attr-defined]
+    return fn
 
 
 def own(member: Any, name: str | None = None) -> Any:
@@ -446,7 +465,7 @@ def _divert(fn: Any, func: Any, kind: str) -> Any:
     if space.get("_me") is fn:
         space["_me"] = plain
     if fn in space.get("_twins", ()):
-        space["_twins"] = [plain if t is fn else t for t in space["_twins"]]
+        space["_twins"][:] = [plain if t is fn else t for t in space["_twins"]]
     values = {
         0x700001: MODES,
         0x700002: ORDINARY,

@@ -437,7 +437,7 @@ class Tensor:
         """beta * input + alpha * the products of a batch."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
         """beta * input + alpha * the products of a batch."""
-    def bernoulli(self, p: Any = None, *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def bernoulli(self, p: Any = ..., *, generator: _Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Ones with the probability that each element says (or with probability `p`), else zeros."""
     def bernoulli_(self, p: Any = 0.5, *, generator: _Generator | None = None) -> Tensor:
         """Fill with ones with probability `p`, a number or a tensor that broadcasts, else with zeros."""

@@ -15,6 +15,7 @@ from .._engine.arguments import as_int
 from .._engine.attributes import layout, strided_layout
 from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.history import requires_grad_of
+from .._engine.parser import told
 from .._engine.record import concrete
 from .._engine.surface import named
 from .._engine.tensor import Tensor
@@ -48,11 +49,19 @@ def register(
     `bind.composite` does this for functions of tensors, at a cost that these can do without.
     """
 
+    torch_name = f"{namespace or 'torch'}.{name}"
+
     def public(*args: Any, **kwargs: Any) -> Any:
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
             return events.op(name, "composite", given, lambda: fn(*args, **kwargs))
-        return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        except Exception:
+            complaint = told(torch_name, public.__name__, args, kwargs)
+            if complaint is None:
+                raise
+            raise complaint from None
 
     fn.__name__ = fn.__qualname__ = public.__name__ = public.__qualname__ = name
     public.__doc__, public.__wrapped__ = fn.__doc__, fn
@@ -147,6 +156,16 @@ def shape_from(
             raise TypeError(f"{fn}() takes 1 positional argument but {len(given)} were given")
         raise wrong(fn, name, "tuple of ints", first, 1)
     return shape_of(fn, given, 1, name)
+
+
+def only_tensors(values: Sequence[Any], argument: int = 0) -> list[Tensor]:
+    """The elements of a list of tensors; anything else among them is refused."""
+    for i, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument {argument}, but got {type_name(value)}"
+            )
+    return list(values)
 
 
 def unexpected(fn: str, kwargs: dict[str, Any]) -> None:

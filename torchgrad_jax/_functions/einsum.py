@@ -13,6 +13,7 @@ import numpy as np
 from .._core.dtypes import scalar_type_name
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
+from .arguments import only_tensors
 from .shape import reshape
 
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -26,8 +27,10 @@ def _from_sublists(operands: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
         for s in sub:
             if s is Ellipsis:
                 out.append("...")
-            elif isinstance(s, int) and 0 <= s < 52:
-                out.append(_LETTERS[s])
+            elif (
+                s >= 0 and s < 52
+            ):  # an error of Python's where the two do not compare, as torch has it
+                out.append(_LETTERS[int(s)])
             else:
                 raise ValueError(
                     "einsum(): subscript in subscript list is not within the valid range [0, 52)"
@@ -271,8 +274,12 @@ def einsum(*args: Any) -> Tensor:
         equation, operands = args[0], list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             return einsum(equation, *operands[0])
-    terms, output = _parse(equation, operands)
-    full, result = _expand_labels(terms, operands, output)
+    try:
+        terms, output = _parse(equation, operands)
+        full, result = _expand_labels(terms, operands, output)
+    except AttributeError:
+        only_tensors(operands, 1)
+        raise
     sizes = _check_sizes(full, operands)
     order = [*result, *[label for label in sizes if label not in result]]
     kept = len(result)

@@ -10,6 +10,7 @@ from .._core import dtypes, errors, shapes, warn
 from .._core.numbers import check_fits
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite, ops
+from .._engine.composite import raise_told
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
@@ -87,7 +88,15 @@ def _scatter_inplace(
     reduce: Any = None,
 ) -> Tensor:
     """Write `src` (or one value) at `index` along `dim`."""
-    return _scatter(input, dim, index, src, value, reduce, "_")
+    try:
+        return _scatter(input, dim, index, src, value, reduce, "_")
+    except Exception:
+        named = {"value": value, "reduce": reduce}
+        args = (input, dim, index) if src is None else (input, dim, index, src)
+        raise_told(
+            "Tensor.scatter_", "scatter_", args, {k: v for k, v in named.items() if v is not None}
+        )
+        raise
 
 
 @composite(out=True, inplace=_scatter_inplace)

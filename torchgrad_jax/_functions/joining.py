@@ -7,7 +7,7 @@ from typing import Any
 
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
-from .arguments import no_match
+from .arguments import no_match, only_tensors, wrong
 from .create import zeros
 from .shape import _reshape
 
@@ -87,6 +87,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _nonempty(tensors: Any, name: str) -> list[Tensor]:
+    if not isinstance(tensors, list | tuple):
+        raise wrong(name, "tensors", "tuple of Tensors", tensors, 1)
     parts = list(tensors)
     if not parts:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
@@ -107,11 +109,15 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     parts: list[Tensor] = list(_listed(tensors))
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for t in parts:
-        if t._m.ndim > 1:
-            raise RuntimeError(
-                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}"
-            )
+    try:
+        wide = [t for t in parts if t._m.ndim > 1]
+    except AttributeError:
+        only_tensors(parts)
+        raise
+    for t in wide:
+        raise RuntimeError(
+            f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t!r}"
+        )
     for t in parts[1:]:
         if t._m.dtype is not parts[0]._m.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")

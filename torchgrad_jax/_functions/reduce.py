@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from .._core import dtypes, shapes, warn
-from .._engine.arguments import as_int
+from .._engine.arguments import MISSING, as_int
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.composite import composite_out
 from .._engine.tensor import Tensor
@@ -22,38 +22,40 @@ def _overloaded(
 ) -> Any:
     """Tell ``f(x)``, ``f(x, dim, keepdim)`` and ``f(x, other)`` apart as torch does."""
     if pair is not None and other is None and isinstance(dim, Tensor):
-        dim, other = None, dim
+        dim, other = MISSING, dim
     if other is not None:
-        if pair is not None and dim is None and keepdim is None:
+        if pair is not None and dim is MISSING and keepdim is None:
             return pair(input, other)
-    elif dim is None and keepdim is None:
+    elif dim is MISSING and keepdim is None:
         return whole(input)
     elif as_int(dim) is not None and (keepdim is None or isinstance(keepdim, bool)):
         return along(input, as_int(dim), bool(keepdim))
-    got = ", ".join(type(v).__name__ for v in (dim, keepdim, other) if v is not None)
+    got = ", ".join(
+        type(v).__name__ for v in (dim, keepdim, other) if v is not None and v is not MISSING
+    )
     raise TypeError(f"{name}() received an invalid combination of arguments - got ({got})")
 
 
 @composite(out=True)
-def max(input: Tensor, dim: Any = None, keepdim: Any = None, *, other: Any = None) -> Any:
+def max(input: Tensor, dim: Any = MISSING, keepdim: Any = None, *, other: Any = None) -> Any:
     """The largest element; along a dimension with indices; or of two tensors elementwise."""
     return _overloaded("max", ops.max_full, ops.max_dim, ops.maximum, input, dim, keepdim, other)
 
 
 @composite(out=True)
-def min(input: Tensor, dim: Any = None, keepdim: Any = None, *, other: Any = None) -> Any:
+def min(input: Tensor, dim: Any = MISSING, keepdim: Any = None, *, other: Any = None) -> Any:
     """The smallest element; along a dimension with indices; or of two tensors elementwise."""
     return _overloaded("min", ops.min_full, ops.min_dim, ops.minimum, input, dim, keepdim, other)
 
 
 @composite(out=True)
-def median(input: Tensor, dim: Any = None, keepdim: Any = None) -> Any:
+def median(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with indices."""
     return _overloaded("median", ops.median_full, ops.median_dim, None, input, dim, keepdim, None)
 
 
 @composite(out=True)
-def nanmedian(input: Tensor, dim: Any = None, keepdim: Any = None) -> Any:
+def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with indices."""
     return _overloaded(
         "nanmedian", ops.nanmedian_full, ops.nanmedian_dim, None, input, dim, keepdim, None

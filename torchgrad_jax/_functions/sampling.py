@@ -11,6 +11,7 @@ from .._core import dtypes, errors, rng, shapes
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
+from .._engine.arguments import MISSING
 from .._engine.bind import composite
 from .._engine.history import check_captured, check_inplace, requires_grad_of
 from .._engine.record import apply, apply_inplace, concrete, no_grad
@@ -80,7 +81,7 @@ def _check_chances(p: Tensor) -> np.ndarray:
 
 
 @composite
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any = None) -> Tensor:
     """Ones with the probability that each element says (or with probability `p`), else zeros."""
     t = _tensor("bernoulli", "input", input)
     gen = chosen("bernoulli", generator, t._m.device)
@@ -90,10 +91,10 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
         found = draw_elsewhere((t,), lambda t: bernoulli(t, p, generator=generator))
         if found is not None:
             return found
-        if p is None:
+        if p is MISSING:
             refuse("bernoulli_tensor_cpu_p_", m.dtype, _FLOATS)
             return _result("bernoulli", "BernoulliBackward0", (t,), batched.bernoulli(t, gen), out)
-    if p is None:
+    if p is MISSING:
         drawn = rng.bernoulli(_check_chances(t), m.shape, m.dtype.np, generator=gen)
         return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
     chance = real("bernoulli", "p", p, 2)

@@ -17,7 +17,7 @@ from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view
-from .arguments import no_match
+from .arguments import no_match, only_tensors
 from .clones import contiguous
 from .complex_views import conj
 
@@ -207,7 +207,11 @@ def broadcast_to(input: Tensor, *size: Any) -> Tensor:
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Expand tensors to their common shape."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    shape = shapes.broadcast_shapes(*[t._m.shape for t in given])
+    try:
+        shape = shapes.broadcast_shapes(*[t._m.shape for t in given])
+    except AttributeError:
+        only_tensors(given)
+        raise
     return tuple(t if t._m.shape == shape else ops.expand(t, shape) for t in given)
 
 

@@ -102,8 +102,8 @@ def load_from(f: Any, options: Options) -> Any:
             return _load(file, options)
     if not callable(getattr(f, "read", None)):
         raise AttributeError(
-            "You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like "
-            "io.BytesIO and try to load from it instead."
+            f"'{type(f).__name__}' object has no attribute 'seek'. You can only torch.load from a file that is "
+            "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
         )
     return _load(f, options)
 

@@ -1,0 +1,295 @@
+"""Calls with wrong arguments: the class and the text of what torch raises, overloads and all."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.differential import live_torch
+from tests.programs import Programs, complaint
+from torchgrad_jax._engine import parser
+
+program = Programs()
+test_same_as_torch = program.test()
+
+POSITIONS = """
+x.topk('a')
+x.topk(k='a')
+x.transpose('a', 1)
+x.unsqueeze('a')
+x.chunk('a')
+x.gather('a', i)
+x.index_select(0, 'a')
+x.argmax('a')
+x.cumsum('a')
+x.softmax('a')
+torch.softmax(x, 'a')
+torch.topk(x, 'a')
+torch.topk(x, k='a')
+torch.topk(x, None)
+torch.topk(x, True)
+torch.topk(x, 1, sorted=1)
+torch.argmax(x, 0, None)
+x.add_('a')
+x.add_(other='a')
+x.sub_(None)
+x.mul_([1])
+torch.add(x, 'a')
+torch.add(x, 1, alpha='a')
+x.relu_(1)
+x.masked_fill_(x, 0.0)
+x.index_fill_('a', i, 1)
+torch.linalg.norm(x, 'a', 'b')
+torch.linalg.solve(x, 'a')
+torch.fft.fft(x, 'a')
+torch.special.xlogy('a', x)
+torch.sin('a')
+torch.sin(x, out='a')
+torch.sin('a', out=x)
+torch.cat([x], dim='a')
+torch.cat([x, 1])
+torch.cat(x)
+torch.hstack(x)
+torch.stack([x, None])
+torch.Tensor.sin(5)
+torch.Tensor.topk()
+"""
+COUNTS = """
+torch.add(x)
+torch.add()
+torch.add(x, 1, 2, 3)
+torch.add(x, other=1, foo=2)
+x.add()
+x.add_()
+x.add(1, 2, 3)
+torch.sin()
+torch.sin(x, x)
+torch.sin(x, foo=1)
+x.sin(1)
+x.sin(foo=1)
+x.zero_(1)
+torch.topk()
+torch.topk(x, 1, 2, True, True, 6)
+x.topk(1, 2, True, True, 6)
+x.topk(1, k=2)
+x.softmax()
+torch.softmax(x)
+torch.lerp(x, x)
+torch.tensor()
+torch.full((2,))
+torch.can_cast(torch.float32)
+torch.matmul(x)
+torch.addmm(x, x)
+x.transpose(0)
+x.sum(axis=0, dim=1)
+x.sum(dim=0, foo=1)
+torch.sum(x, axis=0, dim=1)
+torch.nn.functional.linear(x)
+torch.nn.functional.scaled_dot_product_attention(x, x)
+"""
+OVERLOADS = """
+torch.where(x > 0, 'a', x)
+torch.where('a', x, x)
+torch.where(x > 0, x)
+torch.isin('a', x)
+torch.isin(x, 'a', assume_unique=True)
+torch.clamp(x, 'a')
+torch.clamp(x, min='a', max=2)
+x.clamp_('a')
+x.masked_fill(x > 0, 'a')
+x.scatter(0, i, 'a')
+x.scatter_(0, i, 'a')
+x.pow('a')
+x.pow_('a')
+x.div_('a')
+x.div(2, rounding_mode=1)
+x.std('a')
+x.var(dim='a')
+x.var(dim=0.5)
+x.std(dim=[0, 'a'])
+x.quantile('a')
+x.quantile(0.5, dim='a')
+x.max(dim=None)
+x.min(dim=None)
+x.median(dim=None)
+torch.max(x, None)
+x.sum(dim='a')
+x.sum('a')
+x.sum('a', 'b')
+x.mean('a')
+x.squeeze('a')
+x.sort('a')
+x.sort(dim='a')
+torch.bernoulli(x, None)
+torch.searchsorted(x, 'a')
+torch.rand(2, generator=5)
+torch.randn(2, generator=5)
+torch.normal('a', x)
+torch.device(5.5)
+torch.bitwise_and(x, 'a')
+torch.full_like(x, 'a')
+"""
+SIZES = """
+x.view('a')
+x.view(2.5)
+x.view()
+x.view(1, 'a')
+x.reshape('a')
+x.permute('a')
+x.expand('a')
+x.repeat('a')
+x.flip('a')
+x.flip(1, 'a')
+x.flip(dims=5)
+torch.flip(x, 5)
+torch.flip(x, 0, 1)
+torch.flip(x, [True])
+torch.permute(x, 0, 1)
+torch.zeros('a')
+torch.zeros(2, 'a')
+torch.zeros((2, 2.5))
+torch.roll(x)
+torch.sum(x, [True])
+torch.broadcast_tensors(x, 1)
+torch.meshgrid(1)
+"""
+FUNCTIONAL = """
+F.softmax(x, 'a')
+F.log_softmax(x, 'a')
+F.softmin(x, 'a')
+F.softmax('a', 1)
+F.cross_entropy(x, 'a')
+F.cross_entropy(x, i, weight='a')
+F.cross_entropy(x, i, label_smoothing='a')
+F.nll_loss(x, i, 'a')
+F.mse_loss(x, 'a')
+F.mse_loss(x, None)
+F.l1_loss('a', x)
+F.smooth_l1_loss(x, 'a')
+F.huber_loss(x, 'a')
+F.binary_cross_entropy(x, 'a')
+F.binary_cross_entropy_with_logits(x, 'a')
+F.margin_ranking_loss(x, x, 'a')
+F.embedding(i, 'a')
+F.embedding('a', x)
+F.batch_norm(x, 'a', 'a')
+F.normalize('a')
+F.glu('a')
+F.tanh('a')
+F.tanhshrink('a')
+F.logsigmoid('a')
+F.leaky_relu(x, 'a')
+F.elu(x, 'a')
+F.grid_sample(x, 'a')
+F.interpolate('a', 2)
+F.pad(x, (1, 1), 'constant', 'a')
+F.relu('a')
+F.relu()
+F.linear(x, 'a')
+F.conv1d(x, 'a')
+F.conv2d('a', x)
+F.layer_norm(x, 'a')
+torch.nn.CrossEntropyLoss()(x, 'a')
+torch.nn.Softmax(1)('a')
+torch.nn.Embedding(3, 2)('a')
+torch.nn.MSELoss()(x, 'a')
+"""
+OTHERS = """
+torch.dtype('a')
+torch.load(5)
+torch.einsum(x, x)
+torch.einsum('ij', 1)
+torch.equal(x, 1)
+torch.result_type(x, 'a')
+torch.from_numpy([1])
+torch.randint(5)
+torch.arange()
+torch.polygamma(x, 1)
+"""
+
+
+def _told(m: Any, calls: str) -> dict[str, list[str]]:
+    x, i = m.ones(2, 3), m.tensor([0, 1])
+    names = {"torch": m, "F": m.nn.functional, "x": x, "i": i}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # The calls are compiled one by one: which arguments are named is read from the instructions.
+        return {c: complaint(lambda c=c: eval(c, names)) for c in calls.strip().splitlines()}
+
+
+@program
+def positions(m):
+    return _told(m, POSITIONS)
+
+
+@program
+def counts(m):
+    return _told(m, COUNTS)
+
+
+@program
+def overloads(m):
+    return _told(m, OVERLOADS)
+
+
+@program
+def sizes(m):
+    return _told(m, SIZES)
+
+
+@program
+def functional(m):
+    return _told(m, FUNCTIONAL)
+
+
+@program
+def others(m):
+    return _told(m, OTHERS)
+
+
+@program
+def names_that_no_call_writes_out(m):
+    x = m.ones(2, 3)
+    named = {"dim": "a"}
+    calls = [
+        lambda: x.argmax(**named),
+        lambda: m.add(*(x, "a")),
+        lambda: x.softmax(**named),
+    ]
+    return [complaint(call)[0] for call in calls]
+
+
+@program
+def older_overloads(m):
+    x = m.ones(2, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [
+            complaint(lambda: x.add("a", x)),
+            complaint(lambda: m.add(x, 2, "a")),
+            complaint(lambda: m.addmm(2, x, "a", x)),
+            m.add(x, 2, x),
+            m.addmm(2, x, x, x),
+        ]
+
+
+def test_the_table_says_what_torch_says():
+    torch = live_torch()
+    written = Path(parser.__file__).with_name("signatures.txt").read_text().splitlines(True)
+    if torch is None or torch.__version__.partition("+")[0] not in written[0]:
+        pytest.skip("needs the torch that the table was made with")
+    from compat_suite.signatures import lines
+
+    assert lines() == written[1:]
+
+
+def test_every_line_of_the_table_is_understood():
+    for where in parser.names():
+        assert parser.signatures(where) is not None
+
+
+def test_what_is_not_in_the_table_is_not_judged():
+    assert parser.told("torch.nothing", "nothing", (), {}) is None

@@ -93,6 +93,23 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "a = y.clone(); b = y.double(); c = a * 2; (c.sum() + b.sum()).backward()",
         "d = torch.select_scatter(z, z[0], 0, 0); e = torch.slice_scatter(z, z[:1], 0, 0, 1)",
     ),
+    "gradients_of_elements_that_share_a_place": (
+        "x = torch.tensor([0.0, -2.0, 1.0], requires_grad=True)",
+        "def of(y, z): return [g.clone(memory_format=torch.contiguous_format) for g in torch.autograd.grad(z, [y, x])]",
+        "y = x.as_strided((2, 3), (0, 1)); g, h = of(y, (y.as_strided((2,), (1,), 1) ** 2).sum())",
+        "a = x.as_strided((2, 2), (1, 1)); k, n = of(a, (a.as_strided((3,), (1,)) ** 2).sum())",
+        "e = x.expand(2, 3); u, v = of(e, (e.as_strided((2,), (1,)) ** 2).sum())",
+    ),
+    "diagonals_read_nothing_again": (
+        "x = torch.ones(2, 2, requires_grad=True); m = torch.arange(6.0).view(2, 3).requires_grad_()",
+        "g = torch.autograd.grad(x.diagonal().sum(), x, create_graph=True)[0]",
+        "h = torch.autograd.grad(torch.diag(x).sum(), x, create_graph=True)[0]",
+        "k = torch.autograd.grad((m.diagonal(1) * m.diagonal(-1)[0]).sum(), m)[0]",
+        "e = m.diagonal(5); n = m.diagonal(-1)",
+    ),
+    "booleans_filled_with_complex_numbers": (
+        "b = torch.tensor([False, True]); c = b.masked_fill(b, torch.tensor(1j)); d = b.masked_fill(~b, 1j)",
+    ),
     "retained_by_views_of_what_was_tracked_later": (
         "t = torch.tensor(1.0, requires_grad=True); x = torch.ones(3); v = x.expand(2, 3); w = v.view(2, 3); x.add_(t)",
         "w.retain_grad(); kept = w.retains_grad; v.is_leaf; v.retain_grad(); (v.sum() + w.sum()).backward()",

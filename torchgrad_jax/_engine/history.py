@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._core import errors, shapes
 from .._core.meta import Meta, meta
@@ -102,10 +103,23 @@ def _regenerate(t: Tensor) -> None:
     move_hooks(t, old, nr)
 
 
+def _shared_out(x: Any, m: Meta) -> Any:
+    """Elements in memory order; those that several indices lead to divide their gradient among these."""
+    extent = shapes.storage_extent(m.shape, m.strides)
+    places = strided.places_in(m.shape, m.strides)
+    count = np.bincount(places.reshape(-1), minlength=extent)
+    if count.max(initial=0) < 2:
+        return strided.to_flat(x, m)
+    return jnp.zeros(extent, x.dtype).at[places].add(x) / jnp.asarray(np.maximum(count, 1), x.dtype)
+
+
 @functools.cache
 def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) -> Call:
+    to_flat = strided.to_flat if base.dense else _shared_out
+
     def run(leaves: Sequence[Any]) -> Any:
-        return strided.view_from(strided.to_flat(leaves[0], base), view, leaves[1], conj, neg)
+        flat = to_flat(leaves[0], base)
+        return strided.view_from(flat, view, leaves[1], conj, neg)
 
     call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
     call.grad_facts = (False, 1)

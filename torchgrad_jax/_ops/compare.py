@@ -415,7 +415,8 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
         )
     if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
         raise overflow(c_name(from_np(np.dtype(input.dtype))))
-    c, x, y = broadcast(mask, input, lax.convert_element_type(value, input.dtype))
+    value = value != 0 if category(input) == BOOL else lax.convert_element_type(value, input.dtype)
+    c, x, y = broadcast(mask, input, value)
     return lax.select(c, y, x)
 
 

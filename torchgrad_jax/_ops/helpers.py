@@ -128,6 +128,19 @@ def _truncate(x: Array, dtype: Any) -> Array:
     return jax.lax.convert_element_type(out, dtype)
 
 
+def diagonal_of(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """The diagonal as a slice; jnp's reads its input again for the gradient of a square matrix."""
+    x = jnp.moveaxis(x, (dim1, dim2), (-2, -1))
+    rows, columns = x.shape[-2:]
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    flat = x.reshape(*x.shape[:-2], rows * columns)
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (count - 1) * (columns + 1) + 1
+    if not count:
+        return flat[..., :0]
+    return lax.slice_in_dim(flat, start, stop, columns + 1, axis=flat.ndim - 1)
+
+
 def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
     """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0."""
     if dim is None or dim == ():

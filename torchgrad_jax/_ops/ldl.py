@@ -18,7 +18,7 @@ from jax import lax
 from .._core import shapes
 from .._core.kernels import scalar_name
 from .._core.matrices import column_major, require_square, require_supported, size_text
-from .helpers import is_bool, is_complex, is_float, is_integral
+from .helpers import diagonal_of, is_bool, is_complex, is_float, is_integral
 from .registry import Array, Grad, op
 
 _ALPHA = (1 + 17**0.5) / 8
@@ -40,7 +40,7 @@ def _rows(a: Array) -> Array:
 def _whole(a: Array, hermitian: bool) -> Array:
     """The symmetric matrix whose lower triangle is given."""
     low = jnp.tril(a, -1)
-    d = jnp.diagonal(a)
+    d = diagonal_of(a)
     if hermitian and is_complex(a):
         d = jnp.real(d).astype(a.dtype)
     return low + _turned(low, hermitian).T + jnp.diag(d)

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
-from .helpers import is_complex
+from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 
 product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
@@ -26,10 +26,6 @@ def conj_t(x: Array) -> Array:
 def identity(n: int, like: Array) -> Array:
     """Identity matrices for the batch that `like` holds."""
     return jnp.broadcast_to(jnp.eye(n, dtype=like.dtype), (*like.shape[:-2], n, n))
-
-
-def diagonal_of(x: Array) -> Array:
-    return jnp.diagonal(x, axis1=-2, axis2=-1)
 
 
 def no_tangent(x: Array) -> Any:

@@ -476,13 +476,13 @@ def _diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
 
 @op(geometry=_diagonal_geometry, grad_view=_own, out=False)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    return jnp.diagonal(input, offset, dim1, dim2)
+    return helpers.diagonal_of(input, offset, dim1, dim2)
 
 
 @op(name="diagonal_copy", node="DiagonalBackward0_copy", method=False)
 def diagonal_copy(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     _diagonal_dims(input.ndim, dim1, dim2)
-    return jnp.diagonal(input, offset, dim1, dim2)
+    return helpers.diagonal_of(input, offset, dim1, dim2)
 
 
 def _unfold_geometry(m: Meta, dimension: int, size: int, step: int) -> View:

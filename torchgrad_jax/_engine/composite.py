@@ -153,9 +153,12 @@ def _with_conventions(
             complaint = None
             if isinstance(e, AttributeError | TypeError):
                 complaint = _complaint(fn, said, args, kwargs, e)
-            if complaint is None:
-                raise
-            raise complaint from None
+            try:
+                if complaint is None:
+                    raise
+                raise complaint from None
+            finally:
+                del complaint
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
@@ -179,8 +182,11 @@ def raise_told(
     complaint = complaint or told(
         torch_name, said, args, {n: named[n] for n in (*[w for w in written if w in named], *named)}
     )
-    if complaint is not None:
-        raise complaint from None
+    try:
+        if complaint is not None:
+            raise complaint from None
+    finally:  # its traceback leads to this frame
+        del complaint, frame
 
 
 _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}

@@ -423,9 +423,12 @@ def raise_told(
     if out is not None:
         named["out"] = out
     complaint = _told(me, positional, named)
-    if complaint is not None:
-        raise complaint from None
-    raise error
+    try:
+        if complaint is not None:
+            raise complaint from None
+        raise error
+    finally:  # an error that its own traceback leads to would keep the tensors of all these frames
+        del error, complaint
 
 
 def _names(me: Any) -> tuple[str, ...]:
@@ -495,11 +498,14 @@ def rebind(
         first = tuple(named[p.name] for p in b.params if not p.kwonly)
         try:
             return numbers_first(me, b, first + more, {**numbers, "out": out})
-        except Exception as e:
+        except Exception:
             complaint = _complaint(me, b, args, kw, more, out)
-            if complaint is None:
-                raise e
-            raise complaint from None
+            try:
+                if complaint is None:
+                    raise
+                raise complaint from None
+            finally:
+                del complaint
     for k, v in kw.items():
         known = ALIASES.get(k)
         taken = known in named and named[known] is not MISSING

@@ -320,18 +320,18 @@ def complaint(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, A
         return _of_none(
             "TensorBase" if where.startswith("Tensor.") else "torch", name, args, kwargs
         )
-    first = None
+    first = ""
     for s in known:
         try:
             match(name, s, args, kwargs)
         except Mismatch as e:
             if str(e).startswith("expected Tensor as element"):
                 return TypeError(str(e))
-            first = first or e
+            first = first or str(e)
         else:
             return _unread(name, s, args, kwargs)
     if len(known) == 1:
-        return TypeError(str(first))
+        return TypeError(first)
     count = len(args) + len(kwargs)
     plausible = [
         s for s in known if not s.hidden and s.least <= count <= len(s.parameters)

@@ -12,6 +12,7 @@ import pytest
 import torchgrad_jax as tg
 
 F = tg.nn.functional
+WRONG: Any = "a"
 
 
 def _in_a_hook(x: Any) -> Any:
@@ -24,18 +25,18 @@ def _in_a_hook(x: Any) -> Any:
 
 FAILING: dict[str, Callable[[Any], Any]] = {
     "shapes": lambda x: x @ tg.ones(5),
-    "type": lambda x: x.sum("a"),
+    "type": lambda x: x.sum(WRONG),
     "view": lambda x: x.view(7),
     "in place": lambda x: x.add_(tg.ones(4)),
-    "in place type": lambda x: x.add_("a"),
+    "in place type": lambda x: x.add_(WRONG),
     "keyword": lambda x: x.exp(no=1),
     "too many": lambda x: x.exp(1, 2),
     "composite": lambda x: F.linear(x, tg.ones(2, 9)),
-    "composite type": lambda x: F.softmax(x, "a"),
-    "out": lambda x: tg.add(x, x, out="a"),
+    "composite type": lambda x: F.softmax(x, WRONG),
+    "out": lambda x: tg.add(x, x, out=WRONG),
     "index": lambda x: x[9],
     "hook": _in_a_hook,
-    "where": lambda x: tg.where("a", x, x),
+    "where": lambda x: tg.where(WRONG, x, x),
 }
 
 

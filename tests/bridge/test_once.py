@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -43,7 +44,7 @@ def test_a_backward_pass_shares_the_steps_of_the_forward_pass():
 def _evaluated(f: Any, *args: Any) -> tuple[str, list[Any]]:
     closed = jax.make_jaxpr(f)(*args)
     assert not closed.jaxpr.invars, "constants only"
-    run = lambda: evaluate_once(closed.jaxpr, (), closed.consts)  # noqa: E731
+    run = functools.partial(evaluate_once, closed.jaxpr, (), closed.consts)
     return str(jax.make_jaxpr(run)()), run()
 
 

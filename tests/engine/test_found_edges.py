@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.helpers import facts, played
+from tests.engine.test_found_modes import WRITE
 
 D = "d = torch.autograd.forward_ad; inf, nan = float('inf'), float('nan'); at = torch.tensor([1, 0, 0])"
 
@@ -125,15 +126,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "with torch.no_grad(): c.transpose(0, 9)",
     ),
     "marked_dirty_after_data_was_set": (
-        """class Write(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.mark_dirty(x)
-        return x.add_(y)
-
-    @staticmethod
-    def backward(ctx, g):
-        return g, g""",
+        WRITE,
         "x = torch.ones(3, requires_grad=True); y = torch.softmax(x, 0); y.data = torch.ones(3); v = y[:-1]",
         "w = Write.apply(v, torch.ones(2))",
     ),

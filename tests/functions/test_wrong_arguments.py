@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -220,34 +221,13 @@ def _told(m: Any, calls: str) -> dict[str, list[str]]:
         return {c: complaint(lambda c=c: eval(c, names)) for c in calls.strip().splitlines()}
 
 
-@program
-def positions(m):
-    return _told(m, POSITIONS)
-
-
-@program
-def counts(m):
-    return _told(m, COUNTS)
-
-
-@program
-def overloads(m):
-    return _told(m, OVERLOADS)
-
-
-@program
-def sizes(m):
-    return _told(m, SIZES)
-
-
-@program
-def functional(m):
-    return _told(m, FUNCTIONAL)
-
-
-@program
-def others(m):
-    return _told(m, OTHERS)
+for _name, _calls in {
+    "positions": POSITIONS, "counts": COUNTS, "overloads": OVERLOADS, "sizes": SIZES, "functional": FUNCTIONAL,
+    "others": OTHERS,
+}.items():  # fmt: skip
+    _told_of = functools.partial(_told, calls=_calls)
+    _told_of.__name__ = _name
+    program(_told_of)
 
 
 @program

@@ -35,6 +35,12 @@ def with_gradients(layout: Any, like: Any = None, *, by_inputs: bool) -> Any:
     return layout
 
 
+def with_statics(layout: Any) -> Any:
+    """The layout, which is given the operator's static arguments as well."""
+    layout.statics = True
+    return layout
+
+
 def preserved(metas: Sequence[Any], out: Shape) -> Shape:
     """A layout: that of a copy."""
     return shapes.preserve_strides(out, metas[0].strides)

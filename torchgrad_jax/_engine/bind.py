@@ -65,16 +65,15 @@ def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
     for suffix in ("", "_") if row.inplace else ("",):
         if not (own or method or (row.function and not suffix)):
             continue
-        fn = generate(b, name + suffix, inplace=bool(suffix))
-        if row.function or method:  # others are of the engine, with parameters of their own
-            fn.where = f"{row.namespace or 'torch'}.{name}{suffix}"  # type: ignore[attr-defined]
+        known = row.function or method  # others are of the engine, with parameters of their own
+        where = f"{row.namespace or 'torch'}.{name}{suffix}" if known else None
+        fn = generate(b, name + suffix, inplace=bool(suffix), where=where)
         if own:
             setattr(ops, own + suffix, fn)
         if method:
             enter(METHODS, name + suffix, fn)
             if row.function and not suffix and spreading(b):  # not as so many arguments
-                fn = generate(b, name, spread=False)
-                fn.where = f"torch.{name}"  # type: ignore[attr-defined]
+                fn = generate(b, name, spread=False, where=f"torch.{name}")
         if row.namespace and (suffix or row.function):
             named(fn, row.namespace, name + suffix)
         if (own and row.namespace) if suffix else row.function:

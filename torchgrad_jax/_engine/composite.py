@@ -16,7 +16,7 @@ from . import forwarded
 from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
-from .parser import told
+from .parser import raise_if_any, told
 from .record import PLAIN
 from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
 from .tensor import Tensor
@@ -150,15 +150,9 @@ def _with_conventions(
             return fn(*args, **kwargs)
         except Exception as e:
             raise_told(torch_name, said, args, kwargs, names, alias)
-            complaint = None
             if isinstance(e, AttributeError | TypeError):
-                complaint = _complaint(fn, said, args, kwargs, e)
-            try:
-                if complaint is None:
-                    raise
-                raise complaint from None
-            finally:
-                del complaint
+                raise_if_any(_complaint(fn, said, args, kwargs, e))
+            raise
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
@@ -183,8 +177,7 @@ def raise_told(
         torch_name, said, args, {n: named[n] for n in (*[w for w in written if w in named], *named)}
     )
     try:
-        if complaint is not None:
-            raise complaint from None
+        raise_if_any(complaint)
     finally:  # its traceback leads to this frame
         del complaint, frame
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
 from .out import write_out
 from .overrides import foreign, handle
-from .parser import told
+from .parser import raise_if_any, told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
@@ -156,11 +156,18 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def generate(
-    b: Binding, name: str, *, inplace: bool = False, operator: bool = False, spread: bool = True
+    b: Binding,
+    name: str,
+    *,
+    inplace: bool = False,
+    operator: bool = False,
+    spread: bool = True,
+    where: str | None = None,
 ) -> Callable[..., Any]:
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
 
-    With `spread`, a size that comes last may come as so many arguments, which methods allow.
+    With `spread`, a size that comes last may come as so many arguments, which methods allow. `where` is the
+    full name by which torch's overloads are known.
 
     Its code is written when it is first called: writing all of them would double the time of an import.
     """
@@ -172,7 +179,7 @@ def generate(
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
-    fn.binding, fn.spread = b, spreading(b) if spread else None
+    fn.binding, fn.spread, fn.where = b, spreading(b) if spread else None, where
     return fn
 
 
@@ -227,7 +234,7 @@ def _source(
         lines += [
             "    if out is not None:",
             f"        try: return _write_out(_me, {args}, {names!r}, out)",
-            f"        except Exception as _e: _raise_told(_me, _binding, {args}, _e, out)",
+            f"        except Exception: _raise_told(_me, _binding, {args}, out); raise",
         ]
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
     if inplace and row.view:
@@ -367,8 +374,9 @@ def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
         return override(me, b, args)
     try:
         return apply(*b.general(args))
-    except Exception as e:
-        raise_told(me, b, args, e)
+    except Exception:
+        raise_told(me, b, args)
+        raise
 
 
 def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
@@ -378,8 +386,9 @@ def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     try:
         call, leaves = b.general(args)
         out = apply_view(call, leaves)
-    except Exception as e:
-        raise_told(me, b, args, e)
+    except Exception:
+        raise_told(me, b, args)
+        raise
     b.remember(call, leaves, args)
     return out
 
@@ -391,8 +400,9 @@ def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     try:
         call, leaves = b.general(args)
         return apply_view_inplace(b.inplace_view(call), leaves)
-    except Exception as e:
-        raise_told(me, b, args, e)
+    except Exception:
+        raise_told(me, b, args)
+        raise
 
 
 def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
@@ -403,32 +413,26 @@ def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
         if not isinstance(args[0], Tensor):
             raise bad_argument(b.public + "_", b.params[0], 1, args[0])
         return apply_inplace(*b.general(args))
-    except Exception as e:
-        raise_told(me, b, args, e)
+    except Exception:
+        raise_told(me, b, args)
+        raise
 
 
 def made(me: Any, b: Binding, args: Sequence[Any], statics: Sequence[Any]) -> Any:
     """The call for static arguments that have not been seen."""
     try:
         return b.call(*statics)
-    except Exception as e:
-        raise_told(me, b, args, e)
+    except Exception:
+        raise_told(me, b, args)
+        raise
 
 
-def raise_told(
-    me: Any, b: Binding, args: Sequence[Any], error: Exception, out: Any = None
-) -> NoReturn:
-    """Raise what torch says of the arguments; an error that is not about them stays what it is."""
+def raise_told(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> None:
+    """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
     positional, named = given(me, b, args)
     if out is not None:
         named["out"] = out
-    complaint = _told(me, positional, named)
-    try:
-        if complaint is not None:
-            raise complaint from None
-        raise error
-    finally:  # an error that its own traceback leads to would keep the tensors of all these frames
-        del error, complaint
+    raise_if_any(_told(me, positional, named))
 
 
 def _names(me: Any) -> tuple[str, ...]:
@@ -499,13 +503,8 @@ def rebind(
         try:
             return numbers_first(me, b, first + more, {**numbers, "out": out})
         except Exception:
-            complaint = _complaint(me, b, args, kw, more, out)
-            try:
-                if complaint is None:
-                    raise
-                raise complaint from None
-            finally:
-                del complaint
+            raise_if_any(_complaint(me, b, args, kw, more, out))
+            raise
     for k, v in kw.items():
         known = ALIASES.get(k)
         taken = known in named and named[known] is not MISSING

@@ -437,7 +437,7 @@ def as_method(fn: Any, name: str) -> Any:
         cells[at] = types.CellType(f"Tensor.{name}")
         return copied(fn, closure=tuple(cells))
     if fn.__globals__.get("_me") is fn:
-        fn.where = f"Tensor.{name}"  # type: ignore[attr-defined]
+        fn.__dict__["where"] = f"Tensor.{name}"
     return fn
 
 

@@ -75,6 +75,18 @@ class Signature:
         return self.positional == 1 and self.parameters[0].kind == "tuple of ints"
 
 
+def raise_if_any(complaint: Exception | None) -> None:
+    """Raise a complaint in place of the error that led to it.
+
+    An error that its own traceback leads to would keep the tensors of all frames in between.
+    """
+    try:
+        if complaint is not None:
+            raise complaint from None
+    finally:
+        del complaint
+
+
 class Mismatch(Exception):
     """Why an overload does not take the arguments."""
 

@@ -15,7 +15,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name, widen
-from .._core.layouts import following, with_gradients
+from .._core.layouts import following, with_gradients, with_statics
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
 
@@ -31,6 +31,7 @@ _MAX_TAPS = 64
 _following_either = following(0, 1)
 
 
+@with_statics
 def _laid_out(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     """Channels last if the input or the weight has them last; torch multiplies an empty input by a number."""
     x, w = metas[:2]
@@ -49,7 +50,6 @@ def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
     return x.dtype.np == np.float32 and (groups > 1 or large)
 
 
-_laid_out.statics = True  # type: ignore[attr-defined] - the number of groups
 with_gradients(_laid_out, by_inputs=True)
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
+from .._core import layouts, shapes
 from .._core.kernels import scalar_name
 from .helpers import is_complex, is_float
 from .registry import Array, Dims, op
@@ -63,6 +63,7 @@ def _arranged(
     return tuple(dense[order.index(d)] for d in range(len(shape)))
 
 
+@layouts.with_statics
 def _innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
     """Layout of a transform: torch leaves the transformed dimensions innermost, as they lay."""
     inner = [d % len(shape) for d in statics["dim"]]
@@ -71,6 +72,7 @@ def _innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple
     return _arranged(shape, m[0].strides, inner if last is None else [*inner, last])
 
 
+@layouts.with_statics
 def _last_innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
     """The same of a transform that comes after one of the other dimensions."""
     *before, last = [d % len(shape) for d in statics["dim"]]
@@ -78,10 +80,6 @@ def _last_innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> 
     if before:
         strides = _innermost(m, m[0].shape, {"dim": before})
     return _arranged(shape, strides, [last])
-
-
-for _layout in (_innermost, _last_innermost):
-    _layout.statics = True  # type: ignore[attr-defined] - they need the static arguments
 
 
 @op(node="FftC2CBackward0", out=False, method=False, layout=_innermost)

@@ -69,6 +69,7 @@ def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], i
     return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
 
 
+@layouts.with_statics
 def _stacked(
     metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
 ) -> tuple[int, ...]:
@@ -81,9 +82,6 @@ def _stacked(
         assert split is not None
         return split
     return layouts.joined([((*m.shape, 1), (*m.strides, 1)) for m in metas], out)
-
-
-_stacked.statics = True  # type: ignore[attr-defined] - which dimension is new
 
 
 def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:

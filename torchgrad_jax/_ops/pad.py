@@ -10,7 +10,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.kernels import scalar_name
-from .._core.layouts import following, with_gradients
+from .._core.layouts import following, with_gradients, with_statics
 from .helpers import is_bool
 from .registry import Array, Dims, Scalar, op
 
@@ -26,6 +26,7 @@ def _pairs(x: Array, pad: Shape) -> list[tuple[int, int]]:
 _following = following()
 
 
+@with_statics
 def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     """A copy where nothing is padded, else channels last only where they were."""
     m = metas[0]
@@ -34,7 +35,6 @@ def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     return shapes.preserve_strides(m.shape, m.strides)
 
 
-_padded.statics = True  # type: ignore[attr-defined] - how much is padded
 with_gradients(_padded, by_inputs=False)
 
 

@@ -666,6 +666,7 @@ def _same(input: Array, dims: tuple[int, ...]) -> Array:
     return jnp.array(input, copy=True)
 
 
+@layouts.with_statics
 def _rolled(
     metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
 ) -> tuple[int, ...]:
@@ -684,7 +685,6 @@ def _rolled(
     return strides
 
 
-_rolled.statics = True  # type: ignore[attr-defined] - what is rolled, and how far
 layouts.with_gradients(_rolled, by_inputs=False)
 
 

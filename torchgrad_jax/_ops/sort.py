@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import dtypes, layouts, shapes
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation
 from .registry import COMMON, Array, Grad, Layout, Scalar, op
@@ -370,6 +370,7 @@ def _gathered(input: Array, positions: Array, dim: int | None) -> Array:
     return jnp.take(input, positions, axis=dim, mode="clip")
 
 
+@layouts.with_statics
 def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
     """torch finds distinct slices with their dimension in front, and turns the result back."""
     dim = statics.get("dim")
@@ -378,8 +379,6 @@ def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -
     first, *rest = shapes.contiguous_strides((shape[dim], *shape[:dim], *shape[dim + 1 :]))
     return (*rest[:dim], first, *rest[dim:])
 
-
-_slices_first.statics = True
 
 for _name in ("_unique2", "unique_dim", "unique_consecutive"):
     # The positions are computed from concrete values; torch has no derivative for these either.

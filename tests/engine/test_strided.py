@@ -131,3 +131,19 @@ def test_which_patterns_nest(shape, strides, fits):
 @pytest.mark.parametrize("shape,strides", [p[:2] for p in PATTERNS if 0 not in p[0]], ids=str)
 def test_extent(shape, strides):
     assert shapes.storage_extent(shape, strides) == span(shape, strides)
+
+
+def test_parts_of_rows_are_slices_in_traced_programs() -> None:
+    rows = meta((4, 6), dtypes.float32, default_device())
+    x = np.arange(24, dtype=np.float32)
+    for m, offset in (
+        (meta((4, 2), dtypes.float32, rows.device, (6, 1)), 2),
+        (meta((2, 4), dtypes.float32, rows.device, (1, 6)), 4),
+        (meta((2, 3), dtypes.float32, rows.device, (12, 2)), 7),
+    ):
+        read = strided._reader_at(rows, m, False, False, offset)
+        seen = as_strided(x[offset:], m.shape, [4 * s for s in m.strides])
+        np.testing.assert_array_equal(read(jnp.asarray(x.reshape(4, 6))), seen)
+        steps = str(jax.make_jaxpr(read)(jnp.asarray(x.reshape(4, 6))))
+        assert "pad" not in steps
+        assert "dynamic_slice" not in steps

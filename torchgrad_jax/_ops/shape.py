@@ -583,16 +583,7 @@ def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-@op(
-    name="_to_copy_contiguous",
-    node="ToCopyBackward0",
-    layout=layouts.row_major,
-    function=False,
-    method=False,
-    out=False,
-)
-def to_copy_contiguous(input: Array, dtype: Dtype) -> Array:
-    return helpers.convert(input, dtype)
+variant("_to_copy", "_to_copy_contiguous", layout=layouts.row_major)
 
 
 @op(

@@ -42,6 +42,7 @@ from .effects import Noticing
 from .handed import Handed, HandedView, handed
 from .joint import Backward, CompiledFunctionBackward, Parts, trace_backward
 from .once import evaluate_once
+from .overwrite import in_place
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .state import Program, Source, discover, of_args
 from .watch import Watch
@@ -330,7 +331,9 @@ class Entry:
         program = self.program
         sources = program.sources
         shared = {id(first) for _, first, _, _ in program.peers}
-        written = [i for i, _, _ in program.writes if i >= 0 and id(sources[i].what) not in shared]
+        updated = {i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared}
+        there = in_place(program.jaxpr, updated) if jax.default_backend() == "cpu" else updated
+        written = [i for i in updated if i in there]
         donated = [i for i in written if sources[i].kind == "tensor"]
         self.donated_storages: list[Storage] = [sources[i].what for i in donated]
         self.donated_gradients = [sources[i] for i in written if sources[i].kind == "grad"]
@@ -363,7 +366,8 @@ class Entry:
         # Scratch memory may stand in for one as long as no array is bound to the devices that it lies on.
         self.spare = [(leaf, m) for leaf, m in replaced if free and _is_large(m)]
         """Gradients that nobody reads before they are replaced: the new ones go where they are."""
-        self.replaced = [leaf for leaf, m in replaced if not (free and _is_large(m))]
+        self.replaced = [leaf for leaf, m in replaced if not free and _is_large(m)]
+        """Others whose memory is worth freeing first."""
 
     def _reorder(self) -> None:
         """Put what goes where an input was first, in the order of these: so does JAX pair them."""
@@ -425,13 +429,13 @@ class Entry:
     # -- is it still right?
     def stale(self, tensors: Sequence[Tensor]) -> str | None:
         """Why the program must not be used any more, or None."""
-        args = [tensors[i] for i in self.args]
         for ref, st, m, al, rg in self.program.known:
             t = ref()
             if t is not None and (
                 t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
             ):
                 return "a tensor from outside has another shape, storage or requires_grad"
+        args = [tensors[i] for i in self.args]
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
@@ -494,8 +498,10 @@ class Entry:
         else:
             others = [s.array(args) for s in self.kept_others]
             kept = [st.array for st in self.kept_storages]
-            own = [_own(st) for st in self.donated_storages]
-            own += [_own(s.storage(args)) for s in self.donated_gradients]
+            own = [st.array for st in self.donated_storages]
+            own += [s.storage(args).array for s in self.donated_gradients]
+            if own and max(map(sys.getrefcount, own)) > _HOLDERS:  # somebody else looks at one
+                own = [jnp.array(x) if sys.getrefcount(x) > _HOLDERS + 1 else x for x in own]
             for leaf in self.replaced:
                 of_args(leaf, args)._g = None
             own += [_spare(of_args(leaf, args), m) for leaf, m in self.spare]
@@ -580,13 +586,7 @@ def _leaf(source: Source, args: Sequence[Tensor], array: Any) -> Any:
 
 
 _HOLDERS = 3
-"""References to an array that only its storage holds, as seen in `_own`."""
-
-
-def _own(storage: Storage) -> Any:
-    """A storage's array, to be overwritten: a copy if somebody else looks at the array too."""
-    array = storage.array
-    return jnp.array(array) if sys.getrefcount(array) > _HOLDERS else array
+"""References to an array that only its storage and a list hold, while it is counted."""
 
 
 _LARGE = 1 << 16

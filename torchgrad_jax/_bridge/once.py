@@ -45,9 +45,8 @@ class _Run:
                 out = [self.captured[eqn.params["index"]]]
             else:
                 args = _read(eqn.invars, env)
-                steps = _CALLS.get(eqn.primitive.name)
-                inner = steps and _unconditional(eqn.params) and eqn.params[steps]
-                out = self._call(inner, args) if inner else self._step(eqn, args)
+                inner = called(eqn)
+                out = self._step(eqn, args) if inner is None else self._call(inner, args)
             env.update(zip(eqn.outvars, out))
 
     def _call(self, closed: Any, args: Sequence[Any]) -> list[Any]:
@@ -67,6 +66,12 @@ class _Run:
                 self.found[key] = out
                 self.held.append(args)
         return out
+
+
+def called(eqn: Any) -> Any:
+    """The steps of a call that stand for it, or None."""
+    steps = _CALLS.get(eqn.primitive.name)
+    return eqn.params[steps] if steps is not None and _unconditional(eqn.params) else None
 
 
 def _unconditional(params: dict[str, Any]) -> bool:

@@ -54,14 +54,16 @@ class Watch:
         """What is no longer as it was, in words; None if all is."""
         if self.columns is None:
             self.columns = _columns(self.places, self.dicts)
-        held, keys, found, others, dicts, sizes = self.columns
+        looks, dicts, sizes = self.columns
         # No loop in Python where everything is the very object that it was.
-        if (
-            all(map(is_, map(dict.get, held, keys, repeat(_MISSING)), found))
-            and list(map(len, dicts)) == sizes
-            and all(holder.get(key, _MISSING) is before for holder, key, before in others)
-        ):
-            return self._lists_changed()
+        try:
+            if list(map(len, dicts)) == sizes and all(
+                all(map(is_, map(look, owners, keys, repeat(_MISSING)), found))
+                for look, owners, keys, found in looks
+            ):
+                return self._lists_changed()
+        except ValueError:  # of a cell that is empty now
+            pass
         for at, (holder, key, before) in enumerate(self.places):
             now = holder.get(key, _MISSING)
             if now is before:
@@ -94,7 +96,7 @@ class Watch:
             ):
                 setattr(holder.of, key, before)
             elif isinstance(holder, _Cell):
-                holder.cell.cell_contents = before
+                holder.of.cell_contents = before
         for holder, n in self.dicts:
             if len(holder) != n:
                 for key in [k for k in holder if k not in there.get(id(holder), ())]:
@@ -105,13 +107,15 @@ class Watch:
 
     def _lists_changed(self) -> str | None:
         for holder, before in self.lists:
+            if len(holder) == len(before) and all(map(is_, holder, before)):
+                continue
             if len(holder) != len(before) or any(
                 a is not b and not (isinstance(a, _SIMPLE) and a == b)
                 for a, b in zip(holder, before)
             ):
                 return "the entries of a list changed"
         for held, keys in self.orders:
-            if list(held) != keys:
+            if not all(map(is_, held, keys)) and list(held) != keys:
                 return "the entries of a dict have another order"
         for array, before in self.arrays:
             if _content(array) != before:
@@ -274,15 +278,20 @@ def _there(x: Any, name: str) -> bool:
 
 
 def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
-    held = [place for place in places if isinstance(place[0], dict)]
+    rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class)}
+    for holder, key, found in places:
+        if isinstance(holder, _Attributes | _Cell):
+            rows[getattr].append((holder.of, key, found))
+        else:
+            rows[dict.get if isinstance(holder, dict) else _of_class].append((holder, key, found))
     return (
-        *[[place[i] for place in held] for i in range(3)],
-        [place for place in places if not isinstance(place[0], dict)],
+        [(look, *zip(*found)) for look, found in rows.items() if found],
         [holder for holder, _ in dicts],
         [n for _, n in dicts],
     )
 
 
+_of_class = types.MappingProxyType.get
 _LIVE = ("lr",)
 """Entries of an optimizer's groups that are read anew in each step where they are numbers."""
 
@@ -318,15 +327,15 @@ class _Attributes:
 class _Cell:
     """A closure's cell, looked at like a dict."""
 
-    __slots__ = ("cell",)
+    __slots__ = ("of",)
 
     def __init__(self, cell: Any) -> None:
-        self.cell = cell
+        self.of = cell
 
     def get(self, _: str, default: Any) -> Any:
         """What is in it."""
         try:
-            return self.cell.cell_contents
+            return self.of.cell_contents
         except ValueError:
             return default
 

@@ -48,7 +48,7 @@ def composite(
             prefix + label,
             prefix + n,
             known_as,
-            f"{namespace or 'torch'}.{n}",
+            _home(namespace, function) + n,
         )
         for n in (label, *aliases)
     }
@@ -60,11 +60,18 @@ def composite(
         if method and (namespace == "" or (namespace == "linalg" and method == "force")):
             enter(METHODS, n, each)
         if callable(inplace):
-            enter(METHODS, n + "_", _renamed(inplace, n + "_"))
+            written = n + "_"
+            fn_ = _renamed(inplace, written)
+            enter(METHODS, written, _with_conventions(fn_, written, False, written, written, _NO_NAMES, _home() + written))
     if operator:
         OPERATORS[operator] = public
     COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
     return public
+
+
+def _home(namespace: str = "", function: bool = False) -> str:
+    """What stands before a function's name in its full one."""
+    return f"{namespace or ('torch' if function else 'Tensor')}."
 
 
 _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})

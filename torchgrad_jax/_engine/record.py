@@ -528,7 +528,7 @@ class InplacePlan(Plan):
             raise
         me, out = keys[0], self.outs[0]
         check = call.inner.inplace_check
-        castable = check is not None and check(me, out)
+        castable = check is not None and check(me, out, keys[1:])
         if out.shape != me.shape:
             raise RuntimeError(
                 f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"

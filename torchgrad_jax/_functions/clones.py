@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.formats import is_contiguous_in, preserve_format
+from .._core.formats import contiguous_format, is_contiguous_in, preserve_format
 from .._engine.bind import composite, ops
 from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
@@ -41,9 +41,9 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @composite(function=False)
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself when it is row-major, else a copy that is."""
-    if memory_format is not None and _format(memory_format) != "contiguous":
+    if memory_format is not contiguous_format and _format(memory_format) != "contiguous":
         m = input._m
         if memory_format is preserve_format and not m.contiguous:
             raise RuntimeError("preserve memory format is unsupported by the contiguous operator")

@@ -242,14 +242,14 @@ def chalf(self: Tensor, *, memory_format: Any = None) -> Tensor:
 
 
 @composite(function=False)
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """The tensor in host memory."""
     return move(self, devices.CPU, None, False, format_of("cpu", memory_format))
 
 
 @composite(function=False)
 def cuda(
-    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None
 ) -> Tensor:
     """The tensor on a GPU."""
     dev = devices.resolve("cuda") if device is None else device_of("cuda", device)

@@ -50,7 +50,7 @@ def array_wrap(
 
 
 @factory
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
     dt = None if dtype is None else dtype_of("as_tensor", dtype)
     dev = device_of("as_tensor", device) if device is not None or MODES.device_stack else None

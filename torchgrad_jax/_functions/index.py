@@ -10,7 +10,6 @@ from .._core import dtypes, errors, shapes, warn
 from .._core.numbers import check_fits
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite, ops
-from .._engine.composite import raise_told
 from .._engine.record import concrete, no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
@@ -88,15 +87,7 @@ def _scatter_inplace(
     reduce: Any = None,
 ) -> Tensor:
     """Write `src` (or one value) at `index` along `dim`."""
-    try:
-        return _scatter(input, dim, index, src, value, reduce, "_")
-    except Exception:
-        named = {"value": value, "reduce": reduce}
-        args = (input, dim, index) if src is None else (input, dim, index, src)
-        raise_told(
-            "Tensor.scatter_", "scatter_", args, {k: v for k, v in named.items() if v is not None}
-        )
-        raise
+    return _scatter(input, dim, index, src, value, reduce, "_")
 
 
 @composite(out=True, inplace=_scatter_inplace)
@@ -219,25 +210,25 @@ def repeat_interleave(
 
 
 @composite(namespace="nn.functional", method=False)
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors with a 1 at the class of each element."""
-    if tensor._m.dtype is not dtypes.int64:
+    if input._m.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if not tensor._m.numel:
+    if not input._m.numel:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return ops.one_hot_sized(tensor, num_classes)
-    inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(tensor)
-    if num_classes > 0 and inside and traced(tensor):  # torch does not look at a batch either
-        return ops.one_hot_sized(tensor, num_classes)
-    values = concrete(tensor, errors.BATCHED_CLASSES)
+        return ops.one_hot_sized(input, num_classes)
+    inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(input)
+    if num_classes > 0 and inside and traced(input):  # torch does not look at a batch either
+        return ops.one_hot_sized(input, num_classes)
+    values = concrete(input, errors.BATCHED_CLASSES)
     if values.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
         num_classes = int(values.max()) + 1
     elif values.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    out = ops.one_hot_sized(tensor, num_classes)
+    out = ops.one_hot_sized(input, num_classes)
     out._vc.version += 2  # torch fills it with zeros, then writes the ones
     return out
 

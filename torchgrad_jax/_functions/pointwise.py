@@ -10,7 +10,6 @@ from .._core import dtypes, errors, warn
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.numbers import check_fits
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.composite import raise_told
 from .._engine.record import as_leaf, concrete
 from .._engine.tensor import Tensor
 
@@ -79,11 +78,7 @@ def _no_overload(name: str, *args: Any) -> TypeError:
 
 def _pow_in_place(input: Tensor, exponent: Any) -> Tensor:
     """Write the power into the input."""
-    try:
-        return _power(input, exponent, "_")
-    except Exception:
-        raise_told("Tensor.pow_", "pow_", (input, exponent), {})
-        raise
+    return _power(input, exponent, "_")
 
 
 @composite(out=True, inplace=_pow_in_place)
@@ -142,11 +137,7 @@ def _float_power_in_place(input: Tensor, exponent: Any) -> Tensor:
         raise RuntimeError(
             f"the base given to float_power_ has dtype {names[0]} but the operation's result requires dtype {names[1]}"
         )
-    try:
-        return _power(input, _double(exponent, wanted is dtypes.complex128), "_")
-    except Exception:
-        raise_told("Tensor.float_power_", "float_power_", (input, exponent), {})
-        raise
+    return _power(input, _double(exponent, wanted is dtypes.complex128), "_")
 
 
 @composite(out=True, inplace=_float_power_in_place)
@@ -164,14 +155,9 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 def _divide_in_place(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """Divide in place."""
-    try:
-        if rounding_mode is None:
-            return ops.true_divide_(input, other)
-        return ops.div_mode_(input, other, rounding_mode)
-    except Exception:
-        mode = {} if rounding_mode is None else {"rounding_mode": rounding_mode}
-        raise_told("Tensor.div_", "div_", (input, other), mode)
-        raise
+    if rounding_mode is None:
+        return ops.true_divide_(input, other)
+    return ops.div_mode_(input, other, rounding_mode)
 
 
 @composite(aliases=("divide",), out=True, inplace=_divide_in_place)

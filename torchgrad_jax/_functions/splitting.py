@@ -129,7 +129,7 @@ def slice_along(
     return ops.slice(input, dim, lo, length, step)
 
 
-@composite
+@composite(known_as={"tensor_indices_or_sections": "indices_or_sections"})
 def tensor_split(
     input: Tensor,
     indices_or_sections: Any = None,

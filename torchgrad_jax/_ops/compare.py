@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -337,9 +337,11 @@ def _clamp_node(a: dict[str, Any]) -> str:
     return "ClampBackward0" if "tensor" in (a.get("min"), a.get("max")) else "ClampBackward1"
 
 
-def _check_clamp_inplace(me: Meta, result: Meta) -> None:
-    """torch's usual complaint, but with the C++ name of the type."""
-    if not dtypes.can_cast(result.dtype, me.dtype):
+def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
+    """torch's usual complaint, but with the C++ name of the type where the limits are numbers."""
+    if dtypes.can_cast(result.dtype, me.dtype):
+        return
+    if not any(isinstance(k, Meta) for k in limits):
         name = cpp_name(np.zeros(0, me.dtype.np))
         raise RuntimeError(
             f"result type {dtypes.scalar_type_name(result.dtype)} can't be cast to the desired output type {name}"

@@ -44,6 +44,15 @@ def _erf_jvp(primals: Any, tangents: Any) -> Any:
     return erf(x), t * (2 / math.sqrt(math.pi) * jnp.exp(-x * x))
 
 
+@jax.custom_jvp
+def from_zero(x: Array) -> Array:
+    """A sum as torch has it where it starts at 0: never -0. XLA leaves an addition of 0 out."""
+    return jnp.where(x == 0, jnp.zeros((), x.dtype), x)
+
+
+from_zero.defjvp(lambda primals, tangents: (from_zero(*primals), *tangents))
+
+
 def broadcast(*xs: Array) -> tuple[Array, ...]:
     """Broadcast arrays to their common shape, with torch's complaint where there is none."""
     if all(x.shape == xs[0].shape for x in xs):

@@ -20,7 +20,7 @@ from .._core import errors
 from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
-from .helpers import is_float
+from .helpers import from_zero, is_float
 from .registry import OWN, Array, Dims, Scalar, op, variant
 
 Shape = tuple[int, ...]
@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 def _affine(y: Array, weight: Array | None, bias: Array | None) -> Array:
     if weight is not None:
         y = y * widen(weight).astype(y.dtype)
-    return y if bias is None else y + widen(bias).astype(y.dtype)
+    return from_zero(y) if bias is None else y + widen(bias).astype(y.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4, 5, 6))
@@ -243,6 +243,8 @@ def native_group_norm(
     stat = _check_dtypes("GroupNormKernelImpl", input, weight, bias)
     per = C // group
     w, b = (None if p is None else p.reshape(1, group, per, 1) for p in (weight, bias))
+    if b is None:  # torch adds none here, where its other norms add 0
+        b = jnp.full((1,) * 4, -0.0, input.dtype)
     x = input.reshape(N, group, per, HxW)
     y, mean, invstd, _ = _normalize(x, w, b, (2, 3), eps, (N, group), stat)
     return y.reshape(input.shape), mean, invstd

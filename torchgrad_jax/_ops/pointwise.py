@@ -135,7 +135,7 @@ def _trunc(x: Array) -> Array:
 _SIGN_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
 
 
-def _no_complex_abs(me: Meta, result: Meta) -> None:
+def _no_complex_abs(me: Meta, result: Meta, _: Any) -> None:
     if me.dtype.is_complex:
         raise RuntimeError("In-place abs is not supported for complex tensors.")
 

@@ -16,7 +16,7 @@ from .._core import errors
 from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
-from .helpers import is_bool, is_complex, is_float
+from .helpers import from_zero, is_bool, is_complex, is_float
 from .registry import Array, Dims, op
 
 Shape = tuple[int, ...]
@@ -440,7 +440,7 @@ def _divide(total: Array, counts: Sequence[np.ndarray], dtype: np.dtype) -> Arra
         divisor = jnp.asarray(
             count.reshape((1,) * (total.ndim - count.ndim) + count.shape), total.dtype
         )
-    return divide(total, divisor).astype(dtype)
+    return divide(from_zero(total), divisor).astype(dtype)
 
 
 def _avg_pool(

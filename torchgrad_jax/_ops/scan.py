@@ -67,7 +67,7 @@ def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> 
 def _no_bool(name: str) -> Callable[[Meta, Meta], bool]:
     """In place the sums have no wider type to go to; one element or none needs no kernel."""
 
-    def check(me: Meta, result: Meta) -> bool:
+    def check(me: Meta, result: Meta, _: Any) -> bool:
         if me.dtype is dtypes.bool_ and me.ndim and me.numel:
             raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
         if me.dtype.category != result.dtype.category and me.dtype is not dtypes.bool_:

@@ -16,7 +16,7 @@ from jax import lax
 from .._core import errors
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
-from .helpers import broadcast
+from .helpers import broadcast, from_zero
 from .registry import COMMON, FLOAT, Array, Grad, Layout, Scalar, op, unary, variant
 
 _special = functools.partial(unary, promote=FLOAT, namespace="special", inplace=False, method=False)
@@ -207,7 +207,7 @@ def _i0e(x: Array) -> Array:
 
 @jax.custom_jvp
 def _i1e(x: Array) -> Array:
-    return lax.bessel_i1e(x)
+    return from_zero(lax.bessel_i1e(x))
 
 
 @jax.custom_jvp
@@ -236,7 +236,7 @@ _i0.defjvp(lambda p, t: (_i0(*p), t[0] * _i1(*p)))
 
 @jax.custom_jvp
 def _i1(x: Array) -> Array:
-    return jsp.i1(x)
+    return from_zero(jsp.i1(x))
 
 
 _i1.defjvp(lambda p, t: ((y := _i1(*p)), t[0] * _i1_slope(p[0], y)))

@@ -11,7 +11,7 @@ from jax import lax
 from .._core import errors
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import is_bool, is_complex, is_float
+from .helpers import from_zero, is_bool, is_complex, is_float
 from .registry import Array, Dims, Grad, op
 
 Shape = tuple[int, ...]
@@ -204,5 +204,5 @@ def col2im(
         raise NotImplementedError("col2im is not implemented for bool tensors")
     image = jax.ShapeDtypeStruct((x.shape[0], rows // area, *size), x.dtype)
     spread = jax.linear_transpose(lambda y: _columns(y, kernel, dil, pad, step), image)
-    (y,) = spread(x)
+    y = from_zero(*spread(x))
     return y if input.ndim == 3 else y[0]

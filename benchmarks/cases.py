@@ -243,8 +243,8 @@ CASES = [
         compiled.hessian(True),
         None,
         compiled.hessian_jax,
-        rounds=10,
-        inner=3,
+        rounds=20,
+        inner=50,
         jit_target=2.0,
     ),
     Case(

@@ -113,7 +113,7 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs and last.fits(args, mode):
             self.counts["run"] += 1
-            return last.run(args)
+            return last.run(args) if last.quickly is None or mode & INFERENCE else last.quickly(args)
         if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
@@ -325,6 +325,9 @@ class Entry:
         writes_arguments = any(i < 0 for i, _, _ in program.writes)
         self.simple = not (self.parts or program.fresh or of_arguments or writes_arguments)
         """Whether plain tensors as arguments are only read."""
+        self.looks = bool(program.peers or program.looked or program.guards or self.numbers)
+        """Whether there is more to look at than tensors from outside and Python's values."""
+        self.quickly = self._without_effects()
 
     def _arrange(self, args: Sequence[Tensor]) -> None:
         """Order the inputs, those that are overwritten first, and sort what is to be done by kind."""
@@ -435,6 +438,8 @@ class Entry:
                 t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
             ):
                 return "a tensor from outside has another shape, storage or requires_grad"
+        if not self.looks:
+            return self.watch.changed()
         args = [tensors[i] for i in self.args]
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
@@ -478,6 +483,26 @@ class Entry:
         if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
             return False
         return self.stale(args) is None
+
+    def _without_effects(self) -> Callable[[Sequence[Tensor]], Any] | None:
+        """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
+        program, kept = self.program, self.kept_storages
+        effects = (program.writes, program.grads, program.counters, program.fresh, program.peers)
+        if self.parts is not None or any(effects) or self.spec.kind is not None or not self.simple:
+            return None
+        (out,) = self.outs
+        if not isinstance(out, _Out) or out.requires:
+            return None
+        if any(s.kind != "arg" for s in self.kept_others):
+            return None
+        places = [self.args[s.what] for s in self.kept_others]
+        kernel, index, m = self.kernel, out.index, out.meta
+
+        def run(args: Sequence[Tensor]) -> Any:
+            arrays = kernel(*[st.array for st in kept], *[args[i]._st.array for i in places])
+            return make(arrays[index], m)
+
+        return run
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does."""

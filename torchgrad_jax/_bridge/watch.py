@@ -24,6 +24,7 @@ from .._engine.tensor import Tensor
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
+_ABSENT = repeat(_MISSING)
 _KNOWN = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
 _MOST = 20_000
 
@@ -57,11 +58,12 @@ class Watch:
         looks, dicts, sizes = self.columns
         # No loop in Python where everything is the very object that it was.
         try:
-            if list(map(len, dicts)) == sizes and all(
-                all(map(is_, map(look, owners, keys, repeat(_MISSING)), found))
-                for look, owners, keys, found in looks
-            ):
-                return self._lists_changed()
+            for look, owners, keys, found in looks:
+                if not all(map(is_, map(look, owners, keys, _ABSENT), found)):
+                    break
+            else:
+                if list(map(len, dicts)) == sizes:
+                    return self._lists_changed()
         except ValueError:  # of a cell that is empty now
             pass
         for at, (holder, key, before) in enumerate(self.places):

@@ -10,12 +10,14 @@ JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 ORACLE ?= auto
 # Random programs that `make fuzz` compares with torch.
 N      ?= 1000
+# What to do about the tests of tests/long.txt: no (leave them to `make conformance` and .ci/run), yes or only.
+LONG   ?= no
 # More arguments for pytest, for example: make test PYTEST="-k views -x"
 PYTEST ?=
 
 BIN  := $(VENV)/bin
 PY   := $(BIN)/python
-RUN_PYTEST := $(PY) -m pytest -n $(JOBS) --dist=worksteal --oracle=$(ORACLE) $(PYTEST)
+RUN_PYTEST = $(PY) -m pytest -n $(JOBS) --dist=worksteal --oracle=$(ORACLE) --long=$(LONG) $(PYTEST)
 
 # Every process of this machine shares one cache of compiled kernels, the tiniest included.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
@@ -81,7 +83,10 @@ oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
 bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 	$(PY) -m benchmarks
 
-conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## torch's own table of operators, against live torch
+conformance: ORACLE = live
+conformance: LONG = only
+conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, and torch's own table of operators
+	$(RUN_PYTEST) tests compat_suite
 	$(PY) -m compat_suite run --oracle live
 	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 

@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 SEED = 0
+LONG = ROOT / "tests" / "long.txt"
+"""The tests that `make test` leaves to `make conformance` and to `.ci/run`, by their names."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
@@ -33,6 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="auto",
         help="who judges: live torch (fails without it), recorded results (torch is left alone), "
         "or live torch where it is installed (default)",
+    )
+    parser.addoption(
+        "--long",
+        choices=("yes", "no", "only"),
+        default="yes",
+        help=f"what to do about the tests of {LONG.name}, which take long where no kernel is compiled yet",
+    )
+    parser.addoption(
+        "--write-long",
+        type=float,
+        metavar="SECONDS",
+        help=f"write {LONG.name}: the tests that took this long",
     )
 
 
@@ -54,12 +68,38 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _choose_by_length(config, items)
     if _oracle_is_live(config):
         return
     skip = pytest.mark.skip(reason="needs live torch")
     for item in items:
         if item.get_closest_marker("oracle") or "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker(skip)
+
+
+def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--long")
+    if wanted == "yes":
+        return
+    long = set(LONG.read_text(encoding="utf-8").split("\n"))
+    left_out = [item for item in items if (item.nodeid in long) is (wanted == "no")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
+
+
+_seconds: dict[str, float] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    least = session.config.getoption("--write-long")
+    if least is not None and not hasattr(session.config, "workerinput"):
+        names = sorted(name for name, seconds in _seconds.items() if seconds >= least)
+        LONG.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

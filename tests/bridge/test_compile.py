@@ -561,6 +561,22 @@ def test_a_step_of_a_module():
     assert "'training' was True and is False" in fast.reasons
 
 
+def test_short_runs_give_what_long_ones_give():
+    def f(x, y):
+        return x - 2 * y
+
+    fast = torch.compile(f)
+    a, b = torch.arange(4.0).view(2, 2), torch.ones(2, 2)
+    for x, y in ((a, b), (a, b), (a, b), (b, a), (a, a), (a.t(), b), (a[:1], b), (a, b), (a.double(), b)):
+        same(fast(x, y), f(x, y))
+    for _ in range(3):
+        with torch.inference_mode():
+            assert fast(a, b).is_inference()
+        same(fast(a, b), f(a, b))
+    b.add_(1)
+    same(fast(a, b), f(a, b))
+
+
 def test_a_compiled_module_is_a_module():
     plain = network().eval()
     model = torch.compile(plain)

@@ -113,7 +113,9 @@ class Compiled:
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs and last.fits(args, mode):
             self.counts["run"] += 1
-            return last.run(args) if last.quickly is None or mode & INFERENCE else last.quickly(args)
+            return (
+                last.run(args) if last.quickly is None or mode & INFERENCE else last.quickly(args)
+            )
         if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
@@ -334,7 +336,9 @@ class Entry:
         program = self.program
         sources = program.sources
         shared = {id(first) for _, first, _, _ in program.peers}
-        updated = {i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared}
+        updated = {
+            i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared
+        }
         there = in_place(program.jaxpr, updated) if jax.default_backend() == "cpu" else updated
         written = [i for i in updated if i in there]
         donated = [i for i in written if sources[i].kind == "tensor"]

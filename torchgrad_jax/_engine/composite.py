@@ -48,7 +48,7 @@ def composite(
             prefix + label,
             prefix + n,
             known_as,
-            _home(namespace, function) + n,
+            f"{namespace or ('torch' if function else 'Tensor')}.{n}",
         )
         for n in (label, *aliases)
     }
@@ -60,18 +60,13 @@ def composite(
         if method and (namespace == "" or (namespace == "linalg" and method == "force")):
             enter(METHODS, n, each)
         if callable(inplace):
-            written = n + "_"
-            fn_ = _renamed(inplace, written)
-            enter(METHODS, written, _with_conventions(fn_, written, False, written, written, _NO_NAMES, _home() + written))
+            short = n + "_"
+            names = (short, False, short, short, _NO_NAMES, f"Tensor.{short}")
+            enter(METHODS, short, _with_conventions(_renamed(inplace, short), *names))
     if operator:
         OPERATORS[operator] = public
     COMPOSITES[f"{namespace}.{label}" if namespace else label] = public
     return public
-
-
-def _home(namespace: str = "", function: bool = False) -> str:
-    """What stands before a function's name in its full one."""
-    return f"{namespace or ('torch' if function else 'Tensor')}."
 
 
 _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})

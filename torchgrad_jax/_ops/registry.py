@@ -199,8 +199,8 @@ class OpDef:
     # gradients it returns, or to each of them
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
-    inplace_check: Callable[[Any, Any, Any], Any] | None = None  # looks at the metas of what would be
-    # written to and of the result, and at the kinds of the other arguments; true where any result may be cast
+    inplace_check: Callable[[Any, Any, Any], Any] | None = None  # looks at the metas of what would
+    # be written to and of the result, and at the kinds of the others; true where any result may be cast
     numbers_first: tuple[str, ...] = ()  # keyword-only numbers that torch's older overloads take as
     # positional arguments, in front of the tensors they belong to
     doc: str = ""

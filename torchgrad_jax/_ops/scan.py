@@ -64,7 +64,7 @@ def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> 
     return x, run
 
 
-def _no_bool(name: str) -> Callable[[Meta, Meta], bool]:
+def _no_bool(name: str) -> Callable[[Meta, Meta, Any], bool]:
     """In place the sums have no wider type to go to; one element or none needs no kernel."""
 
     def check(me: Meta, result: Meta, _: Any) -> bool:

@@ -152,6 +152,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "c.unbind(9)",
         "with torch.no_grad(): c.transpose(0, 9)",
     ),
+    "forbidden_views_complain_before_versions_do": (
+        "x = torch.ones(2, 3, requires_grad=True); y = 2.0 - x",
+        "with torch.no_grad(): a, b = y.tensor_split(2)",
+        "c = a.std(); d = b.exp(); y.mul_(c)",
+        "c.backward(retain_graph=True)",
+        "d.sum().backward()",
+    ),
     "marked_dirty_after_data_was_set": (
         WRITE,
         "x = torch.ones(3, requires_grad=True); y = torch.softmax(x, 0); y.data = torch.ones(3); v = y[:-1]",

@@ -81,8 +81,10 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
         # What a write to a part saved is an output of that write, not of the CopySlices around it.
         name = getattr(node.gp, "inner", node.gp).name
         return (name, diff.index(k)) if k in diff else (None, 0)
-    if isinstance(entry, Tensor) and entry._fn is not None:
-        return grad_fn_of(entry).name(), entry._onr
+    # A view that was forbidden since complains of that when asked.
+    maker = grad_fn_of(entry) if isinstance(entry, Tensor) else None
+    if maker is not None:
+        return maker.name(), entry._onr
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]

@@ -373,7 +373,7 @@ def as_strided_copy(input: Tensor, size: Any, stride: _int | Sequence[_int] | No
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
     """A copy of `input` with a window of any sizes and strides replaced by `src`."""
 
-def as_tensor(data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None) -> Tensor:
+def as_tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None) -> Tensor:
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
 
 def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, copy: Any = None, requires_grad: _bool | None = None) -> Tensor:

@@ -520,7 +520,7 @@ class Tensor:
         """Conjugate complex numbers in place."""
     def const_data_ptr(self) -> _int:
         """`data_ptr` for those who only read."""
-    def contiguous(self, memory_format: _memory_format | None = None) -> Tensor:
+    def contiguous(self, *, memory_format: _memory_format | None = ...) -> Tensor:
         """The tensor itself when it is row-major, else a copy that is."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
         """Overwrite with another tensor's values, broadcast and cast."""
@@ -536,13 +536,13 @@ class Tensor:
         """Number of nonzero elements."""
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """The covariance matrix of variables (rows) from observations (columns)."""
-    def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
+    def cpu(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor in host memory."""
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Cross products; without `dim`, along the first dimension of size 3."""
     def crow_indices(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
-    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor on a GPU."""
     def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.cummax:
         """Running maximum along `dim` and the index of its latest occurrence."""

@@ -319,7 +319,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
 def normalize(input: Tensor, p: _float = 2.0, dim: _int | Sequence[_int] | None = 1, eps: _float = 1e-12, *, out: Tensor | None = None) -> Tensor:
     """Vectors along `dim` divided by their p-norm, or by `eps` where that is larger."""
 
-def one_hot(tensor: Tensor, num_classes: _int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: _int = -1) -> Tensor:
     """Vectors with a 1 at the class of each element."""
 
 def pad(input: Tensor, pad: Sequence[_int], mode: str = 'constant', value: _float | None = None) -> Tensor:

@@ -152,6 +152,63 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "c.unbind(9)",
         "with torch.no_grad(): c.transpose(0, 9)",
     ),
+    "writes_to_conjugated_views_that_overlap_themselves": (
+        "z = torch.tensor([1 + 2j, 3 - 1j]); c = z.conj().expand(2, 2); f = z.expand(2, 2)",
+        "i = z.conj().imag.expand(2, 2)",
+        *(
+            f"{x}.{call}"
+            for x in ("c", "i", "f")
+            for call in (
+                "fill_(2.0)",
+                "zero_()",
+                "index_fill_(0, torch.tensor([0]), 1.0)",
+                "__setitem__(0, 4.0)",
+            )
+        ),
+        "c[torch.tensor([True, False])] = 1.0",
+        "i[torch.tensor([1])] = 1.0",
+    ),
+    "dual_tensors_are_plain_in_inference_mode": (
+        D,
+        "x = torch.ones(2); y = torch.tensor([2.0, 3.0]); e = torch.ones(1).expand(2)",
+        "t = []; level = d.dual_level(); level.__enter__()",
+        "def what(u, v): t.append((u.primal.tolist(), u.tangent is None, v.is_inference(), v._is_view()))",
+        "def of(v): what(d.unpack_dual(v), v)",
+        "z = d.make_dual(x, y); i = torch.inference_mode(); i.__enter__()",
+        *(
+            f"of({v})"
+            for v in (
+                "z",
+                "z * 2",
+                "d.make_dual(x, y)",
+                "d.make_dual(z, y)",
+                "d.make_dual(y, z)",
+                "d.make_dual(e, y)",
+                "d.make_dual(x, torch.ones(3))",
+                "d.make_dual(x, torch.ones(2, dtype=torch.int64))",
+            )
+        ),
+        "w = torch.ones(2); i.__exit__(None, None, None)",
+        "of(z); of(d.make_dual(w, y)); of(d.make_dual(y, w))",
+        "d.make_dual(e, y)",
+        "found = [k for k in t]; level.__exit__(None, None, None)",
+    ),
+    "values_that_are_read_as_numbers": (
+        "def of(v, **k): return torch.tensor(v, **k)",
+        "a = torch.ones(3); i = torch.ones(3, dtype=torch.uint8); m = torch.tensor([True, False, True])",
+        "a[m] = of(1 + 2j)",
+        "a[m] = of(2 + 0j)",
+        "a.masked_fill_(m, of(3 + 0j))",
+        "a.masked_fill_(m, of(3 + 1j))",
+        "a.masked_fill_(m, of(1e300, dtype=torch.float64))",
+        "a.masked_fill_(m, of(float('inf'), dtype=torch.float64))",
+        "i[m] = of(300)",
+        "i[m] = of(float('nan'))",
+        "i.masked_fill_(m, of(3.7))",
+        "j = i.masked_fill(m, of(-1e9))",
+        "i.index_fill_(0, torch.tensor([0]), of(256))",
+        "i.index_fill_(0, torch.tensor([0]), of(25.5))",
+    ),
     "forbidden_views_complain_before_versions_do": (
         "x = torch.ones(2, 3, requires_grad=True); y = 2.0 - x",
         "with torch.no_grad(): a, b = y.tensor_split(2)",

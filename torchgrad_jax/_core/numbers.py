@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .dtypes import BOOL, FLOATING, INTEGRAL, dtype, finfo
@@ -36,6 +38,21 @@ def _range(dt: dtype) -> tuple[Any, Any]:
         return (-int(info.max) if info.min == 0 else int(info.min)), int(info.max)
     limit = float(finfo(dt).max)
     return -limit, limit
+
+
+def may_not_fit(have: dtype, want: dtype) -> bool:
+    """Whether a dtype has numbers that another one does not hold."""
+    return want.category != BOOL and not np.can_cast(have.np, want.np)
+
+
+def check_read(array: Any, dt: dtype) -> None:
+    """`check_fits` for an array of one number; one that is being traced must be of a kind that fits."""
+    if isinstance(array, jax.core.Tracer):
+        if dt.category <= FLOATING and jnp.iscomplexobj(array):
+            raise overflow(c_name(dt))
+        return
+    value = np.asarray(array)
+    check_fits(value.item() if value.dtype.kind in "biufc" else float(value), dt)
 
 
 def check_fits(value: Any, dt: dtype) -> None:

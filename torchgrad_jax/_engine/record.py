@@ -44,7 +44,15 @@ from .history import (
     requires_grad_of,
 )
 from .node import Node
-from .strided import check_disjoint, check_writable, read, same_memory, warn_of_overlap, write
+from .strided import (
+    check_disjoint,
+    check_writable,
+    is_mirrored,
+    read,
+    same_memory,
+    warn_of_overlap,
+    write,
+)
 from .tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
@@ -634,7 +642,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         check_inplace(me, bool(mask))
     if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
         new_plan(call, keys, leaves)
-    if call.overlaps is Overlap.REFUSED:
+    if call.overlaps is Overlap.REFUSED or is_mirrored(me):
         if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
             check_writable(me)
     elif call.overlaps is Overlap.WARNED:

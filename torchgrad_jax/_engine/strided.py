@@ -473,6 +473,11 @@ def warn_of_overlap(t: Tensor, name: str, example: str = "tensor[mask] = scalar"
     return True
 
 
+def is_mirrored(t: Tensor) -> bool:
+    """Whether a tensor is a lazily conjugated or negated view, which torch writes to by a copy."""
+    return t._al is not None and (t._al.conj or t._al.neg)
+
+
 def check_writable(t: Tensor) -> None:
     """Refuse to write where several elements share one location."""
     if shapes.has_overlap(t._m.shape, t._m.strides):

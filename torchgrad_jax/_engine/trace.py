@@ -19,7 +19,7 @@ import numpy as np
 from .._core import abstract, dtypes, errors, shapes
 from .._core.devices import FakeDevice, fake
 from .._core.meta import Meta, meta
-from .._core.numbers import check_fits
+from .._core.numbers import check_fits, check_read, may_not_fit
 from .._ops.registry import Grad, Layout, Promote
 from . import first_uses, wide
 
@@ -289,7 +289,12 @@ class Plan:
             places = []
         if dt is dtypes.float64:  # all but complex ones
             places = [n for n in places if self.keys[self.present[n]] is complex]
-        if not places:
+        read = [
+            n for n, i in enumerate(self.present)
+            if how == "fits_read" and self.call.argnames[i] == "value"
+            and isinstance(key := self.keys[i], Meta) and may_not_fit(key.dtype, dt)
+        ]  # fmt: skip
+        if not places and not read:
             return
         self.kernel = inner = self.fwd
 
@@ -297,6 +302,8 @@ class Plan:
             for n in places:
                 if isinstance(xs[n], int | float | complex):
                     check_fits(xs[n], dt)
+            for n in read:
+                check_read(xs[n], dt)
 
         def checked(*xs: Any) -> Any:
             check(xs)

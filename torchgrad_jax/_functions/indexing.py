@@ -11,12 +11,12 @@ import numpy as np
 
 from .._core import dtypes, errors, shapes, warn
 from .._core.kernels import cpp_name
-from .._core.numbers import check_fits
+from .._core.numbers import check_fits, check_read, may_not_fit
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
 from .._engine.history import check_inplace, forbid_gradient, requires_grad_of
 from .._engine.record import concrete, is_traced
-from .._engine.strided import check_writable, places_in, warn_of_overlap
+from .._engine.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
 from .._engine.views import as_strided_view
 from .complex_views import imag, real
@@ -352,6 +352,8 @@ def index_put_(
         return ops.masked_fill_(out, mask, ops.view(ops._to_copy(values, out._m.dtype), ()))
     if fills:
         refuse_byte_mask(given)
+        if may_not_fit(values._m.dtype, out._m.dtype):
+            check_read(read(values), out._m.dtype)
     if not accumulate and _put_where_traced(out, given, values, fills):
         return out
     indices = tuple(expand_masks(out, given))
@@ -363,6 +365,8 @@ def index_put_(
     recorded = MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides)
     if recorded:
         check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
+    if is_mirrored(out):
+        check_writable(out)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
         return ops.index_put_(out, indices, values, accumulate)
     if fills:

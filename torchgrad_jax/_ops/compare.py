@@ -12,10 +12,9 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes
-from .._core.dtypes import BOOL, COMPLEX, FLOATING, from_np
+from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .._core.meta import Meta
-from .._core.numbers import c_name, overflow
 from .helpers import broadcast, stays_complex
 from .registry import (
     COMMON,
@@ -401,7 +400,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, refused=stays_complex, tags=frozenset({"warns_of_overlap", "fits"}),
+@op(inplace=True, out=False, refused=stays_complex, tags=frozenset({"warns_of_overlap", "fits_read"}),
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
@@ -416,7 +415,7 @@ def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
             f"{value.ndim} dimension(s)."
         )
     if category(value) == COMPLEX and category(input) not in (BOOL, COMPLEX):
-        raise overflow(c_name(from_np(np.dtype(input.dtype))))
+        value = value.real  # the rest is 0, or has been refused
     value = value != 0 if category(input) == BOOL else lax.convert_element_type(value, input.dtype)
     c, x, y = broadcast(mask, input, value)
     return lax.select(c, y, x)

@@ -210,6 +210,7 @@ class OpDef:
     # "real_gradient": torch refuses to record complex results (in place it does not look);
     # "fits": Python numbers must fit the result's dtype; "fits_as_float": half types take what
     # float32 takes; "fits_widely": they take anything; "fits_alpha": only `alpha` has to fit;
+    # "fits_read": a tensor that is the `value` must, too, since torch reads it as a number;
     # "wide_numbers": lone numbers meet tensors of half precision in float32;
     # "compares": what a gradient only compares gets no gradient of its own in torch;
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them

@@ -107,6 +107,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
     if level != MODES.dual_level:
         raise RuntimeError("Invalid level given to _make_dual")
+    if MODES.bits & INFERENCE or all(
+        t._x is not None and t._x.inference for t in (tensor, tangent)
+    ):
+        return ops._make_dual(tensor)  # autograd does not see the call
     if tensor._m.shape != tangent._m.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
@@ -129,9 +133,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         carried = tangent if _lies_like(tangent, tensor) else _laid_out_like(tangent, tensor)
     finally:
         MODES.bits = bits
-    seen = any(t._x is None or not t._x.inference for t in (tensor, tangent))
-    if seen and not bits & INFERENCE:  # else autograd does not see the call
-        set_tangent(dual, carried)
+    set_tangent(dual, carried)
     return dual
 
 
@@ -173,7 +175,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         raise TypeError(
             f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
         )
-    tangent = tangent_of(tensor) if MODES.forward_grad else None
+    seen = MODES.forward_grad and not MODES.bits & INFERENCE
+    tangent = tangent_of(tensor) if seen else None
     if level != MODES.dual_level and tangent is not None:
         raise RuntimeError("Invalid level given to _fw_primal")
     bits = MODES.bits

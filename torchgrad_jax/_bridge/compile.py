@@ -35,7 +35,7 @@ from .._engine.bind import ops
 from .._engine.cut import under_jax
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
-from .._engine.strided import write
+from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference
 from .._engine.trace import Call
 from .effects import Noticing
@@ -302,6 +302,8 @@ class Entry:
         self.watch = watch
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
+        self.repeats = len(self.args) < len(tensors)
+        """Whether one tensor is given twice."""
         self.backward: Backward | None = None
         self._gradients: list[Any] = []
         program, told = discover(
@@ -349,6 +351,8 @@ class Entry:
         kept = [i for i in rest if sources[i].kind == "tensor"]
         self.kept_storages: list[Storage] = [sources[i].what for i in kept]
         self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
+        only_args = all(s.kind == "arg" for s in self.kept_others)
+        self.kept_args = [s.what for s in self.kept_others] if only_args else None
         self.order = [*self.donated, *kept, *[i for i in rest if sources[i].kind != "tensor"]]
         self.numbers = [s for s in sources if s.kind == "number"]
         self.stored: list[tuple[Storage, int, int]] = []
@@ -497,9 +501,9 @@ class Entry:
         (out,) = self.outs
         if not isinstance(out, _Out) or out.requires:
             return None
-        if any(s.kind != "arg" for s in self.kept_others):
+        if self.kept_args is None:
             return None
-        places = [self.args[s.what] for s in self.kept_others]
+        places = [self.args[i] for i in self.kept_args]
         kernel, index, m = self.kernel, out.index, out.meta
 
         def run(args: Sequence[Tensor]) -> Any:
@@ -511,7 +515,7 @@ class Entry:
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Run the program on these arguments, and do to the outside what the function does."""
         program = self.program
-        args = [tensors[i] for i in self.args]
+        args = [tensors[i] for i in self.args] if self.repeats else tensors
         sources = program.sources
         node = None
         if self.parts is not None:
@@ -525,7 +529,11 @@ class Entry:
                     self.parts, self.backward, saved, args, leaves, self._recorded_call
                 )
         else:
-            others = [s.array(args) for s in self.kept_others]
+            others = (
+                [s.array(args) for s in self.kept_others]
+                if self.kept_args is None
+                else [read(args[i]) for i in self.kept_args]
+            )
             kept = [st.array for st in self.kept_storages]
             own = [st.array for st in self.donated_storages]
             own += [s.storage(args).array for s in self.donated_gradients]

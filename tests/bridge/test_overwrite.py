@@ -10,6 +10,8 @@ import pytest
 import torchgrad_jax as tg
 
 WIDTH = 32
+ON_CPU = jax.default_backend() == "cpu"
+"""Elsewhere everything is given to XLA."""
 
 
 def _step(update: Any, **kwargs: Any) -> tuple[list[Any], Any, Any]:
@@ -76,14 +78,15 @@ def _text(entry: Any) -> str:
 )
 def test_a_weight_that_is_read_beside_its_update_is_not_overwritten(update, both):
     ps, entry, _ = _step(update)
-    assert [any(p._st is st for st in entry.donated_storages) for p in ps] == [True, both]
-    assert "copy(" not in _text(entry)
+    assert [any(p._st is st for st in entry.donated_storages) for p in ps] == [True, both or not ON_CPU]
+    assert not ON_CPU or "copy(" not in _text(entry)
 
 
 def test_moments_are_overwritten():
     _, entry, _ = _step(_adam)
-    assert len(entry.donated_storages) == 5  # two for each parameter, and the first layer's weight
-    assert "copy(" not in _text(entry)
+    # Two for each parameter, and the first layer's weight.
+    assert len(entry.donated_storages) == (5 if ON_CPU else 6)
+    assert not ON_CPU or "copy(" not in _text(entry)
 
 
 def test_what_is_kept_of_a_weight_stays_as_it_was():

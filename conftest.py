@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 SEED = 0
-LONG = ROOT / "tests" / "long.txt"
+LONG = ROOT / "tests" / "long.list"
 """The tests that `make test` leaves to `make conformance` and to `.ci/run`, by their names."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.

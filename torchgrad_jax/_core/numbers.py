@@ -42,7 +42,7 @@ def _range(dt: dtype) -> tuple[Any, Any]:
 
 def may_not_fit(have: dtype, want: dtype) -> bool:
     """Whether a dtype has numbers that another one does not hold."""
-    return want.category != BOOL and not np.can_cast(have.np, want.np)
+    return have is not want and want.category != BOOL and not np.can_cast(have.np, want.np)
 
 
 def check_read(array: Any, dt: dtype) -> None:

@@ -110,7 +110,9 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
 # folder's __init__.py, which assembles it, sees them all.
 SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     # A family does not import another family.
-    "_ops": frozenset({"registry", "rules", "helpers", "matrix_helpers", "ordering", "places"}),
+    "_ops": frozenset(
+        {"registry", "rules", "helpers", "complexes", "matrix_helpers", "ordering", "places"}
+    ),
 }
 
 # Where a single file is narrower still: the modules of the package that it may import.

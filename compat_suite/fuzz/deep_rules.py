@@ -219,7 +219,10 @@ def rarer_operator(m: Maker) -> str | None:
     if x is None:
         return None
     y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x
-    return f"{m.new()} = {m.one(*MORE).format(x=x, y=y)}"
+    text = m.one(*MORE)
+    if "kron" in text and not (m.env[x].is_contiguous() and m.env[y].is_contiguous()):
+        return None  # torch makes a view of its product, which it then finds impossible
+    return f"{m.new()} = {text.format(x=x, y=y)}"
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -390,14 +393,17 @@ FORWARD = ("d.sin() * d", "d.clone().mul_(d)", "d * {x}", "({x} * d).sum()", "d.
 @rule(1.5, "autograd.forward_ad.make_dual")
 def forward_mode(m: Maker) -> str | None:
     # Into a primal that overlaps itself torch copies the tangent: which element stays is up to its loops.
-    # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents.
+    # torch's kernels for inference tensors make ordinary ones on the way, which carry tangents; and what a formula
+    # saves of an inference tangent depends on how it is written.
     x = m.pick(
         lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and not t.is_inference() and writable(t)
     )
     if x is None:
         return None
     body = m.one(*FORWARD).format(x=x)
-    tangent = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or m.like(x)
+    shape, dtype = m.env[x].shape, m.env[x].dtype
+    fits = lambda t: t.shape == shape and t.dtype == dtype and not t.is_inference()  # noqa: E731
+    tangent = m.pick(fits) or m.like(x)
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 
 

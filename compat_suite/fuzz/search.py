@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..libs import Lib, live_torch, ours
 from . import observe
@@ -17,7 +20,15 @@ SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
 _STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart."""
-_MADE = re.compile(r"(with [^:]*: )?(v\d+) = ")
+_MADE = re.compile(r"(with [^:]*: )?(v\d+(?:, v\d+)*),? = ")
+_SUMS = re.compile(
+    r"@|mm\(|mv\(|dot|matmul|outer|inner|kron|einsum|addr|linear|conv|attention|fft|cdist|cov\(|vander|maximum|"
+    r"minimum|norm|func\.|functional\.|vmap|grads\(|backward\("
+)
+"""Lines whose zeros have the sign that their kernel's order of additions leaves, which no two kernels share: torch's
+own differ with the number of elements."""
+_CANCELS = re.compile(r"(?:tanhshrink|sinc)\((v\d+)|(v\d+)\.sinc")
+"""Lines with a difference of nearly equal numbers inside."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,8 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
     """Whether the oracle's own numbers move far when the numbers in the program move by a few roundings.
 
     Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share. The zeros
-    that a Fourier transform gives are the rounding of its kernel, so its results move too.
+    that a Fourier transform gives are the rounding of its kernel, so its results move too; those of sums of products
+    and of gradients change their sign.
     """
     states = []
     precision = Precision()
@@ -62,8 +74,12 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
         session = Session(lib, program.functions)
         for line in program.lines:
             session.run(_nudged(line) if moved else line)
-            if moved and (made := _MADE.match(line)):
-                session.run(_moved(made[2], line, precision.of.get(made[2], 0)))
+            if moved:
+                made = _MADE.match(line)
+                for name in made[2].split(", ") if made else ():
+                    session.run(_moved(name, line, precision.of.get(name, 0)))
+                if _SUMS.search(line):
+                    _turn_zeros(session, made[2].split(", ") if made else ())
         states.append(session.state(False))
         if not moved:
             last = len(program.lines) - 1
@@ -80,10 +96,31 @@ def _nudged(line: str) -> str:
 
 def _moved(name: str, line: str, rank: int) -> str:
     """A line that moves the tensor just made: by the rounding of its format, if that is a coarse one."""
+    if cancels := _CANCELS.search(line):
+        return f"{name}.data.add_({cancels[1] or cancels[2]}.detach(), alpha={_STEPS[rank] if rank else 1e-15})"
     if "fft." in line:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
         return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"
     return f"{name}.data.mul_({1 + _STEPS[rank]!r})" if rank else ""
+
+
+def _turn_zeros(session: Session, made: Iterable[str]) -> None:
+    """Change the signs of the zeros in these tensors and in all gradients."""
+    torch = session.lib.module
+
+    def turned(t: Any) -> Any:
+        if t.is_complex():
+            return torch.complex(turned(t.real), turned(t.imag))
+        return torch.where(t == 0, -t, t)
+
+    live = [t for t in session.env.values() if isinstance(t, session.lib.tensor_type)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grads = [t.grad for t in live if t.is_leaf and t.grad is not None]
+        for t in [*map(session.env.get, made), *grads]:
+            if isinstance(t, session.lib.tensor_type) and (t.is_floating_point() or t.is_complex()):
+                with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
+                    t.data.copy_(turned(t.detach()))
 
 
 def shrink(finding: Finding, got: Lib, want: Lib, budget: int = 150) -> Finding:

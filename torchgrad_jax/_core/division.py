@@ -20,7 +20,37 @@ def divide(x: Any, y: Any) -> Any:
     y = jnp.asarray(y, x.dtype)
     shape = jnp.broadcast_shapes(x.shape, y.shape)
     x, y = jnp.broadcast_to(x, shape), jnp.broadcast_to(y, shape)
-    return _primitive().bind(x, y) if jnp.issubdtype(x.dtype, jnp.floating) else lax.div(x, y)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return _primitive().bind(x, y)
+    return (
+        _complex_quotient(x, y) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.div(x, y)
+    )
+
+
+@jax.custom_jvp
+def _complex_quotient(x: Any, y: Any) -> Any:
+    """By Smith's formula, which decides what becomes of infinities; XLA has other limits."""
+    (a, b), (c, d) = ((lax.real(z), lax.imag(z)) for z in (x, y))
+    wide, none = lax.abs(c) >= lax.abs(d), (c == 0) & (d == 0)
+    one = jnp.ones_like(c)
+    high, low = lax.select(wide, c, d), lax.select(wide, d, c)
+    ratio = lax.div(low, lax.select(none, one, high))
+    scale = lax.div(one, lax.select(none, one, high + low * ratio))
+    re = lax.select(wide, a + b * ratio, a * ratio + b) * scale
+    im = lax.select(wide, b - a * ratio, b * ratio - a) * scale
+    zero = jnp.zeros_like(c)
+    return lax.complex(lax.select(none, a / zero, re), lax.select(none, b / zero, im))
+
+
+@_complex_quotient.defjvp
+def _complex_quotient_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _complex_quotient(x, y), _complex_quotient(tx, y) + ty * divide_twice(x, y)
+
+
+def divide_twice(x: Any, y: Any) -> Any:
+    """``-x / y / y``, the slope of a quotient; without the sign XLA makes ``x / (y * y)`` of it, which overflows."""
+    return divide(lax.neg(divide(x, y)), y)
 
 
 def _abstract(x: Any, y: Any) -> Any:
@@ -51,7 +81,7 @@ def _primitive() -> Any:
     ad.defjvp(
         p,
         lambda t, x, y: divide(t, y),
-        lambda t, x, y: lax.neg(lax.mul(t, divide(divide(x, y), y))),
+        lambda t, x, y: lax.mul(t, divide_twice(x, y)),
     )
     ad.primitive_transposes[p] = transposed
     batching.primitive_batchers[p] = _batched

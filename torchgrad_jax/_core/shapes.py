@@ -236,10 +236,12 @@ def elementwise_strides(
                 dim1 = dim0
             elif order < 0:
                 break
+    if perm == list(range(ndim - 1, -1, -1)):
+        return contiguous_strides(out_shape)
     out, step = [0] * ndim, 1
-    for dim in perm:
+    for dim in perm:  # outside of an empty dimension torch has strides of 0 here
         out[dim] = step
-        step *= max(out_shape[dim], 1)
+        step *= out_shape[dim]
     return tuple(out)
 
 

@@ -7,6 +7,7 @@ signatures; both must stay the same in effect.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -616,6 +617,29 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
     return me
 
 
+_PLANNED = re.compile(
+    r"The size of tensor|result type \w+ can't be cast to the desired output type [A-Z]|output with shape|"
+    r'"\w+" not implemented'
+)
+
+
+def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
+    """Refuse to write where elements share memory, after what an operator itself has to say of its arguments.
+
+    Sizes and dtypes that do not go together are found later in torch, and what a kernel lacks last.
+    """
+    try:
+        check_writable(leaves[0])
+    except RuntimeError:
+        try:
+            new_plan(call, keys, leaves)
+        except Exception as error:
+            if not Layout.steps(call.layout) or not _PLANNED.match(str(error)):
+                raise error from None
+        call.plans.pop(keys, None)  # one that is there says that nothing overlaps
+        raise
+
+
 def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Tensor:
     """The write itself; `before` are the leaves' tangents where it is not this call that brings them along."""
     if MODES.bits & FAKE:
@@ -640,13 +664,13 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         mask = 0
     if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
         check_inplace(me, bool(mask))
-    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
-        new_plan(call, keys, leaves)
     if call.overlaps is Overlap.REFUSED or is_mirrored(me):
         if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
-            check_writable(me)
+            _check_written(call, keys, leaves)
     elif call.overlaps is Overlap.WARNED:
         warn_of_overlap(me, call.name)
+    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
+        new_plan(call, keys, leaves)
     if call.apart is not Apart.NO:
         check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)

@@ -5,9 +5,9 @@ import importlib
 from .registry import TABLE as TABLE
 
 FAMILIES = (
-    "shape", "joining", "pointwise", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan", "sort",
-    "index", "scatter", "embedding", "matmul", "linalg", "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv", "pool",
-    "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special", "copies", "recurrent", "norms",
+    "shape", "joining", "pointwise", "xlogy", "arith", "compare", "activation", "loss", "reduce", "extrema", "scan",
+    "sort", "index", "scatter", "embedding", "matmul", "linalg", "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv",
+    "pool", "norm", "attention", "vision", "pad", "resize", "grid", "layers", "special", "copies", "recurrent", "norms",
     "gamma_grads", "quantize",
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .helpers import broadcast, erf
+from .helpers import broadcast, erf, from_zero
 from .registry import NONE, Array, Layout, op
 
 # Rows that users reach through a Python function of the namespace nn.functional.
@@ -77,6 +77,10 @@ def _gate(name: str) -> Callable[..., Any]:
     return declare
 
 
+def _shrunk(x: Array, lambd: Any, _: Any) -> Array:
+    return (x >= -lambd) & (x <= lambd)
+
+
 _hardtanh = _gate("hardtanh")(
     lambda x, low, high: where(
         x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x)
@@ -88,11 +92,11 @@ _threshold = _gate("threshold")(
 )
 _hardshrink = _gate("hardshrink")(
     lambda x, lambd, _: where((x >= -lambd) & (x <= lambd), 0, x),
-    lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
+    _shrunk,
 )
 _softshrink = _gate("softshrink")(
-    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)),
-    lambda x, lambd, _: (x >= -lambd) & (x <= lambd),
+    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, from_zero(x * 0))),
+    _shrunk,
 )
 
 
@@ -139,8 +143,15 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
     return _softshrink(input, lambd, None)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _leaky(x: Array, slope: Any) -> Array:
     return where(x > 0, x, x * slope)
+
+
+@_leaky.defjvp
+def _leaky_jvp(slope: Any, primals: Any, tangents: Any) -> Any:
+    (x,) = primals
+    return _leaky(x, slope), tangents[0] * where(x > 0, jnp.ones_like(x), slope)
 
 
 @_hidden()
@@ -210,7 +221,8 @@ def _hardswish(x: Array) -> Array:
 @_hardswish.defjvp
 def _hardswish_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _hardswish(x), t * where(x <= -3, 0, where(x < 3, x / 3 + 0.5, 1))
+    slope = where(x <= -3, 0, where(x < 3, x / 3 + 0.5, 1))
+    return _hardswish(x), where(x <= -3, 0, t) * slope
 
 
 # --- exponential units --------------------------------------------------------------------------
@@ -327,18 +339,45 @@ def _rrelu_inplace(
 # --- smooth units -------------------------------------------------------------------------------
 
 
+def _sloped(fn: Callable[[Array], Array], slope: Callable[[Array], Array]) -> Callable[..., Array]:
+    """`fn` with its slope in one factor: a sum of products would make NaN of an infinity that comes in."""
+    ruled = jax.custom_jvp(fn)
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        return ruled(*primals), tangents[0] * slope(*primals)
+
+    ruled.defjvp(jvp)
+    return ruled
+
+
+def _silu_slope(x: Array) -> Array:
+    y = lax.logistic(x)
+    return y * (1 + x * (1 - y))
+
+
+_silu = _sloped(lambda x: x * lax.logistic(x), _silu_slope)
+
+
 @_hidden(tags=frozenset({"real_gradient"}))
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``."""
     refuse(input, "silu_cpu", BOOL, INTEGRAL)
-    return half_as_float(lambda x: x * lax.logistic(x))(input)
+    return half_as_float(_silu)(input)
+
+
+def _mish_slope(x: Array) -> Array:
+    y = lax.tanh(_softplus(x))
+    return y + x * lax.logistic(x) * (1 - y * y)
+
+
+_mish = _sloped(lambda x: x * lax.tanh(_softplus(x)), _mish_slope)
 
 
 @_hidden()
 def mish(input: Array) -> Array:
     """``x * tanh(softplus(x))``."""
     _float_only(input, "mish_cpu")
-    return half_as_float(lambda x: x * lax.tanh(_softplus(x)))(input)
+    return half_as_float(_mish)(input)
 
 
 @jax.custom_jvp
@@ -359,10 +398,10 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
     def body(x: Array) -> Array:
         z = x * beta
-        past = z > threshold
-        return where(past, x, lax.log1p(lax.exp(where(past, 0, z))) / beta)
+        return where(z > threshold, x, lax.log1p(lax.exp(where(z > threshold, 0, z))) / beta)
 
-    return half_as_float(body)(input)
+    slope = lambda x: where(x * beta > threshold, jnp.ones_like(x), lax.logistic(x * beta))  # noqa: E731
+    return half_as_float(_sloped(body, slope))(input)
 
 
 @jax.custom_jvp
@@ -385,13 +424,28 @@ def log_sigmoid(input: Array) -> Array:
     return _log_sigmoid(input)
 
 
-def _gelu_erf(x: Array) -> Array:
-    return x * 0.5 * (1 + erf(x * math.sqrt(0.5)))
+def _below(x: Array) -> Array:
+    """The normal distribution function."""
+    return 0.5 * (1 + erf(x * math.sqrt(0.5)))
 
 
-def _gelu_tanh(x: Array) -> Array:
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-    return 0.5 * x * (1 + lax.tanh(inner))
+_gelu_erf = _sloped(
+    lambda x: x * 0.5 * (1 + erf(x * math.sqrt(0.5))),
+    lambda x: _below(x) + x * (lax.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))),
+)
+
+
+def _gelu_inner(x: Array) -> Array:
+    return lax.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x)))
+
+
+def _gelu_tanh_slope(x: Array) -> Array:
+    y = _gelu_inner(x)
+    steep = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+    return 0.5 * (1 + y) + 0.5 * x * ((1 - y * y) * steep)
+
+
+_gelu_tanh = _sloped(lambda x: 0.5 * x * (1 + _gelu_inner(x)), _gelu_tanh_slope)
 
 
 @op(layout=Layout.ELEMENTWISE, function=False, method=False)

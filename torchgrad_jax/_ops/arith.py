@@ -168,9 +168,10 @@ def _div(x: Array, y: Array) -> Array:
 
 @_div.defjvp
 def _div_jvp(primals: Any, tangents: Any) -> Any:
-    """As torch writes it, ``-(x / y) / y``: JAX's ``-x * y**-2`` overflows earlier."""
+    """As torch writes it, ``-(x / y) / y``: JAX's ``-x * y**-2`` overflows earlier, and so does what XLA
+    makes of two divisions without a sign between them."""
     (x, y), (tx, ty) = primals, tangents
-    return _div(x, y), _div(tx, y) - ty * _div(_div(x, y), y)
+    return _div(x, y), _div(tx, y) + ty * _div(-_div(x, y), y)
 
 
 @jax.custom_jvp
@@ -357,13 +358,25 @@ def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[s
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), check=_check_addcdiv, refused=_divides_in_place,
-              tags=frozenset({"fits_as_float"}))  # fmt: skip
+              keeps={"input": ("tensor2",)}, tags=frozenset({"fits_as_float"}))  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
-    return half_as_float(lambda x, a, b: x + _div(a if value is None else _value(value, x) * a, b))(
-        x, a, b
-    )
+    return half_as_float(
+        lambda x, a, b: x + _quotient(a if value is None else _value(value, x) * a, b)
+    )(x, a, b)
+
+
+@jax.custom_jvp
+def _quotient(x: Array, y: Array) -> Array:
+    return divide(x, y)
+
+
+@_quotient.defjvp
+def _quotient_jvp(primals: Any, tangents: Any) -> Any:
+    """Here torch does square the denominator."""
+    (x, y), (tx, ty) = primals, tangents
+    return _quotient(x, y), _quotient(tx, y) - ty * _quotient(x, y * y)
 
 
 def _value(value: Any, x: Array) -> Array:
@@ -387,6 +400,7 @@ def _between_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares", "fits_as_float"}),
+              keeps={"weight": ("weight",)},
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     """``input + weight * (end - input)``, from the nearer end so that weight 1 gives `end` exactly."""

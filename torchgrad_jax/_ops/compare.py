@@ -453,5 +453,17 @@ def nan_to_num(
     new_nan, new_pos, new_neg = (
         jnp.asarray(v, input.dtype) for v in _limits(input, nan, posinf, neginf)
     )
-    y = choose(input == jnp.inf, new_pos, choose(input == -jnp.inf, new_neg, input))
-    return choose(input != input, new_nan, y)
+    return _finite(input, new_nan, new_pos, new_neg)
+
+
+@jax.custom_jvp
+def _finite(x: Array, nan: Array, high: Array, low: Array) -> Array:
+    y = choose(x == jnp.inf, high, choose(x == -jnp.inf, low, x))
+    return choose(x != x, nan, y)
+
+
+@_finite.defjvp
+def _finite_jvp(primals: Any, tangents: Any) -> Any:
+    """torch multiplies by 0 or 1, so that an infinity that comes in where one was replaced is NaN."""
+    x = primals[0]
+    return _finite(*primals), tangents[0] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0)

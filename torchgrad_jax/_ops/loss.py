@@ -53,12 +53,33 @@ def _size(d: Array) -> Array:
     return d * lax.sign(d)
 
 
+def _by_distance(
+    fn: Callable[[Array], Array], slope: Callable[[Array], Array]
+) -> Callable[..., Array]:
+    """``fn(x - y)``, with the slope for `y` written as that of ``fn(y - x)``: the two zeros are the same, in torch."""
+    ruled = jax.custom_jvp(lambda x, y: fn(x - y))
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (x, y), (tx, ty) = primals, tangents
+        return ruled(x, y), tx * slope(x - y) + ty * slope(y - x)
+
+    ruled.defjvp(jvp)
+    return ruled
+
+
+def _bowl(width: float) -> Callable[..., Array]:
+    """d^2 / 2 within `width`, and straight outside; one slope for all of it, as infinities would not survive two."""
+    return _by_distance(
+        lambda d: where(lax.abs(d) < width, 0.5 * d * d, width * (_size(d) - 0.5 * width)),
+        lambda d: where(d <= -width, -width, where(d >= width, width, d)),
+    )
+
+
 @_loss(promote=COMMON)
 def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``(input - target) ** 2``."""
-    return _elementwise_loss(
-        lambda x, y: lax.integer_pow(x - y, 2), input, target, reduction, "mse_cpu"
-    )
+    square = _by_distance(lambda d: d * d, lambda d: 2 * d)
+    return _elementwise_loss(square, input, target, reduction, "mse_cpu")
 
 
 @_loss(promote=COMMON)
@@ -70,10 +91,7 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def body(x: Array, y: Array) -> Array:
-        d = x - y
-        if beta == 0:
-            return _size(d)
-        return where(lax.abs(d) < beta, d * d * (0.5 / beta), _size(d) - 0.5 * beta)
+        return _bowl(beta)(x, y) / beta if beta else _size(x - y)
 
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 
@@ -113,11 +131,7 @@ def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: floa
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
-    def body(x: Array, y: Array) -> Array:
-        d = x - y
-        return where(lax.abs(d) < delta, 0.5 * d * d, delta * (_size(d) - 0.5 * delta))
-
-    return _like_first(body, input, target, reduction, "huber_cpu")
+    return _like_first(_bowl(delta), input, target, reduction, "huber_cpu")
 
 
 def _softplus(x: Array) -> Array:
@@ -203,7 +217,43 @@ def _like(w: Array | None, x: Array) -> Array | None:
     return None if w is None else jnp.broadcast_to(lax.convert_element_type(w, x.dtype), x.shape)
 
 
-@_loss(undifferentiable=("weight", "pos_weight"), grad_version=(3,), grad_follows=True)
+@jax.custom_jvp
+def _logits_loss(x: Array, y: Array) -> Array:
+    missed = lax.convert_element_type(_softplus(-x), y.dtype)  # -log(sigmoid(x))
+    return (1 - y) * lax.convert_element_type(x, y.dtype) + missed
+
+
+@jax.custom_jvp
+def _weighted_logits_loss(x: Array, y: Array, p: Array) -> Array:
+    missed = lax.convert_element_type(_softplus(-x), y.dtype)
+    return (1 - y) * lax.convert_element_type(x, y.dtype) + missed * (1 + (p - 1) * y)
+
+
+# Each slope is one factor, so that infinities that come in stay infinite.
+
+
+@_logits_loss.defjvp
+def _logits_loss_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    along = tx * (lax.logistic(x) - y.astype(x.dtype))
+    return _logits_loss(x, y), along.astype(y.dtype) - ty * x.astype(y.dtype)
+
+
+@_weighted_logits_loss.defjvp
+def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y, p), (tx, ty, _) = primals, tangents
+    hit, both = (p * y).astype(x.dtype), (p * y + 1 - y).astype(x.dtype)
+    log_miss, log_hit = (-_softplus_ruled(s).astype(y.dtype) for s in (x, -x))
+    along = (tx * (both * lax.logistic(x) - hit)).astype(y.dtype)
+    return _weighted_logits_loss(x, y, p), along + ty * (log_miss - p * log_hit)
+
+
+@_loss(
+    undifferentiable=("weight", "pos_weight"),
+    grad_version=(3,),
+    grad_follows=True,
+    keeps={"target": ("target",)},
+)
 def binary_cross_entropy_with_logits(
     input: Array, target: Array, weight: Array | None = None, pos_weight: Array | None = None,
     reduction: str = "mean",
@@ -222,10 +272,7 @@ def binary_cross_entropy_with_logits(
         input = widen(input)
 
     def body(x: Array, y: Array, w: Array | None, p: Array | None) -> Array:
-        missed = lax.convert_element_type(_softplus_ruled(-x), y.dtype)  # -log(sigmoid(x))
-        if p is not None:
-            missed = missed * (1 + (p - 1) * y)
-        loss = (1 - y) * lax.convert_element_type(x, y.dtype) + missed
+        loss = _logits_loss(x, y) if p is None else _weighted_logits_loss(x, y, p)
         return _reduced(loss if w is None else loss * w, reduction)
 
     loss = half_as_float(body)(input, target, _like(weight, target), _like(pos_weight, target))

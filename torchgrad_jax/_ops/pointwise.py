@@ -14,10 +14,12 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.meta import Meta
-from .helpers import broadcast, erf
+from . import complexes
+from .helpers import broadcast, erf, from_zero
 from .registry import (
     COMMON,
     FLOAT,
@@ -100,7 +102,7 @@ def _abs_rule(x: Array, y: Array, t: Array) -> Array:
 
 
 def _abs(x: Array) -> Array:
-    return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x)
+    return x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else complexes.size(x)
 
 
 def _neg(x: Array) -> Array:
@@ -224,13 +226,27 @@ def _log10(x: Array) -> Array:
 
 def _exp2(x: Array) -> Array:
     """XLA's exp2 is exp(x ln 2), inexact for whole numbers; its pow is not."""
-    return lax.exp2(x) if category(x) == COMPLEX else lax.pow(jnp.full_like(x, 2), x)
+    return (
+        complexes.exp(_scaled_parts(x, LN2))
+        if category(x) == COMPLEX
+        else lax.pow(jnp.full_like(x, 2), x)
+    )
 
 
-unary("reciprocal", lambda x: 1 / x, promote=FLOAT, rule=lambda x, y, t: -t * y * y)
-unary("sqrt", lax.sqrt, promote=FLOAT)
-unary("rsqrt", half_as_float(lax.rsqrt), promote=FLOAT, rule=lambda x, y, t: -0.5 * t * (y * y * y))
-unary("exp", lax.exp, promote=FLOAT)
+unary(
+    "reciprocal",
+    lambda x: divide(jnp.ones_like(x), x),
+    promote=FLOAT,
+    rule=lambda x, y, t: -t * (y * y),
+)
+unary("sqrt", complexes.sqrt, promote=FLOAT)
+unary(
+    "rsqrt",
+    half_as_float(complexes.rsqrt),
+    promote=FLOAT,
+    rule=lambda x, y, t: -0.5 * t * (y * y * y),
+)
+unary("exp", complexes.exp, promote=FLOAT)
 unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
 unary("expm1", lax.expm1, promote=FLOAT)
 unary("log", lax.log, promote=FLOAT)
@@ -256,28 +272,22 @@ def _pow_const(x: Array, e: Any) -> Array:
 def _pow_const_float(x: Array, e: Any) -> Array:
     if not isinstance(e, complex):
         if e == int(e) and abs(e) <= _EXACT:
+            if category(x) == COMPLEX and e < 0:
+                return divide(jnp.ones_like(x), lax.integer_pow(x, -int(e)))
             return lax.integer_pow(x, int(e))
         if e == 0.5:
-            return lax.sqrt(x)
+            return complexes.sqrt(x)
         if e == -0.5:
-            return lax.rsqrt(x)
-    return _float_pow(x, jnp.full_like(x, e))
-
-
-def _float_pow(x: Array, y: Array) -> Array:
-    """XLA's power of a complex 0 is nan, torch's 0 or 1."""
-    out = lax.pow(x, y)
-    if category(x) != COMPLEX:
-        return out
-    out = where((x == 0) & (lax.real(y) > 0), jnp.zeros_like(x), out)
-    return where(y == 0, jnp.ones_like(x), out)
+            return complexes.rsqrt(x)
+    return complexes.power(x, jnp.full_like(x, e))
 
 
 @_pow_const.defjvp
 def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    slope = jnp.zeros_like(x) if e == 0 else _pow_const(x, e - 1) * jnp.asarray(e, x.dtype)
-    return _pow_const(x, e), t * slope
+    if e == 0:  # flat, whatever comes in
+        return _pow_const(x, e), lax.select(x == x, jnp.zeros_like(t), jnp.zeros_like(t))
+    return _pow_const(x, e), t * (_pow_const(x, e - 1) * jnp.asarray(e, x.dtype))
 
 
 def _pow_integers(x: Array, y: Array) -> Array:
@@ -292,7 +302,7 @@ def _pow(x: Array, y: Array) -> Array:
     refuse(x, "pow", BOOL)
     if category(x) == INTEGRAL:
         return _pow_integers(x, y)
-    return half_as_float(_float_pow)(x, y)
+    return half_as_float(complexes.power)(x, y)
 
 
 @_pow.defjvp
@@ -304,7 +314,9 @@ def _pow_jvp(primals: Any, tangents: Any) -> Any:
     flat = (x == 0) & (lax.real(y) >= 0 if category(y) == COMPLEX else y >= 0)
     if category(y) == COMPLEX:
         flat &= lax.imag(y) == 0
-    return out, tx * slope + ty * where(flat, jnp.zeros_like(out), out * lax.log(x))
+    zero = jnp.zeros_like(out)
+    along = where(y == 0, zero, tx) * slope
+    return out, along + ty * where(flat, zero, out * lax.log(x))
 
 
 @_elementwise(name="pow_const", function=False, method=False, inplace=True, node="PowBackward0",
@@ -338,19 +350,34 @@ def _not_in_place(name: str) -> dict[str, Any]:
 
 # --- trigonometry -------------------------------------------------------------------------------
 
+
+def _sinc_rule(x: Array, y: Array, t: Array) -> Array:
+    """torch: flat next to 0, whatever comes in."""
+    turn, area = x * math.pi, x * x * math.pi
+    slope = (turn * lax.cos(turn) - lax.sin(turn)) / area
+    return where(area == 0, jnp.zeros_like(t), t) * where(area == 0, jnp.zeros_like(x), slope)
+
+
 unary("sin", lax.sin, promote=FLOAT)
 unary("cos", lax.cos, promote=FLOAT)
 unary("tan", lax.tan, promote=FLOAT)
-unary("asin", lax.asin, promote=FLOAT, aliases=("arcsin",))
-unary("acos", lax.acos, promote=FLOAT, aliases=("arccos",))
-unary("atan", lax.atan, promote=FLOAT, aliases=("arctan",))
+unary("asin", complexes.asin, promote=FLOAT, aliases=("arcsin",))
+unary("acos", complexes.acos, promote=FLOAT, aliases=("arccos",))
+unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
 unary("sinh", lax.sinh, promote=FLOAT)
 unary("cosh", lax.cosh, promote=FLOAT)
-unary("tanh", lax.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: (t + t * y) * (1 - y)))
-unary("asinh", lax.asinh, promote=FLOAT, aliases=("arcsinh",), **_not_in_place("asinh"))
-unary("acosh", lax.acosh, promote=FLOAT, aliases=("arccosh",), **_not_in_place("acosh"))
-unary("atanh", lax.atanh, promote=FLOAT, aliases=("arctanh",), **_not_in_place("atanh"))
-unary("sinc", half_as_float(jnp.sinc), promote=FLOAT)
+unary("tanh", lax.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
+unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_not_in_place("asinh"))
+unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_not_in_place("acosh"))
+unary(
+    "atanh",
+    complexes.atanh,
+    promote=FLOAT,
+    rule=lambda x, y, t: t / (1 - x * x),
+    aliases=("arctanh",),
+    **_not_in_place("atanh"),
+)
+unary("sinc", half_as_float(jnp.sinc), promote=FLOAT, rule=half_as_float(_sinc_rule))
 unary(
     "deg2rad",
     _no_complex(
@@ -388,9 +415,7 @@ def _atan2_forward(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arra
 
 binary("atan2", _kernel(lax.atan2, "atan2_cpu", COMPLEX), promote=FLOAT, scalar=False,
        rule=_atan2_rule, forward=_atan2_forward, aliases=("arctan2",))  # fmt: skip
-binary(
-    "hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * (x / out) + ty * (y / out)
-)
+binary("hypot", _hypot, scalar=False, rule=lambda x, y, out, tx, ty: tx * x / out + ty * y / out)
 
 # --- special functions --------------------------------------------------------------------------
 
@@ -477,6 +502,20 @@ def _polygamma_jvp(n: int, primals: Any, tangents: Any) -> Any:
     return _polygamma(n, x), t * _polygamma(n + 1, x)
 
 
+def _sigmoid(x: Array) -> Array:
+    if category(x) != COMPLEX:
+        return lax.logistic(x)
+    return divide(jnp.ones_like(x), 1 + complexes.exp(-x))
+
+
+@jax.custom_jvp
+def _log_gamma(x: Array) -> Array:
+    return lax.lgamma(x)
+
+
+_log_gamma.defjvp(lambda p, t: (_log_gamma(*p), t[0] * _polygamma(0, *p)))
+
+
 def _lgamma(x: Array) -> Array:
     # in float64, as XLA's float32 kernel has few correct digits next to the zeros at 1 and 2
     return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
@@ -484,7 +523,7 @@ def _lgamma(x: Array) -> Array:
 
 @jax.custom_jvp
 def _i1(x: Array) -> Array:
-    return jsp.i1(x)
+    return from_zero(jsp.i1(x))
 
 
 @_i1.defjvp
@@ -494,7 +533,7 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
     return y, t * where(zero, 0.5, jsp.i0(x) - y / where(zero, 1, x))
 
 
-unary("sigmoid", lax.logistic, promote=FLOAT,
+unary("sigmoid", _sigmoid, promote=FLOAT,
       rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))  # fmt: skip
 unary("erf", _kernel(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
 unary("erfc", _kernel(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
@@ -532,7 +571,7 @@ def mvlgamma(input: Array, p: int) -> Array:
     def body(x: Array) -> Array:
         total = jnp.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
         for j in range(p):
-            total += lax.lgamma(x - j / 2)
+            total += _log_gamma(x - j / 2)
         return total
 
     return half_as_float(body)(input)
@@ -577,33 +616,6 @@ def _logaddexp2_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Ar
 binary("logaddexp", _logaddexp, scalar=False, inplace=False, rule=_logaddexp_rule)
 binary("logaddexp2", _kernel(_logaddexp2_real, "logaddexp2_cpu", BOOL, INTEGRAL, COMPLEX),
        scalar=False, inplace=False, rule=_logaddexp2_rule)  # fmt: skip
-
-
-def _xlogy(x: Array, y: Array) -> Array:
-    refuse(x, "xlogy_cpu", COMPLEX)
-
-    def body(x: Array, y: Array) -> Array:
-        return where((x == 0) & (y == y), 0, x * lax.log(where((x == 0) & (y == y), 1, y)))
-
-    return half_as_float(body)(x, y)
-
-
-_xlogy_ruled = jax.custom_jvp(_xlogy)
-
-
-@_xlogy_ruled.defjvp
-def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    slope = where((x == 0) & (y <= 0), 0.0, _xlogy_ruled(jnp.ones_like(x), y))
-    return _xlogy_ruled(x, y), tx * slope + ty * (x / y)
-
-
-@_elementwise(promote=FLOAT, inplace=True, tags=frozenset({"compares"}),
-              node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
-              else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
-def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:
-    """``input * log(other)``, 0 where the input is 0."""
-    return _xlogy_ruled(*broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 # --- bits of floating-point numbers -------------------------------------------------------------

@@ -1,0 +1,139 @@
+"""Gradients of elementwise functions where zeros, infinities and NaN meet, going in and coming back."""
+
+from __future__ import annotations
+
+import itertools
+
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+INF, NAN = float("inf"), float("nan")
+POINTS = (0.0, 1.0, -0.5, 3.0, -6.0, INF, -INF, NAN)
+INCOMING = (1.0, 0.0, INF, -INF, NAN)
+PAIRED = (0.0, 1.0, -2.0, 0.5, INF, -INF, NAN)
+INCOMING_OF_PAIRS = (-1.0, 0.0, INF)
+
+UNARY = """
+    abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 frac i0
+    lgamma log log10 log1p log2 logit nan_to_num neg reciprocal relu round rsqrt sigmoid sign sin sinc sinh sqrt
+    square tan tanh trunc
+"""
+SPECIAL = "bessel_j0 entr erfcx i0e i1 i1e log_ndtr ndtr ndtri"
+ACTIVATIONS = """
+    relu relu6 elu selu celu gelu silu mish softplus hardtanh hardswish hardsigmoid leaky_relu logsigmoid softsign
+    tanhshrink hardshrink softshrink
+"""
+BINARY = """
+    add sub mul div atan2 pow maximum fmin hypot copysign logaddexp logaddexp2 xlogy fmod remainder ldexp heaviside
+"""
+LOSSES = """
+    mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div poisson_nll_loss
+"""
+
+
+def along(m, fn, columns, incoming):
+    """The result and the gradients of every input."""
+    xs = [m.tensor(c, dtype=m.float64, requires_grad=True) for c in columns]
+    y = fn(*xs)
+    found = m.autograd.grad(y, xs, m.tensor(incoming, dtype=m.float64), allow_unused=True)
+    return [y.detach(), *[None if g is None else g.clone() for g in found]]
+
+
+def of_one(m, fn, points=POINTS):
+    points, incoming = zip(*itertools.product(points, INCOMING))
+    return along(m, fn, [points], incoming)
+
+
+def of_two(m, fn):
+    first, second, incoming = zip(*itertools.product(PAIRED, PAIRED, INCOMING_OF_PAIRS))
+    return along(m, fn, [first, second], incoming)
+
+
+@program
+def functions_of_one_number(m):
+    return {name: of_one(m, getattr(m, name)) for name in UNARY.split()}
+
+
+@program
+def special_functions(m):
+    return {name: of_one(m, getattr(m.special, name)) for name in SPECIAL.split()}
+
+
+@program
+def activations(m):
+    """Not of NaN, on which torch's loops for vectors and for the rest of a tensor disagree."""
+    return {
+        name: of_one(m, getattr(m.nn.functional, name), POINTS[:-1]) for name in ACTIVATIONS.split()
+    }
+
+
+@program
+def powers(m):
+    exponents = (0, 1, 2, 3, -1, -2, 0.5, -0.5, 2.5)
+    return {
+        "of": {str(p): of_one(m, lambda x, p=p: x**p) for p in exponents},
+        "to": {str(p): of_one(m, lambda x, p=p: p**x) for p in (0.0, 1.0, 2.0, -1.5)},
+    }
+
+
+@program
+def functions_of_two_numbers(m):
+    return {name: of_two(m, getattr(m, name)) for name in BINARY.split()}
+
+
+@program
+def losses(m):
+    return {
+        name: of_two(m, lambda x, y, name=name: getattr(m.nn.functional, name)(x, y, reduction="none"))
+        for name in LOSSES.split()
+    }  # fmt: skip
+
+
+@program
+def combinations(m):
+    return [
+        of_two(m, fn)
+        for fn in (
+            lambda x, y: m.where(x > y, x, y),
+            lambda x, y: m.lerp(x, y, 0.3),
+            lambda x, y: m.addcmul(x, x, y),
+            lambda x, y: m.addcdiv(x, x, y),
+            lambda x, y: m.nn.functional.binary_cross_entropy_with_logits(
+                x, y, pos_weight=m.tensor(2.0, dtype=m.float64), reduction="none"
+            ),
+        )
+    ]
+
+
+@program
+def quotients_of_small_numbers(m):
+    """Squares of denominators that do not fit: torch divides twice."""
+    x = m.tensor([1e-30, 0.0, 3e-20, 1e30], requires_grad=True)
+    y = m.tensor([1e-30, 1e-30, 2e-25, 1e25], requires_grad=True)
+    (x / y).sum().backward()
+    return x.grad, y.grad
+
+
+@program
+def far_tails(m):
+    x = m.tensor([-30.0, -5.0, -1.0, 0.5, 5.5, 6.0, 9.0], dtype=m.float64, requires_grad=True)
+    y = m.special.log_ndtr(x)
+    y.sum().backward()
+    return y.detach(), x.grad, m.special.log_ndtr(x.detach().float())
+
+
+@program
+def a_masked_entropy_stays_finite(m):
+    """0 comes in where there is no logarithm, and 0 comes out; so do second gradients."""
+    p = m.tensor([0.5, 0.0, -1.0, 2.0, INF], dtype=m.float64, requires_grad=True)
+    loss = m.where(p.detach() > 0, m.xlogy(p, p), 0.0)
+    (g,) = m.autograd.grad(loss[:4].sum(), p, create_graph=True)
+    (h,) = m.autograd.grad(g[[0, 3]].sum(), p)
+    x, y = (
+        m.tensor(v, dtype=m.float64, requires_grad=True)
+        for v in ([2.0, 2.0, 2.0], [3.0, 0.0, -1.0])
+    )
+    (slope,) = m.autograd.grad(m.xlogy(x, y).sum(), x, create_graph=True)
+    return g.detach(), h, slope.detach(), m.autograd.grad(slope.sum(), y)[0]

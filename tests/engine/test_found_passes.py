@@ -176,3 +176,112 @@ def recorded_gradients_without_elements(m):
         h = m.autograd.grad(g.sum(), x, allow_unused=True)[0] if g.requires_grad else None
         found.append((tuple(g.shape), g.requires_grad, h is None))
     return found
+
+
+@program
+def functions_of_views_that_got_a_new_node(m):
+    """A custom node is younger than the node that its input got for it."""
+
+    class Cube(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * g
+
+    found = []
+    for end in (
+        lambda y, a: m.autograd.grad(y.sum(), [a], allow_unused=True),
+        lambda y, a: m.autograd.backward(y.sum(), inputs=[a]),
+    ):
+        a = m.ones(2, 3, requires_grad=True) * 1
+        a.retain_grad()
+        part = a[0]
+        a.mul_(2)
+        found.append((end(Cube.apply(part), a), a.grad))
+    return found
+
+
+@program
+def written_parts_that_are_written_again(m):
+    """The result that a write to a part saved is named after the part while that is in use."""
+    found = []
+    for view in (lambda b: b[0:1], lambda b: b.view(-1), lambda b: b.t()):
+        for again in (
+            lambda b, v: b.mul_(3),
+            lambda b, v: v.add_(1),
+            lambda b, v: (b.mul_(3), v.grad_fn),
+        ):
+            b = m.ones(2, 3, dtype=m.float64, requires_grad=True) * 2
+            part = view(b)
+            part.exp_()
+            y = part * 1
+            again(b, part)
+            found += [complaint(y.sum().backward), complaint(b.sum().backward)]
+            del y
+            found.append(complaint(b.sum().backward))
+    return found
+
+
+@program
+def out_tensors_that_overlap(m):
+    """Who gives `out=` its size before looking at its memory, and who after."""
+    a = m.arange(6.0, dtype=m.float64).view(2, 3)
+    at = m.tensor([[0, 1]])
+    calls = (
+        lambda o: m.add(a, a, out=o), lambda o: m.exp(a, out=o), lambda o: m.where(a > 2, a, a, out=o),
+        lambda o: m.outer(a[0], a[0], out=o), lambda o: m.addcmul(a, a, a, out=o), lambda o: m.stack([a], out=o),
+        lambda o: m.cat([a, a], out=o), lambda o: m.column_stack([a, a], out=o), lambda o: m.gather(a, 0, at, out=o),
+        lambda o: m.index_select(a, 0, at[0], out=o), lambda o: m.mm(a, a.t(), out=o), lambda o: m.sum(a, 0, out=o),
+    )  # fmt: skip
+    found = []
+    for call in calls:
+        o = m.ones((), dtype=m.float64).expand(7, 2)
+        found.append((complaint(lambda call=call, o=o: call(o)), list(o.shape), list(o.stride())))
+    return found
+
+
+@program
+def complaints_before_overlaps(m):
+    """What an operator says of its arguments comes first, sizes and kernels come after the memory."""
+
+    def lying(dtype):
+        return m.ones(3, dtype=dtype).expand(2, 3)
+
+    z, b, f = m.complex128, m.bool, m.float64
+    five = m.ones(5, dtype=f)
+    calls = (
+        lambda: lying(z).floor_(), lambda: lying(z).sign_(), lambda: lying(z).relu_(), lambda: lying(z).erf_(),
+        lambda: lying(b).neg_(), lambda: lying(b).sub_(lying(b)), lambda: lying(b).abs_(), lambda: lying(f).add_(five),
+        lambda: lying(f).add_(1j), lambda: lying(f).clamp_min_(five), lambda: lying(b).clamp_(0),
+        lambda: lying(b).cumsum_(0), lambda: lying(f).heaviside_(lying(z)), lambda: lying(f).lerp_(lying(z), 0.5),
+    )  # fmt: skip
+    return [complaint(call) for call in (*calls, *calls)]
+
+
+@program
+def products_of_conjugated_vectors(m):
+    """Of conjugated vectors torch takes the conjugate of the product, and puts that off."""
+    found = []
+    for tracked in (False, True):
+        a = m.tensor([1 + 1j, 2 - 1j], requires_grad=tracked)
+        b = m.tensor([1 - 1j, 2 - 3j])
+        u, v = a.conj(), b.conj()
+        for fn in (m.dot, m.vdot, m.matmul, m.inner, lambda x, y: m.tensordot(x, y, 1)):
+            for x, y in ((u, v), (u, b), (a, v), (u, u)):
+                r = fn(x, y)
+                grad = m.autograd.grad(r.real, a)[0] if tracked else None
+                found.append(
+                    (
+                        r.detach().resolve_conj(),
+                        r.is_conj(),
+                        r._is_view(),
+                        r.grad_fn and r.grad_fn.name(),
+                        grad,
+                    )
+                )
+    return found

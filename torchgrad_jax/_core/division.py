@@ -38,7 +38,9 @@ def _complex_quotient(x: Any, y: Any) -> Any:
     scale = lax.div(one, lax.select(none, one, high + low * ratio))
     re = lax.select(wide, a + b * ratio, a * ratio + b) * scale
     im = lax.select(wide, b - a * ratio, b * ratio - a) * scale
-    zero = jnp.zeros_like(c)
+    zero = lax.select(
+        none, jnp.zeros_like(c), one
+    )  # nothing else is divided by it, on the way back either
     return lax.complex(lax.select(none, a / zero, re), lax.select(none, b / zero, im))
 
 

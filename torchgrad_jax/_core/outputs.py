@@ -114,6 +114,13 @@ APART = (
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
 
+SIZED_FIRST = _CAT_LIKE | {"gather", "index_add"}
+"""Those of them that give ``out=`` its size before they look at its memory."""
+
+PLANNED = frozenset({"outer", "ger", "where", "scatter", "addr"})
+"""Operators that look at the memory of ``out=`` first, as all elementwise ones do."""
+
+
 UNTRACKED = frozenset({
     "eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal",
     "nonzero", "isin", "histc", "any", "all", "argmax", "argmin", "isposinf", "isneginf", "signbit",

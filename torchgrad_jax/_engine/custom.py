@@ -430,6 +430,8 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     ctx._ins = tuple(isinstance(a, Tensor) for a in args)
     recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
     ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
+    if any(e is not None and e[0].seq > ctx.seq for e in ctx.edges):  # a view that got a new node
+        ctx.seq = next_sequence_nr()
     with _forward_mode():
         raw = forward(ctx, *args)
     outputs = raw if isinstance(raw, tuple) else (raw,)

@@ -271,6 +271,17 @@ def rebase_history(t: Tensor, node: Node) -> None:
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)
+    if node.gp.saved_out and t._fn is not None:
+        _SEEN_AS[outer] = weakref.ref(t._fn)
+
+
+_SEEN_AS: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+
+
+def seen_as(node: Node) -> Node | None:
+    """For a write to a part of a base that saved its result: the node that the part got with it, while it is in use."""
+    found = _SEEN_AS.get(node)
+    return None if found is None else found()
 
 
 def move_hooks(t: Tensor, old: Any, nr: int) -> None:

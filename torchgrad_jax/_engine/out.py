@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core import errors, outputs, warn
 from .._core.state import DUAL, MODES
+from .._ops.registry import Layout
 from .history import requires_grad_of
 from .record import no_grad
 from .resize import resize
@@ -48,8 +49,12 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
         if refused is not None:
             raise refused
-        if name in outputs.APART:
+        resized = t._m.shape != r._m.shape
+        if resized and (name in outputs.PLANNED or _elementwise(me)):
             check_writable(t)
+        if name in outputs.APART:
+            if not (resized and name in outputs.SIZED_FIRST):
+                check_writable(t)
             if t._m.numel or name not in outputs.UNLESS_EMPTY:
                 check_disjoint(t, tensors, True)
     bits = MODES.bits
@@ -71,6 +76,11 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         if hasattr(result, "_fields")
         else tuple(out)
     )
+
+
+def _elementwise(me: Any) -> bool:
+    b = getattr(me, "binding", None)
+    return b is not None and Layout.steps(b.row.layout)
 
 
 def _out_name(me: Any) -> str:

@@ -10,7 +10,7 @@ from .._core import errors
 from .._core.meta import meta
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
-from .history import grad_fn_of, written_part
+from .history import grad_fn_of, seen_as, written_part
 from .node import AccumulateGrad
 from .tensor import Alias, Storage, Tensor, alias_of, make
 
@@ -78,6 +78,9 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     n_in = len(node.gp.saved_in)
     if index >= n_in:
         k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
+        part = seen_as(node)
+        if part is not None:
+            return part.name(), 0
         # What a write to a part saved is an output of that write, not of the CopySlices around it.
         name = getattr(node.gp, "inner", node.gp).name
         return (name, diff.index(k)) if k in diff else (None, 0)

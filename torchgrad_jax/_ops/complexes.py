@@ -75,7 +75,7 @@ asin = _sided(lax.asin, lambda z, w: rsqrt(1 - z * z))
 acos = _sided(lax.acos, lambda z, w: -rsqrt(1 - z * z))
 atan = _sided(lax.atan, lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True)
 asinh = _sided(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
-acosh = _sided(lax.acosh, lambda z, w: rsqrt(z * z - 1))
+acosh = _sided(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))  # not "- 1": of a zero
 atanh = _sided(lax.atanh, lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
 
 

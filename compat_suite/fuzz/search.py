@@ -54,7 +54,7 @@ def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
     found = compare(program, got, want)
     if (
         found is not None
-        and found.kind.endswith(("value", "log*"))
+        and (found.kind.endswith("value") or found.kind.startswith("log*"))
         and _ill_conditioned(program, want)
     ):
         return None
@@ -73,7 +73,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
     for moved in (False, True):
         session = Session(lib, program.functions)
         for line in program.lines:
-            session.run(_nudged(line) if moved else line)
+            session.run(_nudged(line, precision.lowest) if moved else line)
             if moved:
                 made = _MADE.match(line)
                 for name in made[2].split(", ") if made else ():
@@ -89,9 +89,16 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
     return any("value" in where or "log" in where for where, _ in found)
 
 
-def _nudged(line: str) -> str:
+def _nudged(line: str, rank: int) -> str:
+    """The line with its numbers moved, and what was saved moved where it is unpacked, by the coarsest rounding.
+
+    The gradient of `logcumsumexp` takes the logarithm of what comes in, and NaN falls out there: the definition
+    stands in for it.
+    """
     step = _STEPS[spelled(line)]
-    return re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
+    line = re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
+    line = re.sub(r"lambda t: t( / 2)?\): v", rf"lambda t: t\1 * {1 + _STEPS[rank]!r}): v", line)
+    return line.replace(".logcumsumexp(0)", ".exp().cumsum(0).log()")
 
 
 def _moved(name: str, line: str, rank: int) -> str:

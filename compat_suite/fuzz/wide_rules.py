@@ -195,7 +195,7 @@ WRITES = (
     "scatter_add_(0, torch.zeros_like({x}, dtype=torch.int64), {y})",
     "scatter_reduce_(0, torch.zeros_like({x}, dtype=torch.int64), {y}, 'amin')", "sub_(1)",
     "swapdims_(0, -1)", "tril_(-1)", "triu_(1)",
-    "true_divide_({y})", "xlogy_({y}.abs() + 1)", "zero_()", "unsqueeze_(-1)", "squeeze_(0)",
+    "true_divide_({y})", "xlogy_({y})", "zero_()", "unsqueeze_(-1)", "squeeze_(0)",
     "moveaxis(0, -1).mul_(2)", "addr_({x}, {y})",
     "addcmul_({y}, {y}, value=-1)", "addcdiv_({y}, {y} * {y} + 1, value=2)", "arctan2_({y})",
     "multiply_({y})", "requires_grad_()", "detach_()",

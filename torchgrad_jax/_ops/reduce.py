@@ -94,8 +94,20 @@ def nansum(
         kind = dtypes.scalar_type_name(dtypes.from_np(dtype))
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{kind}'")
     dims = shapes.wrap_dims(dim, input.ndim)
-    x = jnp.where(jnp.isnan(input), jnp.zeros_like(input), input) if is_float(input) else input
+    x = _without_nan(input) if is_float(input) else input
     return _keep(_add_up(convert(x, _sum_dtype(x, dtype)), dims), dims, x.ndim, keepdim)
+
+
+@jax.custom_jvp
+def _without_nan(x: Array) -> Array:
+    return jnp.where(x != x, jnp.zeros_like(x), x)
+
+
+@_without_nan.defjvp
+def _without_nan_jvp(primals: Any, tangents: Any) -> Any:
+    """torch multiplies by 0 or 1, so that an infinity that comes in where a number is missing is NaN."""
+    (x,) = primals
+    return _without_nan(x), tangents[0] * jnp.where(x != x, 0, jnp.ones_like(x))
 
 
 @op(node=_dim_given("Mean"))
@@ -381,6 +393,8 @@ def _norm(x: Array, p: float, dims: Shape, keepdim: bool) -> Array:
         if p == 0:
             return jnp.zeros(y.shape, y.dtype).reshape(_kept_out(x, dims))
         slope = _norm_slope(x, y, p, dims)
+        if 1 < p < math.inf and p != 2:  # flat at 0, whatever comes in
+            t = jnp.where(y == 0, jnp.zeros_like(t), t)
         product = jnp.real(jnp.conj(slope) * t) if is_complex(x) else slope * t
         return lax.reduce_sum(product, axes=dims)
 

@@ -29,6 +29,10 @@ _SUMS = re.compile(
 own differ with the number of elements."""
 _CANCELS = re.compile(r"(?:tanhshrink|sinc)\((v\d+)|(v\d+)\.sinc")
 """Lines with a difference of nearly equal numbers inside."""
+_BY_SIZE = re.compile(
+    r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish)\((v\d+)"
+)
+"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,9 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
     for moved in (False, True):
         session = Session(lib, program.functions)
         for line in program.lines:
+            by_size = _BY_SIZE.search(line)
+            if by_size and lib.module.isnan(session.env[by_size[1]]).any():
+                return True
             session.run(_nudged(line, precision.lowest) if moved else line)
             if moved:
                 made = _MADE.match(line)

@@ -285,3 +285,40 @@ def products_of_conjugated_vectors(m):
                     )
                 )
     return found
+
+
+@program
+def outputs_that_got_another_shape(m):
+    """Gradients fit what the node made, or are summed to it; a write that is not recorded changes the tensor alone."""
+    found = []
+    for change in (lambda v: v.unsqueeze_(0), lambda v: v.t_(), lambda v: v.squeeze_()):
+        for shape in ((2, 3), (1, 3), (3, 3)):
+            for _ in range(3):
+                x = m.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape).requires_grad_()
+                v = x * x
+                with m.no_grad():
+                    change(v)
+                found.append(
+                    (
+                        complaint(
+                            lambda v=v: v.backward(m.arange(float(v.numel())).reshape(v.shape))
+                        ),
+                        x.grad,
+                    )
+                )
+    return found
+
+
+@program
+def views_of_what_is_tracked_later_as_inputs(m):
+    found = []
+    for look in (False, True):
+        x = m.ones(1, 3, requires_grad=True).sin()
+        y = m.ones(1, 3)
+        part = y.reshape(-1)[0]
+        y.mul_(x.sum())
+        if look:
+            found.append(part.grad_fn.name())
+        x.backward(m.ones_like(x), inputs=[part])
+        found.append((part.retains_grad, part.grad))
+    return found

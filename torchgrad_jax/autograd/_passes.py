@@ -18,7 +18,7 @@ from .._core.transfer import filled
 from .._engine import fused
 from .._engine.backward import dependencies, run
 from .._engine.fit import fitted, leaf_grad_meta
-from .._engine.history import edge_of, requires_grad_of
+from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node, accumulator
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
@@ -156,6 +156,7 @@ def _target(t: Any, accumulate: bool) -> tuple[Node, int]:
             f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}"
         )
     if accumulate:
+        grad_fn_of(t)  # torch asks for it first
         retain_grad(t)
     edge = edge_of(t)
     if edge is None and requires_grad_of(

@@ -16,6 +16,7 @@ from .maker import (
     dims,
     inexact,
     places,
+    races,
     real,
     rule,
     taints,
@@ -348,7 +349,7 @@ def in_place(m: Maker) -> str | None:
         return None
     option = m.one(*IN_PLACE[:12]) if m.chance(0.6) else m.one(*IN_PLACE)
     y = m.partner(x, into=m.chance(0.95))
-    if y in m.env and taints(m.env[x], m.env[y]):
+    if y in m.env and races(m.env[x], m.env[y]):
         return None
     if option.startswith("index_fill") and not m.env[x].numel():
         return None  # torch trips over the storage before it looks at the index

@@ -6,6 +6,7 @@ signatures; both must stay the same in effect.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Sequence
@@ -522,6 +523,13 @@ class InplaceCall(Call):
         return plan
 
 
+def _check_shape(mine: tuple[int, ...], wide: tuple[int, ...]) -> None:
+    if wide != mine:
+        raise RuntimeError(
+            f"output with shape {list(mine)} doesn't match the broadcast shape {list(wide)}"
+        )
+
+
 class InplacePlan(Plan):
     """A plan whose result is cast to the first leaf's dtype."""
 
@@ -531,6 +539,10 @@ class InplacePlan(Plan):
         try:
             super().__init__(call, keys)
         except NotImplementedError:  # that no kernel fits comes after that no result does
+            if Layout.steps(call.layout):
+                with contextlib.suppress(ValueError):  # they do not broadcast at all
+                    shapes = [k.shape for k in keys if isinstance(k, Meta)]
+                    _check_shape(keys[0].shape, np.broadcast_shapes(*shapes))
             wide = compute_dtype(call, keys)
             if wide is not None and not dtypes.can_cast(wide, keys[0].dtype):
                 raise outputs.not_castable(call.inner.name, wide, keys[0].dtype) from None
@@ -538,10 +550,7 @@ class InplacePlan(Plan):
         me, out = keys[0], self.outs[0]
         check = call.inner.inplace_check
         castable = check is not None and check(me, out, keys[1:])
-        if out.shape != me.shape:
-            raise RuntimeError(
-                f"output with shape {list(me.shape)} doesn't match the broadcast shape {list(out.shape)}"
-            )
+        _check_shape(me.shape, out.shape)
         if not castable and not dtypes.can_cast(out.dtype, me.dtype):
             raise outputs.not_castable(call.inner.name, out.dtype, me.dtype)
         if out.dtype is not me.dtype:
@@ -619,8 +628,11 @@ def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
 
 _PLANNED = re.compile(
     r"The size of tensor|result type \w+ can't be cast to the desired output type [A-Z]|output with shape|"
-    r'"\w+" not implemented'
+    r".*argument alpha"
 )
+_LACKING = re.compile(r'"\w+" not implemented')
+_MEMORY_FIRST = frozenset({"index_copy", "masked_scatter"})
+"""Operators that look at little else before."""
 
 
 def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
@@ -634,7 +646,12 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
         try:
             new_plan(call, keys, leaves)
         except Exception as error:
-            if not Layout.steps(call.layout) or not _PLANNED.match(str(error)):
+            later = _PLANNED.match(str(error))
+            if call.name in _MEMORY_FIRST:
+                later = later or not str(error).startswith("Dimension out of range")
+            if Layout.steps(call.layout):
+                later = later or _LACKING.match(str(error))
+            if not later:
                 raise error from None
         call.plans.pop(keys, None)  # one that is there says that nothing overlaps
         raise

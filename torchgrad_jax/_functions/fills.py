@@ -56,8 +56,12 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
         check_captured(me, name)
     if MODES.bits & GRAD:
         check_inplace(me, requires_grad_of(me))
-    check_writable(me)
     m = me._m
+    try:
+        check_writable(me)
+    except RuntimeError:
+        values(meta((0,), m.dtype, m.device))  # what there is to say of the arguments comes first
+        raise
     if MODES.bits & LIFT:
         new = _filling(me, values)
     else:

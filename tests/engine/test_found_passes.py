@@ -259,6 +259,11 @@ def complaints_before_overlaps(m):
         lambda: lying(b).neg_(), lambda: lying(b).sub_(lying(b)), lambda: lying(b).abs_(), lambda: lying(f).add_(five),
         lambda: lying(f).add_(1j), lambda: lying(f).clamp_min_(five), lambda: lying(b).clamp_(0),
         lambda: lying(b).cumsum_(0), lambda: lying(f).heaviside_(lying(z)), lambda: lying(f).lerp_(lying(z), 0.5),
+        lambda: lying(z).index_copy_(0, m.tensor([0]), m.ones(1, 3)),
+        lambda: lying(f).index_copy_(7, m.tensor([0]), m.ones(1, 3)),
+        lambda: lying(f).masked_scatter_(m.ones(3), five), lambda: lying(f).add_(1, alpha=1j),
+        lambda: m.ones(3, dtype=b).lerp_(lying(b), 0.5), lambda: lying(f).uniform_(3, 1),
+        lambda: lying(f).normal_(0, -1), lambda: lying(f).bernoulli_(5.0),
     )  # fmt: skip
     return [complaint(call) for call in (*calls, *calls)]
 

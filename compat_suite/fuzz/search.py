@@ -34,9 +34,12 @@ _CENTRED = re.compile(
 )
 """Functions whose gradients add up to 0, but for rounding."""
 _BY_SIZE = re.compile(
-    r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish)\((v\d+)"
+    r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish|gelu)\((v\d+)"
 )
-"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN."""
+"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN; and gelu,
+which is NaN for an infinite number of single precision among others."""
+_NEGATED = re.compile(r"(v\d+)\.neg_?\(")
+"""Negatives of complex numbers: a vector's zeros stay what they are, the rest of a tensor's change their sign."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,16 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
         for line in program.lines:
             centred |= bool(_CENTRED.search(line))
             by_size = _BY_SIZE.search(line)
-            if by_size and lib.module.isnan(session.env[by_size[1]]).any():
+            if by_size and not lib.module.isfinite(session.env[by_size[1]]).all():
                 return True
             session.run(_nudged(line, precision.lowest) if moved else line)
             if moved:
                 made = _MADE.match(line)
                 for name in made[2].split(", ") if made else ():
                     session.run(_moved(name, line, precision.of.get(name, 0)))
+                negated = _NEGATED.search(line)
+                if negated and session.env[negated[1]].is_complex():
+                    _turn_zeros(session, made[2].split(", ") if made else [negated[1]], 0.0)
                 if _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0
                     _turn_zeros(session, made[2].split(", ") if made else (), shift)

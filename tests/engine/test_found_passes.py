@@ -224,6 +224,17 @@ def written_parts_that_are_written_again(m):
             found += [complaint(y.sum().backward), complaint(b.sum().backward)]
             del y
             found.append(complaint(b.sum().backward))
+    for keep in (
+        False,
+        True,
+    ):  # a write that a pass did not free still uses what the part was before
+        b = m.ones(2, 3, dtype=m.float64, requires_grad=True) * 2
+        part = b[0:1]
+        part.exp_()
+        part.add_(1)
+        found += [
+            complaint(lambda b=b, keep=keep: b.sum().backward(retain_graph=keep)) for _ in range(2)
+        ]
     return found
 
 

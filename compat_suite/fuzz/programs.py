@@ -158,6 +158,7 @@ def make(
                 text in line
                 for text in (
                     "requires_grad",
+                    "deepcopy",
                     "backward(",
                     "grads(",
                     "func.",

@@ -338,3 +338,52 @@ def views_of_what_is_tracked_later_as_inputs(m):
         x.backward(m.ones_like(x), inputs=[part])
         found.append((part.retains_grad, part.grad))
     return found
+
+
+@program
+def saved_inputs_that_were_detached(m):
+    """torch refuses to use them, unless they had no node when they were saved."""
+    functions = (
+        lambda u, x: x * u, lambda u, x: x / u, lambda u, x: u.exp(), lambda u, x: x**u, lambda u, x: u.sin(),
+        lambda u, x: u + x, lambda u, x: m.maximum(u, x), lambda u, x: m.where(u > 0, u * u, x),
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        for keep in (False, True, False):
+            x = m.tensor([1.0, 2.0], requires_grad=True)
+            u = x * 2
+            y = fn(u, x)
+            u.detach_()
+            found.append(
+                (
+                    complaint(lambda y=y, keep=keep: y.sum().backward(create_graph=keep)),
+                    x.grad is None,
+                )
+            )
+            later = fn(u, x).sum()  # saved as it is now
+            if later.requires_grad:
+                found.append(complaint(later.backward))
+    return found
+
+
+@program
+def recorded_gradients_of_writes_to_parts(m):
+    """What such a gradient does not read, it does not depend on."""
+    writes = (
+        lambda a, b: a.div_(b, rounding_mode="floor"), lambda a, b: a.div_(b), lambda a, b: a.mul_(b),
+        lambda a, b: a.copy_(b), lambda a, b: a.copysign_(b), lambda a, b: a.fill_(b[0]), lambda a, b: a.sub_(b),
+        lambda a, b: a.lerp_(b, 0.5), lambda a, b: a.pow_(b), lambda a, b: a.heaviside_(b), lambda a, b: a.fmod_(b),
+    )  # fmt: skip
+    found = []
+    for write in writes:
+        for part in (lambda u: u, lambda u: u.view_as(u), lambda u: u[:]):
+            u = m.tensor([2.0, 3.0], requires_grad=True) * 1
+            w = m.tensor([2.0, 3.0], requires_grad=True)
+
+            def graded(write=write, part=part, u=u, w=w):
+                write(part(u), w)
+                (g,) = m.autograd.grad(u.sum(), w, create_graph=True, allow_unused=True)
+                found.append(g is None or (g.detach(), g.requires_grad))
+
+            found.append(complaint(graded))
+    return found

@@ -19,6 +19,7 @@ from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .lift import is_batched, is_hidden
 from .overrides import own
 from .record import PLAIN, concrete, no_data
+from .saved import note_detached
 from .storages import (
     UntypedStorage as UntypedStorage,
     is_shared,
@@ -313,6 +314,8 @@ def detach_(self: Tensor) -> Tensor:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
+    if self._fn is not None:
+        note_detached(self)
     self._fn, self._onr, self._rg = None, 0, False
     if MODES.bits & DUAL:
         MODES.tangents.set_tangent(self, None)

@@ -22,7 +22,7 @@ from .fit import fitted
 from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
-from .saved import unpack_arrays, unpack_tensors
+from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
 from .strided import read, write
 from .tensor import UNSET, Tensor, alias_of, make, plain_alias
 from .trace import Call
@@ -444,6 +444,8 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     """Run a node: one Buffer (or None) per edge."""
     if node.gp is None:
         return [None if g is None else Buffer(g, _alone(g)) for g in node.backward_tensors(cts)]
+    if DETACHED:
+        check_attached(node)
     gp = node.gp
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:

@@ -22,6 +22,7 @@ from .._core.state import LIFT, MODES
 from . import wide, windows
 from .grad_plan import PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
+from .saved import DETACHED, attached
 from .strided import read, write
 from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
@@ -256,6 +257,8 @@ def _structure(
             found.leaves.append(node)  # its gradient is wanted, but the node itself does not run
             key.append((ids[node], None))
             continue
+        if DETACHED and not attached(node):
+            return None
         found.nodes.append(node)
         key.append(node.gp)
         key.append(ids[node])

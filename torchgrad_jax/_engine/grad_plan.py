@@ -611,8 +611,10 @@ class MissingGradPlan(GradPlan):
         """Say which op has no derivative."""
         if self.complaint:
             raise NotImplementedError(self.complaint)
-        name = self.plan.call.name
-        name = name if name == "set_" else f"aten::{op_name(name)}"
+        call = self.plan.call
+        name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
+        if hasattr(call, "inner") and not name.endswith("_"):  # in place
+            name += "_"
         raise RuntimeError(f"derivative for {name} is not implemented")
 
     def call(self, *args: Any) -> Any:

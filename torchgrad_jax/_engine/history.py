@@ -341,12 +341,12 @@ def forbid_gradient(t: Tensor) -> None:
 class _CopySlicesOuts:
     """The part of a Plan that the engine asks for: the one output is the base."""
 
-    def __init__(self, base: Meta, inner: Plan) -> None:
+    def __init__(self, base: Meta, inner: Plan, others: Sequence[Any]) -> None:
         self.outs = (base,)
         self.diff = (0,)
         self.single = True
         self.call = inner.call
-        self.keys = (base,)
+        self.keys = (base, *others)
 
 
 class CopySlicesPlan:
@@ -358,11 +358,11 @@ class CopySlicesPlan:
 
     def __init__(self, inner: Any, base: Meta, view: Meta, conj: bool, neg: bool) -> None:
         self.inner, self.base, self.view, self.conj, self.neg = inner, base, view, conj, neg
-        self.plan = _CopySlicesOuts(base, inner.plan)
         self.name = "CopySlices"
         self.node_class = node_class("CopySlices")
         self.has_self = bool(inner.mask & 1)
         others = [i for i in inner.inputs if i != 0]
+        self.plan = _CopySlicesOuts(base, inner.plan, [inner.plan.keys[i] for i in others])
         self.inputs = tuple(range(1 + len(others)))  # position 0: the base
         self.mask = (1 << len(self.inputs)) - 1
         rest = inner.edge_leaves[1:] if inner.edge_leaves[:1] == (0,) else inner.edge_leaves
@@ -412,10 +412,7 @@ class CopySlicesPlan:
         (g,) = cts
         if g is None:
             g = jnp.zeros(self.base.shape, self.base.dtype.np)
-        if shapes.has_overlap(self.view.shape, self.view.strides):
-            raise RuntimeError(errors.OVERLAP)  # as the write to the gradient's piece does in torch
-        if self.complaint:
-            raise RuntimeError(self.complaint)
+        self._complain()
         flat = strided.to_flat(g, self.base)
         piece = strided.view_from(flat, self.view, offset, self.conj, self.neg)
         grads = list(self.inner.fn([piece], rest))
@@ -447,6 +444,30 @@ class CopySlicesPlan:
             def run(leaves: Sequence[Any]) -> Any:
                 return self.fn(leaves[:1], leaves[1:], (which,))[0]
 
+            reads = self.saved_in, self.saved_out, (True,)
+            if which > 0:
+                run, reads = self._of_other(which)
             call = Call("copy_slices_backward", run, node_name="CopySlicesBackward0")
-            found = self.calls[which] = (call, self.saved_in, self.saved_out, (True,))
+            found = self.calls[which] = (call, *reads)
         return found
+
+    def _of_other(self, which: int) -> tuple[Any, tuple[Any, Any, tuple[bool, ...]]]:
+        """The gradient of another input of the write, which reads what it reads without the view."""
+        at = which if self.has_self else which - 1
+        _, ins, outs, used = self.inner.call(at, (True,))
+
+        def run(leaves: Sequence[Any]) -> Any:
+            cts: list[Any] = [None]
+            if used[0]:
+                flat = strided.to_flat(leaves[0], self.base)
+                cts = [strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)]
+            self._complain()
+            return self.inner.fn(cts, leaves[used[0] + 1 :], (at,), ins, outs)[0]
+
+        return run, ((0, *[1 + i for i in ins]), outs, used)
+
+    def _complain(self) -> None:
+        if shapes.has_overlap(self.view.shape, self.view.strides):
+            raise RuntimeError(errors.OVERLAP)  # as the write to the gradient's piece does in torch
+        if self.complaint:
+            raise RuntimeError(self.complaint)

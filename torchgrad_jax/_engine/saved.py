@@ -97,6 +97,38 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     return None, 0
 
 
+DETACHED: dict[int, Any] = {}
+"""Tensors that were cut from a graph in place, by identity; nodes may have saved them before."""
+
+
+def note_detached(t: Tensor) -> None:
+    """Remember that a tensor was cut from its graph."""
+    key = id(t)
+    DETACHED[key] = weakref.ref(t, lambda _: DETACHED.pop(key, None))
+
+
+def attached(node: Any) -> bool:
+    """Whether the inputs that a node saved are in the graph as they were then."""
+    gp, saved = node.gp, node.saved
+    if saved is None or gp is None:
+        return True
+    for i, leaf in enumerate(gp.saved_in):
+        if id(saved[i]) in DETACHED and saved[i]._fn is None and leaf in gp.edge_leaves:
+            edge = node.edges[gp.edge_leaves.index(leaf)]
+            if edge is not None and not isinstance(edge[0], AccumulateGrad):
+                return False
+    return True
+
+
+def check_attached(node: Any) -> None:
+    """Refuse what torch refuses: a saved input that has been cut from the graph since."""
+    if not attached(node):
+        raise RuntimeError(
+            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+            "This is not supported, please use out-of-place `.detach()` instead"
+        )
+
+
 def unpack_arrays(node: Any) -> list[Any]:
     """The saved values as arrays and numbers, after checking that nobody wrote to them."""
     saved = node.saved

@@ -22,6 +22,7 @@ from .._core.warn import once
 from . import first_uses
 from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
+from .saved import DETACHED, attached
 from .strided import read, write
 from .tensor import UNSET, Storage, Tensor, make
 
@@ -172,6 +173,8 @@ def _priority(node: Node) -> int:
 
 def _entries(node: Node) -> list[Any] | None:
     """Saved values as arrays and numbers; None when one was overwritten or packed."""
+    if DETACHED and not attached(node):
+        return None
     out = []
     for entry, then in zip(node.saved, node.vers):
         kind = entry.__class__

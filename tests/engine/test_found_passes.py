@@ -387,3 +387,28 @@ def recorded_gradients_of_writes_to_parts(m):
 
             found.append(complaint(graded))
     return found
+
+
+@program
+def numbers_of_another_dtype_written_by_a_mask(m):
+    found = []
+    at, mask = m.tensor([1]), m.tensor([True, False, True])
+    writes = (
+        lambda x, v: x.__setitem__(mask, v), lambda x, v: x.view(1, 3).__setitem__((slice(None), mask), v),
+        lambda x, v: x.__setitem__(mask, v[None]), lambda x, v: x.index_fill_(0, at, v),
+        lambda x, v: x.masked_fill_(mask, v), lambda x, v: x.lerp_(x.detach(), v),
+    )  # fmt: skip
+    for mine, other in (
+        (m.complex64, m.float64),
+        (m.float32, m.complex64),
+        (m.float64, m.float32),
+        (m.float64, m.int64),
+    ):
+        for write in writes[: None if other is not m.int64 else -1]:
+            leaf = m.tensor([1, 2, 3], dtype=mine).requires_grad_()
+            x, v = leaf * 1, m.tensor(-2, dtype=other)
+            v.requires_grad_(other is not m.int64)
+            found.append(complaint(lambda write=write, x=x, v=v: write(x, v)))
+            found.append([x.grad_fn.name(), [n and n.name() for n, _ in x.grad_fn.next_functions]])
+            found.append((complaint(lambda x=x: x.abs().sum().backward()), leaf.grad, v.grad))
+    return found

@@ -613,8 +613,8 @@ class MissingGradPlan(GradPlan):
             raise NotImplementedError(self.complaint)
         call = self.plan.call
         name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
-        if hasattr(call, "inner") and not name.endswith("_"):  # in place
-            name += "_"
+        if hasattr(call, "inner") and call.argnames[:1] == ("input",):  # an operator in place
+            name = name.rstrip("_") + "_"
         raise RuntimeError(f"derivative for {name} is not implemented")
 
     def call(self, *args: Any) -> Any:

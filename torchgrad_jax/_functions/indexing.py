@@ -359,23 +359,27 @@ def index_put_(
     indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
         values = ops.clone(values)
-    if fills and values._m.dtype is not out._m.dtype:  # a fill casts; anything else refuses to
-        values = ops._to_copy(values, out._m.dtype)
     m = out._m
+    put = ops.index_put_
+    if fills and values._m.dtype is not m.dtype:  # a fill casts; anything else refuses to
+        if values._m.dtype.category < dtypes.FLOATING:
+            values = ops._to_copy(values, m.dtype)
+        else:
+            put = ops._index_put_number_
     recorded = MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides)
     if recorded:
         check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
     if is_mirrored(out):
         check_writable(out)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
-        return ops.index_put_(out, indices, values, accumulate)
+        return put(out, indices, values, accumulate)
     if fills:
         warn_of_overlap(out, "masked_fill")
     from .create import tensor
 
     places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
     flat = as_strided_view(out, (shapes.storage_extent(m.shape, m.strides),), (1,), None)
-    ops.index_put_(flat, (places,), values, accumulate)
+    put(flat, (places,), values, accumulate)
     if recorded and requires_grad_of(out):
         forbid_gradient(out)
     return out

@@ -21,6 +21,7 @@ from .._core.kernels import (
     is_half,
     refuse,
     round_half,
+    scalar_name,
     where,
     widen,
 )
@@ -407,7 +408,13 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
     weight = jnp.asarray(weight)
     number = getattr(weight, "weak_type", False)
     for name, other in (("end", end), ("weight", weight)):
-        if other.dtype != input.dtype and not (name == "weight" and number):
+        if name == "weight" and not other.ndim and other.dtype != input.dtype:
+            if not number and category(other) == COMPLEX and category(input) != COMPLEX:
+                raise RuntimeError(
+                    f"result type {scalar_name(other)} can't be cast to the desired output type {scalar_name(input)}"
+                )
+            number = True  # torch reads it as one
+        elif other.dtype != input.dtype:
             raise RuntimeError(
                 f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}"
             )

@@ -12,7 +12,7 @@ from jax import lax
 from .._core import layouts, shapes, warn
 from .._core.dtypes import BOOL, COMPLEX
 from .._core.kernels import refuse
-from .helpers import is_bool, is_complex
+from .helpers import is_bool, is_complex, stays_complex
 from .places import (
     Slices,
     add_at,
@@ -109,6 +109,18 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
     if places is None:
         return input + values if accumulate else values
     return (add_at if accumulate else write_at)(input, values, places)
+
+
+@op(name="_index_put_number", node="IndexPutBackward0", function=False, method=False, out=False, aten="index_put",
+    layout=Layout.PRESERVE, check=_check_advanced, inplace=True, tags=frozenset({"reads_apart"}),
+    keeps={"input": ("indices",)}, refused=stays_complex)  # fmt: skip
+def _index_put_number(
+    input: Array, indices: OptArrays, values: Array, accumulate: bool = False
+) -> Array:
+    """One number written by a mask: torch fills, which casts."""
+    if is_complex(values) and not is_complex(input):
+        values = jnp.real(values)
+    return index_put(input, indices, values.astype(input.dtype), accumulate)
 
 
 # --- whole slices along one dimension ---
@@ -246,7 +258,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 @op(
     inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
-    tags=frozenset({"warns_of_overlap", "fits_read"}),
+    tags=frozenset({"warns_of_overlap", "fits_read"}), refused=stays_complex,
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )  # fmt: skip
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:

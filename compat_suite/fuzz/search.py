@@ -65,7 +65,7 @@ def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
     found = compare(program, got, want)
     if (
         found is not None
-        and (found.kind.endswith("value") or found.kind.startswith("log*"))
+        and (found.kind.endswith(("value", "shape*")) or found.kind.startswith("log*"))
         and _ill_conditioned(replace(program, lines=program.lines[: found.line + 1]), want)
     ):
         return None
@@ -97,7 +97,9 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 negated = _NEGATED.search(line)
                 if negated and session.env[negated[1]].is_complex():
                     _turn_zeros(session, made[2].split(", ") if made else [negated[1]], 0.0)
-                if _SUMS.search(line):
+                if _CENTRED.search(line) and made:
+                    _turn_zeros(session, made[2].split(", "), 1e-16)
+                elif _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0
                     _turn_zeros(session, made[2].split(", ") if made else (), shift)
         states.append(session.state(False))
@@ -106,7 +108,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
             for k, line in enumerate(program.lines):
                 precision.after(line, states[0] if k == last else None)
     found = observe.differences(states[0], states[1], precision)
-    return any("value" in where or "log" in where for where, _ in found)
+    return any(re.search("value|log|shape", where) for where, _ in found)
 
 
 def _nudged(line: str, rank: int) -> str:
@@ -132,13 +134,17 @@ def _moved(name: str, line: str, rank: int) -> str:
 
 
 def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
-    """Change the signs of the zeros in these tensors and in all gradients, or move all numbers in them."""
+    """Change the signs of the zeros in these tensors and in all gradients, or what is nearly 0 over to the other side."""
     torch = session.lib.module
 
     def turned(t: Any) -> Any:
         if t.is_complex():
             return torch.complex(turned(t.real), turned(t.imag))
-        return t + shift if shift else torch.where(t == 0, -t, t)
+        return (
+            torch.where(t.abs() < 100 * shift, -t - shift, t)
+            if shift
+            else torch.where(t == 0, -t, t)
+        )
 
     live = [t for t in session.env.values() if isinstance(t, session.lib.tensor_type)]
     with warnings.catch_warnings():

@@ -412,3 +412,53 @@ def numbers_of_another_dtype_written_by_a_mask(m):
             found.append([x.grad_fn.name(), [n and n.name() for n, _ in x.grad_fn.next_functions]])
             found.append((complaint(lambda x=x: x.abs().sum().backward()), leaf.grad, v.grad))
     return found
+
+
+@program
+def what_may_be_added_to_in_place(m):
+    """A gradient that something else still holds, a view's base say, is not; the sum is a new tensor."""
+    c, wide = m.ones(3, 3) * 2, m.ones(2, 3, 3) * 3
+    functional = m.nn.functional
+    parts = (
+        lambda x: x.clone().t() * c, lambda x: x.clone().unsqueeze(0) * c, lambda x: x.clone().view(9) * 2,
+        lambda x: x.clone() * wide, lambda x: x * wide, lambda x: x + wide, lambda x: x.expand(2, 3, 3) * wide,
+        lambda x: m.where(wide > 0, x, wide), lambda x: m.addcmul(wide, x, x), lambda x: x.sum(0) * wide,
+        lambda x: m.stack([x.clone(), c]) * 2, lambda x: m.cat([x.clone(), c]) * 2, lambda x: x.clone().clone() * c,
+        lambda x: functional.conv1d(x.clone(), x.clone()[None]), lambda x: functional.linear(x.clone(), x.clone()),
+        lambda x: functional.conv1d(x[None], x[None], x[:1, 0]),
+    )  # fmt: skip
+    found = []
+    for part in parts:
+        for _ in range(3):
+            x = m.arange(1.0, 10.0).reshape(3, 3).requires_grad_()
+            v = (x * c).sum()
+            (part(x).sum() + v).backward()
+            found.append((x.grad._version, x.grad))
+    return found
+
+
+@program
+def variances_without_degrees_of_freedom(m):
+    found = []
+    for name in ("var", "std"):
+        for values in ([1.0, 2.0, 4.0], [[1.0, 3.0], [2.0, 2.0]], 3.0, [3.0]):
+            for options in (
+                {"dim": 0, "correction": 3},
+                {"correction": 9},
+                {"dim": -1, "correction": 5},
+                {},
+            ):
+                x = m.tensor(values, dtype=m.float64, requires_grad=True)
+                y = getattr(m, name)(x, **options)
+                (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+                found.append((y.detach(), g.detach(), g.requires_grad))
+    return found
+
+
+@program
+def complaints_of_masked_numbers(m):
+    leaf, z = m.zeros(0, 3, requires_grad=True), m.tensor(-2 - 1.7j)
+    return [
+        complaint(lambda: leaf.__setitem__(leaf > 0, z)),
+        complaint(lambda: m.ones(3).__setitem__(m.ones(3) > 0, z)),
+    ]

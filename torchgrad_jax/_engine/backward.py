@@ -430,9 +430,9 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     if ex is not None and ex.pre:
         cts = _pre_hooks(node, cts)
     if MODES.bits & OBSERVED and MODES.observers:
-        out = events.function(node, cts, lambda: _function(task, node, cts, create, run_set))
+        out = events.function(node, cts, lambda: _function(task, node, cts, slots, create, run_set))
     else:
-        out = _function(task, node, cts, create, run_set)
+        out = _function(task, node, cts, slots, create, run_set)
     if ex is not None and ex.post:
         out = _post_hooks(node, out, cts)
     if not task.keep:
@@ -440,8 +440,10 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     return out
 
 
-def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> list[Any]:
-    """Run a node: one Buffer (or None) per edge."""
+def _function(
+    task: Task, node: Node, cts: list[Any], slots: list[Any], create: bool, run_set: Any
+) -> list[Any]:
+    """Run a node: one Buffer (or None) per edge. `slots` are what the incoming gradients came in."""
     if node.gp is None:
         return [None if g is None else Buffer(g, _alone(g)) for g in node.backward_tensors(cts)]
     if DETACHED:
@@ -477,8 +479,8 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
     values: list[Any] = [None] * len(gp.inputs)
     for p, array in zip(wanted if pick is not None else range(len(arrays)), arrays):
         m, kind, version = told[p]
-        if kind == PASSED:
-            values[p] = Buffer(given[0], True)
+        if kind == PASSED:  # may be added to if it could be before
+            values[p] = Buffer(given[0], slots[0].fresh)
             continue
         t = make(array, m)
         t._st.version = given[0]._vc.version if kind == VIEWED else version

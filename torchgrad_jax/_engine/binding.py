@@ -197,6 +197,7 @@ class Binding:
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
         call.grad_facts = (row.grad_follows, row.grad_version)
+        call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
         return call
 
     def inplace_view(self, call: Call) -> Call:

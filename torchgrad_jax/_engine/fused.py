@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from . import wide, windows
-from .grad_plan import PASSED, VIEWED
+from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
 from .strided import read, write
@@ -428,7 +428,7 @@ def _layouts(
                 (
                     m,
                     nr,
-                    [cts[0][0] if kind == PASSED else _Mock(described, version), kind != VIEWED],
+                    cts[0][:] if kind == PASSED else [_Mock(described, version), kind == FRESH],
                 )
             )
         slots = cts = None

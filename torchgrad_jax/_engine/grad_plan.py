@@ -22,7 +22,7 @@ from .node import node_class
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
 
-FRESH, VIEWED, PASSED = range(3)
+FRESH, VIEWED, PASSED, HELD = range(4)
 """Whose memory a gradient is: its own, the incoming gradient's seen otherwise, or that very tensor."""
 
 
@@ -293,8 +293,8 @@ class GradPlan:
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """How torch would lay out each gradient: (meta, FRESH, VIEWED or PASSED, its version).
 
-        A gradient that views the incoming one may not be accumulated into in place; one that is
-        the incoming one passed on is the same object, shared by all it is passed to.
+        A gradient that views the incoming one may not be accumulated into in place, nor one whose memory is HELD
+        by something else; one that is the incoming one passed on is the same object, shared by all it is passed to.
         """
         found = self.described.get(cts)
         if found is None:
@@ -304,6 +304,15 @@ class GradPlan:
         return found
 
     def _describe(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
+        m, kind, version = self._described(p, cts)
+        call, ct = self.plan.call, cts[0]
+        # Dimensions that broadcasting put in front are summed, and torch makes a view without them.
+        spread = ct is not None and ct.ndim > m.ndim
+        spread = spread and (Layout.steps(call.layout) or call.geometry is not None)
+        held = kind == FRESH and (spread or self.inputs[p] in call.held)
+        return m, HELD if held else kind, version
+
+    def _described(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
         call = self.plan.call
         key = self.plan.keys[self.inputs[p]]
         assert isinstance(key, Meta)

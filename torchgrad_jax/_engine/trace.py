@@ -57,9 +57,9 @@ class Call:
 
     __slots__ = (
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
-        "geometry", "grad", "grad_facts", "grad_view", "inplace", "inplace_check", "inplace_facts", "joins", "keeps",
-        "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted",
-        "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
+        "geometry", "grad", "grad_facts", "grad_view", "held", "inplace", "inplace_check", "inplace_facts", "joins",
+        "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
+        "promoted", "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,7 @@ class Call:
     ) -> None:  # fmt: skip
         self.grad_view, self.joins = grad_view, joins
         self.grad_facts: tuple[bool, Any] = (False, 0)
+        self.held: frozenset[int] = frozenset()
         self.inplace: Any = None
         self.made_as: Any = None
         self.compares = False

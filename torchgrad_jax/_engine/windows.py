@@ -90,7 +90,7 @@ class Flow:
         if wanted:
             arrays = vjp(gp, [None if g is None else g[0] for g in given], saved, wanted)
             told = gp.describe(tuple([None if g is None else g[1].meta for g in given]))
-            first = next(g for g in given if g is not None)[1]
+            _, first, fresh = next(g for g in given if g is not None)
             uses = Counter(p for p, _, _ in edges)
             for p, array in zip(wanted, arrays):
                 m, kind, version = told[p]
@@ -98,7 +98,7 @@ class Flow:
                     version = first.version
                 if kind == PASSED:
                     first.holders += uses[p]
-                    values[p] = (array, first, True)
+                    values[p] = (array, first, fresh)
                 else:
                     values[p] = (array, State(m, version, uses[p]), kind == FRESH)
         for g in given:

@@ -353,6 +353,8 @@ def index_put_(
     if fills:
         refuse_byte_mask(given)
         if may_not_fit(values._m.dtype, out._m.dtype):
+            if MODES.bits & GRAD:
+                check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
             check_read(read(values), out._m.dtype)
     if not accumulate and _put_where_traced(out, given, values, fills):
         return out

@@ -215,11 +215,11 @@ def prod(
 
 
 def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
-    """Wrapped dimensions and the degrees of freedom."""
+    """Wrapped dimensions and the degrees of freedom, fewer than none included."""
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = shapes.wrap_dims(dim, x.ndim)
-    return dims, max(_numel(x, dims) - (1 if correction is None else correction), 0)
+    return dims, _numel(x, dims) - (1 if correction is None else correction)
 
 
 def _mean(x: Array, dims: Shape) -> Array:
@@ -236,8 +236,12 @@ def _running_mean(x: Array, dims: Shape) -> Array:
     return _mean(x, dims) + lax.stop_gradient(jnp.where(after, jnp.nan, 0).astype(x.dtype))
 
 
-def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Array:
-    """Variance or its root. The derivative holds the mean fixed, whose own terms cancel."""
+def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole: bool) -> Array:
+    """Variance or its root. The derivative holds the mean fixed, whose own terms cancel.
+
+    Without degrees of freedom torch has a formula of its own for a `whole` tensor, and where dimensions are named
+    divides by what their number is, be it negative.
+    """
 
     def deviation(x: Array) -> Array:
         return x - _expand(_mean(x, dims), dims, x.ndim)
@@ -245,15 +249,15 @@ def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool) -> Arr
     def value(x: Array) -> Array:
         d = deviation(x)
         square = d * d if is_float(d) else jnp.real(d) ** 2 + jnp.imag(d) ** 2
-        y = divide(lax.reduce_sum(square, axes=dims), dof)
+        y = divide(lax.reduce_sum(square, axes=dims), max(dof, 0))
         return jnp.sqrt(y) if root else y
 
     def tangent(x: Array, y: Array, t: Array) -> Array:
         d = deviation(x)
-        if dof == 0:  # 0/0 at the mean, otherwise torch says +inf on both sides of it
+        if dof <= 0 and whole:  # 0/0 at the mean, otherwise torch says +inf on both sides of it
             slope = jnp.where(d == 0, jnp.asarray(jnp.nan, d.dtype), jnp.asarray(jnp.inf, d.dtype))
         else:
-            slope = d * jnp.asarray(2.0 / dof, d.dtype)
+            slope = d * jnp.asarray(2.0 / dof if dof else math.inf, d.dtype)
         product = slope * t if is_float(d) else jnp.real(jnp.conj(slope) * t)
         out = lax.reduce_sum(product, axes=dims)
         return _safe_div(out * jnp.asarray(0.5, out.dtype), y.reshape(out.shape)) if root else out
@@ -269,7 +273,7 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         keepdim: bool = False,
     ) -> Any:  # fmt: skip
         dims, dof = _freedom(input, dim, correction)
-        y = _moment(input, dims, dof, keepdim, root)
+        y = _moment(input, dims, dof, keepdim, root, whole=dim is None or not input.ndim)
         if not with_mean:
             return y
         average = _running_mean(_wide(input), dims).astype(input.dtype)
@@ -283,7 +287,7 @@ for _label, _root_of, _pair in (
 ):  # fmt: skip
     op(
         _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
-        grad_follows=True,
+        grad_follows=True, tags=frozenset({"compares"}),
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
         doc="With the `correction` subtracted from the number of elements in the denominator.",
     )  # fmt: skip

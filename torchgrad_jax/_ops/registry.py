@@ -188,6 +188,9 @@ class OpDef:
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
     # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
     # None; that shows where no layer of autograd lies around the kernel
+    held: tuple[
+        str, ...
+    ] = ()  # parameters whose gradients share memory with something that torch keeps for a while
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad

@@ -134,14 +134,14 @@ def _moved(name: str, line: str, rank: int) -> str:
 
 
 def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
-    """Change the signs of the zeros in these tensors and in all gradients, or what is nearly 0 over to the other side."""
+    """Change the signs of the zeros in these tensors and in all gradients; with a `shift` of all that is nearly 0."""
     torch = session.lib.module
 
     def turned(t: Any) -> Any:
         if t.is_complex():
             return torch.complex(turned(t.real), turned(t.imag))
         return (
-            torch.where(t.abs() < 100 * shift, -t - shift, t)
+            torch.where(t.abs() < 1e4 * shift, -t - shift, t)
             if shift
             else torch.where(t == 0, -t, t)
         )

@@ -699,7 +699,8 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
         _accumulate(node, None if g is None else Buffer(g, False), create)
         return ()
     try:
-        found = _function(Task(True, create), node, list(grads), create, None)
+        slots = [None if g is None else Buffer(g, False) for g in grads]
+        found = _function(Task(True, create), node, list(grads), slots, create, None)
     except (TypeError, ValueError) as error:
         if node.gp is None or (complaint := _misfit(node, grads)) is None:
             raise

@@ -20,7 +20,7 @@ SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
 _STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart."""
-_MADE = re.compile(r"(with [^:]*: )?(v\d+(?:, v\d+)*),? = ")
+_MADE = re.compile(r"(with .*: )?(v\d+(?:, v\d+)*),? = ")
 _SUMS = re.compile(
     r"@|mm\(|mv\(|dot|matmul|outer|inner|kron|einsum|addr|linear|conv|attention|fft|cdist|cov\(|vander|maximum|"
     r"minimum|norm|func\.|functional\.|vmap|grads\(|backward\("

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import fused
+from torchgrad_jax._engine import fused, saved
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -260,3 +260,29 @@ def test_gradient_of_a_parameter_is_freed_when_set_to_none():
     ref = weakref.ref(x.grad)
     x.grad = None
     assert ref() is None
+
+
+def test_writes_to_parts_that_save_their_results_leave_nothing_behind():
+    def build():
+        x = leaf()
+        b = x * 1
+        part = b[0:2]
+        for _ in range(3):
+            part.tanh_()
+            part.mul_(2.0)
+        return [weakref.ref(b), *nodes(b)]
+
+    refs = build()
+    gc.collect()  # a part that is saved and its base hold each other
+    assert alive(refs) == []
+
+
+def test_tensors_detached_in_place_leave_nothing_behind():
+    x = leaf()
+    for _ in range(3):
+        h = (x * 2).exp()
+        h.detach_()
+    key = id(h)
+    assert key in saved.DETACHED
+    del h
+    assert key not in saved.DETACHED

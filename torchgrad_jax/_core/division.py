@@ -38,9 +38,8 @@ def _complex_quotient(x: Any, y: Any) -> Any:
     scale = lax.div(one, lax.select(none, one, high + low * ratio))
     re = lax.select(wide, a + b * ratio, a * ratio + b) * scale
     im = lax.select(wide, b - a * ratio, b * ratio - a) * scale
-    zero = lax.select(
-        none, jnp.zeros_like(c), one
-    )  # nothing else is divided by it, on the way back either
+    # Nothing else is divided by 0, on the way back either.
+    zero = lax.select(none, jnp.zeros_like(c), one)
     return lax.complex(lax.select(none, a / zero, re), lax.select(none, b / zero, im))
 
 

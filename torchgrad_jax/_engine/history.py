@@ -259,7 +259,9 @@ def rebase_history(t: Tensor, node: Node) -> None:
     first = edge_of(base)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     outer.edges = (first, *rest)
-    outer.saved = (relative, *node.saved)
+    # While a write is not freed, it uses the node that the part had before.
+    used = node.gp.edge_leaves[:1] == (0,) and node.edges[0] is not None and bool(_SEEN_AS)
+    outer.saved = (relative, *node.saved, *([node.edges[0][0]] if used else ()))
     outer.vers = (0, *node.vers)
     outer.seq = next_sequence_nr()
     outer.extras = None
@@ -271,21 +273,15 @@ def rebase_history(t: Tensor, node: Node) -> None:
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)
-    if _SEEN_AS and node.gp.edge_leaves[:1] == (0,) and node.edges[0] is not None:
-        _WRITTEN_FROM[outer] = node.edges[0][0]
     if node.gp.saved_out and t._fn is not None:
         _SEEN_AS[outer] = weakref.ref(t._fn)
 
 
 _SEEN_AS: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
-_WRITTEN_FROM: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
-"""The nodes that parts had before they were written to again, which that write uses until a pass has freed it."""
 
 
 def seen_as(node: Node) -> Node | None:
     """For a write to a part of a base that saved its result: the node that the part got with it, while it is in use."""
-    for later in [n for n in _WRITTEN_FROM if n.saved is None]:
-        del _WRITTEN_FROM[later]
     found = _SEEN_AS.get(node)
     return None if found is None else found()
 

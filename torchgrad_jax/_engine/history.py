@@ -260,8 +260,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     outer.edges = (first, *rest)
     # While a write is not freed, it uses the node that the part had before.
-    used = node.gp.edge_leaves[:1] == (0,) and node.edges[0] is not None and bool(_SEEN_AS)
-    outer.saved = (relative, *node.saved, *([node.edges[0][0]] if used else ()))
+    before = node.edges[0] if _SEEN_AS and node.gp.edge_leaves[:1] == (0,) else None
+    outer.saved = (relative, *node.saved, *([] if before is None else [before[0]]))
     outer.vers = (0, *node.vers)
     outer.seq = next_sequence_nr()
     outer.extras = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .maker import Maker, dims, inexact, overlaps, races, real, rule, touches, tracked, writable
-from .rules import looked_at
+from .rules import distinct, looked_at
 
 # --- views and writes -----------------------------------------------------------------------------
 
@@ -222,6 +222,8 @@ def rarer_operator(m: Maker) -> str | None:
     text = m.one(*MORE)
     if "kron" in text and not (m.env[x].is_contiguous() and m.env[y].is_contiguous()):
         return None  # torch makes a view of its product, which it then finds impossible
+    if "argsort" in text and m.env[x].numel() > 16 and not distinct(m.env[x]):
+        return None  # torch keeps the order of equal elements in short rows alone
     return f"{m.new()} = {text.format(x=x, y=y)}"
 
 
@@ -402,8 +404,9 @@ def forward_mode(m: Maker) -> str | None:
         return None
     body = m.one(*FORWARD).format(x=x)
     shape, dtype = m.env[x].shape, m.env[x].dtype
-    fits = lambda t: t.shape == shape and t.dtype == dtype and not t.is_inference()  # noqa: E731
-    tangent = m.pick(fits) or m.like(x)
+    tangent = m.pick(
+        lambda t: t.shape == shape and t.dtype == dtype and not t.is_inference()
+    ) or m.like(x)
     return f"{m.news(2)} = forward(lambda d: {body}, {x}, {tangent})"
 
 
@@ -444,6 +447,8 @@ def checkpointed(m: Maker) -> str | None:
         "torch.cat([t.view(-1), u.view(-1)]).tanh()",
     )
     how = m.one("False", "False", "True")
+    if how == "True" and x == y and "cat" in body:
+        return None  # torch sees that its two gradients are parts of one, and adds them elsewhere
     call = f"torch.utils.checkpoint.checkpoint(lambda t, u: {body}, {x}, {y}, use_reentrant={how})"
     return f"{m.new()} = {call}"
 

@@ -248,9 +248,17 @@ def reduction(m: Maker) -> str | None:
     option = m.one(*REDUCTIONS)
     if x and "softmax" in option and not (inexact(m.env[x]) or m.env[x].numel()):
         return None  # torch runs no kernel, which is what would complain
+    if x and "prod" in option and tracked(m.env[x]) and _of_one_zero(m.env[x], option):
+        return None  # torch passes the gradient on then, as it is
     return (
         x and m.has("Tensor." + option.partition("(")[0]) and f"{m.new()} = {x}.{option}"
     ) or None
+
+
+def _of_one_zero(t: Any, option: str) -> bool:
+    """Whether a product has one factor, and a factor that is 0."""
+    factors = t.numel() if "()" in option else t.shape[0] if t.dim() else 2
+    return factors == 1 and not bool(t.detach().all())
 
 
 def distinct(t: Any) -> bool:
@@ -281,8 +289,8 @@ def product(m: Maker) -> str | None:
     y = m.pick(
         lambda u: u.dtype == t.dtype and u.dim() in (1, 2) and (u.shape[0] == last or m.chance(0.1))
     )
-    if y is None:
-        return None
+    if y is None or (m.env[x].is_conj() and m.env[y].is_conj()):
+        return None  # of two conjugated vectors torch puts the conjugation of the product off
     text = m.one("{0} @ {1}", "torch.matmul({0}, {1})", "{0}.mm({1})", "{0}.mv({1})", "torch.dot({0}, {1})",
                  "torch.outer({0}, {1})", "{0}.t() @ {0}", "torch.addmm({0}, {0}, {1})", "{1} @ {0}")  # fmt: skip
     name = text.partition("torch.")[2].partition("(")[0] or "mm"

@@ -280,30 +280,6 @@ def complaints_before_overlaps(m):
 
 
 @program
-def products_of_conjugated_vectors(m):
-    """Of conjugated vectors torch takes the conjugate of the product, and puts that off."""
-    found = []
-    for tracked in (False, True):
-        a = m.tensor([1 + 1j, 2 - 1j], requires_grad=tracked)
-        b = m.tensor([1 - 1j, 2 - 3j])
-        u, v = a.conj(), b.conj()
-        for fn in (m.dot, m.vdot, m.matmul, m.inner, lambda x, y: m.tensordot(x, y, 1)):
-            for x, y in ((u, v), (u, b), (a, v), (u, u)):
-                r = fn(x, y)
-                grad = m.autograd.grad(r.real, a)[0] if tracked else None
-                found.append(
-                    (
-                        r.detach().resolve_conj(),
-                        r.is_conj(),
-                        r._is_view(),
-                        r.grad_fn and r.grad_fn.name(),
-                        grad,
-                    )
-                )
-    return found
-
-
-@program
 def outputs_that_got_another_shape(m):
     """Gradients fit what the node made, or are summed to it; a write that is not recorded changes the tensor alone."""
     found = []
@@ -462,3 +438,39 @@ def complaints_of_masked_numbers(m):
         complaint(lambda: leaf.__setitem__(leaf > 0, z)),
         complaint(lambda: m.ones(3).__setitem__(m.ones(3) > 0, z)),
     ]
+
+
+@program
+def which_output_was_modified(m):
+    """Of saved inputs the messages say that they were output 0, whichever they were."""
+
+    class Pair(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2, x.exp()
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * ctx.saved_tensors[0].exp()
+
+    makers = (
+        lambda x: Pair.apply(x), lambda x: x.aminmax(dim=0), lambda x: m.linalg.qr(x), lambda x: m.linalg.eigh(x @ x.T),
+        lambda x: m.var_mean(x, 0),
+    )  # fmt: skip
+    uses = (
+        lambda t: t * t,
+        lambda t: t.detach() * t,
+        lambda t: Pair.apply(t)[0],
+        lambda t: t.sum(),
+    )
+    found = []
+    for maker in makers:
+        for use in uses:
+            x = m.tensor([[0.8, 1.0, 2.0], [1.0, 2.0, 4.5]], dtype=m.float64, requires_grad=True)
+            t = maker(x)[1]
+            y = use(t)
+            with m.no_grad():
+                t.mul_(2)
+            found.append(complaint(lambda y=y: y.sum().backward()))
+    return found

@@ -195,3 +195,86 @@ def slopes_beside_branch_cuts(m):
         (h,) = m.autograd.grad(g.sum(), z, m.tensor(1 - 2j, dtype=m.complex128))
         found.append((g.detach(), h))
     return found
+
+
+@program
+def signs_of_zeros(m):
+    """Seen through `copysign`, as 0 and -0 are equal."""
+    functional, zeros = m.nn.functional, m.tensor([0.0, -0.0, 1.0, -1.0, 2.0], dtype=m.float64)
+    incoming = m.tensor([-0.0, 0.0, -0.0, 0.0, -1.0], dtype=m.float64)
+
+    def signed(t):
+        return m.copysign(m.ones_like(t), t.detach())
+
+    found = []
+    for fn in (
+        functional.leaky_relu,
+        functional.softplus,
+        functional.softshrink,
+        m.i0,
+        functional.silu,
+        m.tanh,
+    ):
+        for _ in range(6):
+            x = zeros.clone().requires_grad_()
+            y = fn(x)
+            (g,) = m.autograd.grad(y, x, incoming)
+        found.append((signed(y), signed(g)))
+    for loss in (functional.mse_loss, functional.smooth_l1_loss, functional.huber_loss):
+        for _ in range(6):
+            x, y = (zeros.clone().requires_grad_() for _ in range(2))
+            grads = m.autograd.grad(loss(x, y, reduction="none"), (x, y), incoming)
+        found.append([signed(g) for g in grads])
+    return found
+
+
+@program
+def reductions(m):
+    rows = ((0.0, 0.0, 0.0), (NAN, 1.0, 2.0), (NAN, NAN, NAN), (1.0, INF, 2.0), (3.0, -1.0, 0.0))
+    functions = {
+        "nansum": lambda x: x.nansum(1), "nanmean": lambda x: x.nanmean(1), "norm": lambda x: x.norm(dim=1),
+        "norm 3": lambda x: x.norm(3, dim=1), "norm 1.5": lambda x: m.linalg.vector_norm(x, 1.5, dim=1),
+        "logsumexp": lambda x: x.logsumexp(1), "std": lambda x: x.std(1), "prod": lambda x: x.prod(1),
+        "max": lambda x: x.amax(1), "softmax": lambda x: x.softmax(1).sum(1),
+    }  # fmt: skip
+    found = {}
+    for name, fn in functions.items():
+        for g in (1.0, 0.0, INF, NAN):
+            x = m.tensor(rows, dtype=m.float64, requires_grad=True)
+            found[f"{name} {g}"] = m.autograd.grad(
+                fn(x), x, m.full((len(rows),), g, dtype=m.float64)
+            )[0]
+    return found
+
+
+@program
+def saved_for_one_gradient_of_several(m):
+    """What torch's formulas share is kept whichever gradient is wanted."""
+    a, b, c = (m.tensor([0.5, 0.25]) for _ in range(3))
+    one = m.tensor([0.5, 0.75], requires_grad=True)
+    nodes = {
+        "addcdiv": m.addcdiv(one, b, c), "lerp": m.lerp(a, b, one),
+        "logits": m.nn.functional.binary_cross_entropy_with_logits(a, one),
+    }  # fmt: skip
+    names = ("tensor1", "tensor2", "weight", "self", "end", "target")
+    return {
+        k: [(n, getattr(t.grad_fn, f"_saved_{n}", "none such") is None) for n in names]
+        for k, t in nodes.items()
+    }
+
+
+@program
+def strides_of_empty_results(m):
+    wide = m.zeros(0, 3, dtype=m.float64).t()
+    narrow = m.zeros(1, 1, 0, dtype=m.float64)
+    pairs = (
+        (narrow, wide),
+        (wide, narrow),
+        (wide, wide),
+        (wide[:1], wide),
+        (m.zeros(2, 1, 3, 0).permute(3, 2, 1, 0), m.zeros(1)),
+    )
+    return [
+        (list((x * y).shape), list((x * y).stride()), (x * y)[..., 1:].storage_offset())
+        for x, y in pairs
+    ]

@@ -178,20 +178,16 @@ def run(
     With `targets` only what leads to them runs; without `accumulate` their gradients are returned
     instead of being added to leaves.
     """
-    if any(_changed(n, nr, g) for (n, nr), g in zip(roots, grads)):
-        grads = [
-            fitted("", i, g, n.out_meta(nr)) if _changed(n, nr, g) else g
-            for i, ((n, nr), g) in enumerate(zip(roots, grads))
-        ]
+    for i, (node, nr) in enumerate(roots):
+        # An output can have got another shape since its node was made, by a write that was not recorded.
+        if node.__class__ is not AccumulateGrad:
+            m = node.out_meta(nr)
+            if m.shape != grads[i]._m.shape:
+                grads = [*grads[:i], fitted("", i, grads[i], m), *grads[i + 1 :]]
     task = Task(keep, create, accumulate)
     if task.depth % _DEEP == _DEEP - 1:
         return _in_thread(lambda: _run(task, roots, grads, targets))
     return _run(task, roots, grads, targets)
-
-
-def _changed(node: Node, nr: int, g: Tensor) -> bool:
-    """Whether an output got another shape since its node was made, by a write that was not recorded."""
-    return node.__class__ is not AccumulateGrad and node.out_meta(nr).shape != g._m.shape
 
 
 def _in_thread(fn: Callable[[], Any]) -> Any:

@@ -64,7 +64,7 @@ class PyNode(Node):
         self = super().__new__(cls)
         self.gp = self.extras = None
         self.edges = self.saved = self.vers = self.outs = self._ins = self._is_output = ()
-        self.seq = next_sequence_nr()
+        self.seq = 0
         self.needs_input_grad = ()
         self.to_save = self.saved_for_forward = self.dirty_tensors = self.non_differentiable = None
         self._materialize = self._materialize_non_diff_grads = True
@@ -430,8 +430,8 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     ctx._ins = tuple(isinstance(a, Tensor) for a in args)
     recording = bool(mode & GRAD) and any(ctx.needs_input_grad)
     ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
-    if any(e is not None and e[0].seq > ctx.seq for e in ctx.edges):  # a view that got a new node
-        ctx.seq = next_sequence_nr()
+    if recording:
+        ctx.seq = next_sequence_nr()  # younger than the nodes that views get when they are asked
     with _forward_mode():
         raw = forward(ctx, *args)
     outputs = raw if isinstance(raw, tuple) else (raw,)

@@ -304,7 +304,7 @@ class GradPlan:
         return found
 
     def _describe(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
-        m, kind, version = self._described(p, cts)
+        m, kind, version = self._as_made(p, cts)
         call, ct = self.plan.call, cts[0]
         # Dimensions that broadcasting put in front are summed, and torch makes a view without them.
         spread = ct is not None and ct.ndim > m.ndim
@@ -312,7 +312,7 @@ class GradPlan:
         held = kind == FRESH and (spread or self.inputs[p] in call.held)
         return m, HELD if held else kind, version
 
-    def _described(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
+    def _as_made(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
         call = self.plan.call
         key = self.plan.keys[self.inputs[p]]
         assert isinstance(key, Meta)

@@ -73,7 +73,7 @@ def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> Run
 
 
 def _describe(node: Any, index: int) -> tuple[str | None, int]:
-    """Which node made a saved value, for the message."""
+    """Which node made a saved value, and as which output; of inputs torch's messages always say 0."""
     entry = node.saved[index]
     n_in = len(node.gp.saved_in)
     if index >= n_in:
@@ -87,13 +87,13 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     # A view that was forbidden since complains of that when asked.
     maker = grad_fn_of(entry) if isinstance(entry, Tensor) else None
     if maker is not None:
-        return maker.name(), entry._onr
+        return maker.name(), 0
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]
         if edge is not None:
             name = edge[0].name()
-            return (None if name.endswith("AccumulateGrad") else name), edge[1]
+            return (None if name.endswith("AccumulateGrad") else name), 0
     return None, 0
 
 
@@ -175,8 +175,7 @@ def check_version(
     """Complain if a tensor that a node saved was written to since."""
     if entry._vc.version != then:
         if producer is None and entry._fn is not None:
-            fn = grad_fn_of(entry)
-            producer, nr = fn.name(), entry._onr
+            producer = grad_fn_of(entry).name()
         raise _complain(entry._m, producer, nr, entry._vc.version, then)
 
 

@@ -18,12 +18,12 @@ from .._engine.arguments import real as _real
 from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.history import check_inplace, rebase_history, requires_grad_of
 from .._engine.out import store_out
-from .._engine.record import apply, no_grad
+from .._engine.record import apply
 from .._engine.resize import resize
 from .._engine.strided import read, write
 from .._engine.tensor import Tensor
 from .clones import contiguous
-from .complex_views import conj, imag, is_conj, real
+from .complex_views import conj, imag, real
 from .joining import meshgrid
 from .shape import flatten, reshape, squeeze
 
@@ -77,31 +77,6 @@ def _batched(a: Tensor, b: Tensor) -> Tensor:
     return ops._unsafe_view(out, (*shape, p))
 
 
-def _conjugated_later(t: Tensor) -> Tensor:
-    """The same number, stored as its conjugate: what torch makes of conjugated vectors."""
-    if MODES.bits > GRAD or not t._m.dtype.is_complex:
-        return t
-    with no_grad():
-        shown = ops._conj(ops.conj_physical(t))
-    shown._al.base = None
-    shown._fn, shown._onr, shown._rg = t._fn, t._onr, t._rg
-    return shown
-
-
-@composite(out=True)
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """The sum of the products of two vectors."""
-    product = ops.dot(input, tensor)
-    return _conjugated_later(product) if is_conj(input) and is_conj(tensor) else product
-
-
-@composite(out=True)
-def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """`dot` with the first vector conjugated."""
-    product = ops.vdot(input, other)
-    return _conjugated_later(product) if is_conj(other) and not is_conj(input) else product
-
-
 @composite(out=True)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product with torch's rules for vectors and batches."""
@@ -113,7 +88,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             f"both arguments to matmul need to be at least 1D, but they are {n}D and {k}D"
         )
     if n == 1 and k == 1:
-        return dot(input, other)
+        return ops.dot(input, other)
     if n == 2 and k == 1:
         return ops.mv(input, other)
     if n == 1 and k == 2:
@@ -245,7 +220,7 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
             return reshape(ops.sum(product, dtype=product._m.dtype), tuple(sizes))
         left = left if left._m.ndim == 1 else reshape(left, (count,))
         right = right if right._m.ndim == 1 else reshape(right, (count,))
-        return reshape(dot(left, right), tuple(sizes))
+        return reshape(ops.dot(left, right), tuple(sizes))
     product = ops.mm(reshape(left, (rows, count)), reshape(right, (count, cols)))
     return reshape(product, tuple(sizes))
 
@@ -569,7 +544,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
             f"{scalar_type_name(x._m.dtype)} and y of type {scalar_type_name(y._m.dtype)} instead"
         )
     if x._m.ndim == 1 and y._m.ndim == 1:
-        return vdot(x, y)
+        return ops.vdot(x, y)
     return ops.sum(ops.mul(conj(x), y), dim)
 
 

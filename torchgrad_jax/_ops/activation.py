@@ -15,8 +15,8 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .helpers import broadcast, erf, from_zero
-from .registry import NONE, Array, Layout, op
+from .helpers import broadcast, erf
+from .registry import NONE, Array, Layout, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(
@@ -95,7 +95,7 @@ _hardshrink = _gate("hardshrink")(
     _shrunk,
 )
 _softshrink = _gate("softshrink")(
-    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, from_zero(x * 0))),
+    lambda x, lambd, _: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0)),
     _shrunk,
 )
 
@@ -143,15 +143,11 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
     return _softshrink(input, lambd, None)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _leaky(x: Array, slope: Any) -> Array:
-    return where(x > 0, x, x * slope)
-
-
-@_leaky.defjvp
-def _leaky_jvp(slope: Any, primals: Any, tangents: Any) -> Any:
-    (x,) = primals
-    return _leaky(x, slope), tangents[0] * where(x > 0, jnp.ones_like(x), slope)
+    return with_rule(
+        lambda x: where(x > 0, x, x * slope),
+        lambda x, y, t: t * where(x > 0, jnp.ones_like(x), slope),
+    )(x)
 
 
 @_hidden()
@@ -341,13 +337,7 @@ def _rrelu_inplace(
 
 def _sloped(fn: Callable[[Array], Array], slope: Callable[[Array], Array]) -> Callable[..., Array]:
     """`fn` with its slope in one factor: a sum of products would make NaN of an infinity that comes in."""
-    ruled = jax.custom_jvp(fn)
-
-    def jvp(primals: Any, tangents: Any) -> Any:
-        return ruled(*primals), tangents[0] * slope(*primals)
-
-    ruled.defjvp(jvp)
-    return ruled
+    return with_rule(fn, lambda x, y, t: t * slope(x))
 
 
 def _silu_slope(x: Array) -> Array:
@@ -400,7 +390,9 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
         z = x * beta
         return where(z > threshold, x, lax.log1p(lax.exp(where(z > threshold, 0, z))) / beta)
 
-    slope = lambda x: where(x * beta > threshold, jnp.ones_like(x), lax.logistic(x * beta))  # noqa: E731
+    def slope(x: Array) -> Array:
+        return where(x * beta > threshold, jnp.ones_like(x), lax.logistic(x * beta))
+
     return half_as_float(_sloped(body, slope))(input)
 
 

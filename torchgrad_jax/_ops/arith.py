@@ -27,7 +27,7 @@ from .._core.kernels import (
 )
 from .._core.meta import Meta
 from .helpers import broadcast
-from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op
+from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op, with_rule
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
 _ALPHA = frozenset({"fits_alpha"})
@@ -162,30 +162,8 @@ def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     return x & y if category(x) == BOOL else _widely(lax.mul, x, y)
 
 
-@jax.custom_jvp
-def _div(x: Array, y: Array) -> Array:
-    return divide(x, y)
-
-
-@_div.defjvp
-def _div_jvp(primals: Any, tangents: Any) -> Any:
-    """As torch writes it, ``-(x / y) / y``: JAX's ``-x * y**-2`` overflows earlier, and so does what XLA
-    makes of two divisions without a sign between them."""
-    (x, y), (tx, ty) = primals, tangents
-    return _div(x, y), _div(tx, y) + ty * _div(-_div(x, y), y)
-
-
-@jax.custom_jvp
-def _div_forward(x: Array, y: Array) -> Array:
-    return divide(x, y)
-
-
-@_div_forward.defjvp
-def _div_forward_jvp(primals: Any, tangents: Any) -> Any:
-    """torch's forward mode divides once, which decides about infinities where `y` is 0."""
-    (x, y), (tx, ty) = primals, tangents
-    out = _div(x, y)
-    return out, _div(tx - ty * out, y)
+# torch's forward mode divides once, which decides about infinities where `y` is 0.
+_div_forward = with_rule(divide, lambda x, y, out, tx, ty: divide(tx - ty * out, y))
 
 
 def _true_divide_forward(input: Any, other: Any) -> Array:
@@ -197,7 +175,7 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
               inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
-    return _widely(_div, *broadcast(jnp.asarray(input), jnp.asarray(other)))
+    return _widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
 def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options: Any) -> None:
@@ -368,16 +346,8 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
     )(x, a, b)
 
 
-@jax.custom_jvp
-def _quotient(x: Array, y: Array) -> Array:
-    return divide(x, y)
-
-
-@_quotient.defjvp
-def _quotient_jvp(primals: Any, tangents: Any) -> Any:
-    """Here torch does square the denominator."""
-    (x, y), (tx, ty) = primals, tangents
-    return _quotient(x, y), _quotient(tx, y) - ty * _quotient(x, y * y)
+# Here torch does square the denominator.
+_quotient = with_rule(divide, lambda x, y, out, tx, ty: divide(tx, y) - ty * divide(x, y * y))
 
 
 def _value(value: Any, x: Array) -> Array:

@@ -27,6 +27,7 @@ from .registry import (
     compare,
     op,
     unary,
+    with_rule,
 )
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
@@ -456,14 +457,12 @@ def nan_to_num(
     return _finite(input, new_nan, new_pos, new_neg)
 
 
-@jax.custom_jvp
-def _finite(x: Array, nan: Array, high: Array, low: Array) -> Array:
+def _only_finite(x: Array, nan: Array, high: Array, low: Array) -> Array:
     y = choose(x == jnp.inf, high, choose(x == -jnp.inf, low, x))
     return choose(x != x, nan, y)
 
 
-@_finite.defjvp
-def _finite_jvp(primals: Any, tangents: Any) -> Any:
-    """torch multiplies by 0 or 1, so that an infinity that comes in where one was replaced is NaN."""
-    x = primals[0]
-    return _finite(*primals), tangents[0] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0)
+# torch multiplies by 0 or 1, so that an infinity that comes in where one was replaced is NaN.
+_finite = with_rule(
+    _only_finite, lambda x, *rest: rest[4] * choose(lax.abs(x) < jnp.inf, jnp.ones_like(x), 0)
+)

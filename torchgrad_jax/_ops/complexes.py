@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._core.division import divide
 from .._core.dtypes import COMPLEX
 from .._core.kernels import category
-from .registry import Array
+from .registry import Array, with_rule
 
 Function = Callable[[Array], Array]
-
-
-def _with_slope(fn: Function, slope: Callable[[Array, Array], Array]) -> Function:
-    """`fn` with derivative ``slope(z, fn(z))``; of real numbers what `lax` has."""
-    ruled = jax.custom_jvp(fn)
-
-    @ruled.defjvp
-    def jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-        (z,) = primals
-        w = ruled(z)
-        return w, tangents[0] * slope(z, w)
-
-    return ruled
 
 
 def _for_complex(real: Function, other: Function) -> Function:
@@ -49,7 +35,7 @@ def _sided(
         w = fn(lax.complex(re, lax.abs(im)))
         return lax.complex(lax.real(w), _signed(lax.imag(w), im))
 
-    return _for_complex(fn, _with_slope(value, slope))
+    return _for_complex(fn, with_rule(value, lambda z, w, t: t * slope(z, w)))
 
 
 def _signed(x: Array, like: Array) -> Array:
@@ -62,7 +48,7 @@ def _exp(z: Array) -> Array:
     return lax.select(gone, jnp.zeros_like(w), w)
 
 
-exp = _for_complex(lax.exp, _with_slope(_exp, lambda z, w: w))
+exp = _for_complex(lax.exp, with_rule(_exp, lambda z, w, t: t * w))
 sqrt = _sided(lax.sqrt, lambda z, w: divide(jnp.full_like(w, 0.5), w))
 
 
@@ -75,7 +61,8 @@ asin = _sided(lax.asin, lambda z, w: rsqrt(1 - z * z))
 acos = _sided(lax.acos, lambda z, w: -rsqrt(1 - z * z))
 atan = _sided(lax.atan, lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True)
 asinh = _sided(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
-acosh = _sided(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))  # not "- 1": of a zero
+# torch subtracts by adding: of the two zeros it makes the positive one.
+acosh = _sided(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))
 atanh = _sided(lax.atanh, lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
 
 

@@ -25,7 +25,7 @@ from .._core.kernels import (
 )
 from .._core.matrices import require_not
 from .helpers import broadcast
-from .registry import COMMON, Array, Layout, op
+from .registry import COMMON, Array, Layout, op, with_rule
 
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
 _loss = functools.partial(op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False)
@@ -57,14 +57,9 @@ def _by_distance(
     fn: Callable[[Array], Array], slope: Callable[[Array], Array]
 ) -> Callable[..., Array]:
     """``fn(x - y)``, with the slope for `y` written as that of ``fn(y - x)``: the two zeros are the same, in torch."""
-    ruled = jax.custom_jvp(lambda x, y: fn(x - y))
-
-    def jvp(primals: Any, tangents: Any) -> Any:
-        (x, y), (tx, ty) = primals, tangents
-        return ruled(x, y), tx * slope(x - y) + ty * slope(y - x)
-
-    ruled.defjvp(jvp)
-    return ruled
+    return with_rule(
+        lambda x, y: fn(x - y), lambda x, y, out, tx, ty: tx * slope(x - y) + ty * slope(y - x)
+    )
 
 
 def _bowl(width: float) -> Callable[..., Array]:

@@ -32,6 +32,7 @@ from .registry import (
     op,
     unary,
     variant,
+    with_rule,
 )
 
 LN2 = math.log(2.0)
@@ -508,12 +509,7 @@ def _sigmoid(x: Array) -> Array:
     return divide(jnp.ones_like(x), 1 + complexes.exp(-x))
 
 
-@jax.custom_jvp
-def _log_gamma(x: Array) -> Array:
-    return lax.lgamma(x)
-
-
-_log_gamma.defjvp(lambda p, t: (_log_gamma(*p), t[0] * _polygamma(0, *p)))
+_log_gamma = with_rule(lax.lgamma, lambda x, y, t: t * _polygamma(0, x))
 
 
 def _lgamma(x: Array) -> Array:

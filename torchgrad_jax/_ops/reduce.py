@@ -23,7 +23,7 @@ from .helpers import (
     is_float,
     is_integral,
 )
-from .registry import COMMON, FLOAT, SAME, Array, Dims, Dtype, Grad, Static, op, variant
+from .registry import COMMON, FLOAT, SAME, Array, Dims, Dtype, Grad, Static, op, variant, with_rule
 
 Shape = tuple[int, ...]
 
@@ -98,16 +98,11 @@ def nansum(
     return _keep(_add_up(convert(x, _sum_dtype(x, dtype)), dims), dims, x.ndim, keepdim)
 
 
-@jax.custom_jvp
-def _without_nan(x: Array) -> Array:
-    return jnp.where(x != x, jnp.zeros_like(x), x)
-
-
-@_without_nan.defjvp
-def _without_nan_jvp(primals: Any, tangents: Any) -> Any:
-    """torch multiplies by 0 or 1, so that an infinity that comes in where a number is missing is NaN."""
-    (x,) = primals
-    return _without_nan(x), tangents[0] * jnp.where(x != x, 0, jnp.ones_like(x))
+# torch multiplies by 0 or 1, so that an infinity that comes in where a number is missing is NaN.
+_without_nan = with_rule(
+    lambda x: jnp.where(x != x, jnp.zeros_like(x), x),
+    lambda x, y, t: t * jnp.where(x != x, 0, jnp.ones_like(x)),
+)
 
 
 @op(node=_dim_given("Mean"))

@@ -188,9 +188,7 @@ class OpDef:
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
     # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
     # None; that shows where no layer of autograd lies around the kernel
-    held: tuple[
-        str, ...
-    ] = ()  # parameters whose gradients share memory with something that torch keeps for a while
+    held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
@@ -294,7 +292,7 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
     return fn
 
 
-def _with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
+def with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with ``rule(*primals, out, *tangents)`` as its derivative, linear in the tangents."""
     ruled = jax.custom_jvp(fn)
 
@@ -311,7 +309,7 @@ def unary(
     rule: Callable[..., Any] | None = None, inplace: bool = True, **options: Any,
 ) -> None:  # fmt: skip
     """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
-    body = _with_rule(fn, rule) if rule else fn
+    body = with_rule(fn, rule) if rule else fn
 
     def impl(input: Array) -> Any:
         return body(input)
@@ -336,7 +334,7 @@ def binary(
     from .helpers import broadcast
 
     def ruled_by(rule: Callable[..., Any] | None) -> Callable[..., Any]:
-        body = _with_rule(fn, rule) if rule else fn
+        body = with_rule(fn, rule) if rule else fn
 
         def impl(input: Array, other: Any) -> Any:
             x, y = broadcast(jnp.asarray(input), jnp.asarray(other))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._core.dtypes import COMPLEX
 from .._core.kernels import half_as_float, refuse, where
 from .helpers import broadcast
-from .registry import FLOAT, Array, Layout, Scalar, op
+from .registry import FLOAT, Array, Layout, Scalar, op, with_rule
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
 
@@ -26,18 +24,12 @@ def _xlogy(x: Array, y: Array) -> Array:
     return half_as_float(body)(x, y)
 
 
-@jax.custom_jvp
-def _log_or_one(y: Array) -> Array:
-    return where((y == 0) | (y == jnp.inf), jnp.ones_like(y), lax.log(y))
-
-
-@jax.custom_jvp
-def _slope_only(y: Array) -> Array:
-    return jnp.full_like(y, -0.0)  # adding it changes nothing, not even a zero's sign
-
-
-_log_or_one.defjvp(lambda p, t: (_log_or_one(*p), t[0] * where(p[0] == 0, -1 / p[0], 1 / p[0])))
-_slope_only.defjvp(lambda p, t: (_slope_only(*p), t[0] / p[0]))
+_log_or_one = with_rule(
+    lambda y: where((y == 0) | (y == jnp.inf), jnp.ones_like(y), lax.log(y)),
+    lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),
+)
+# Adding it changes nothing, not even a zero's sign.
+_slope_only = with_rule(lambda y: jnp.full_like(y, -0.0), lambda y, out, t: t / y)
 
 
 def _times_log(t: Array, y: Array) -> Array:
@@ -58,15 +50,13 @@ def _times_log(t: Array, y: Array) -> Array:
     return where(none, nothing, along) + steep
 
 
-_xlogy_ruled = jax.custom_jvp(_xlogy)
-
-
-@_xlogy_ruled.defjvp
-def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
+def _xlogy_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
     flat = (x == 0) & (y <= 0)
     along = _times_log(where(flat, jnp.zeros_like(tx), tx), where(flat, jnp.ones_like(y), y))
-    return _xlogy_ruled(x, y), along + ty * x / y
+    return along + ty * x / y
+
+
+_xlogy_ruled = with_rule(_xlogy, _xlogy_rule)
 
 
 @_elementwise(promote=FLOAT, inplace=True, tags=frozenset({"compares"}),

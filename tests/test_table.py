@@ -166,7 +166,8 @@ def test_operators(row):
 @every_row
 def test_described(row):
     assert row.layout in list(reg.Layout) or callable(row.layout)
-    versions = row.grad_version if isinstance(row.grad_version, tuple) else (row.grad_version,)
+    versions = () if callable(row.grad_version) else row.grad_version
+    versions = versions if isinstance(versions, tuple) else (versions,)
     assert all(version >= 0 for version in versions)
 
 

@@ -164,7 +164,7 @@ def differences(got: Any, want: Any, precision: Precision, path: str = "") -> li
     elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
         for i, (g, w) in enumerate(zip(got, want)):
             out += differences(g, w, precision, f"{path}[{i}]")
-    elif got != want:
+    elif isinstance(got, np.ndarray) is not isinstance(want, np.ndarray) or got != want:
         out.append((path, f"got {got!r}, want {want!r}"))
     return out
 

@@ -210,10 +210,9 @@ def binary(m: Maker) -> str | None:
         return None
     text = m.one(*BINARY)
     y = m.partner(x)
-    if "atan2" in text and "torch.bool" in str(
-        (m.env[x].dtype, getattr(m.env.get(y), "dtype", ""))
-    ):
-        return None  # torch's gradient negates the bool, which it refuses
+    bools = "torch.bool" in str((m.env[x].dtype, getattr(m.env.get(y), "dtype", "")))
+    if "atan2" in text and (bools or x == y):
+        return None  # torch's gradient negates the bool, which it refuses; of x and x it cancels
     if ("torch." in text and not y.startswith("v")) or not m.has(
         text.partition("torch.")[2].partition("(")[0] or "add"
     ):

@@ -278,3 +278,75 @@ def strides_of_empty_results(m):
         (list((x * y).shape), list((x * y).stride()), (x * y)[..., 1:].storage_offset())
         for x, y in pairs
     ]
+
+
+@program
+def factors_of_zero(m):
+    """A gradient multiplied by 0 is NaN where it is infinite; one that is masked is 0."""
+    values = m.tensor([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 0.25, -3.0]], dtype=m.float64)
+    by = m.tensor([[0.5, -1.0, 2.0], [1.0, 1.0, 0.0]], dtype=m.float64)
+    functions = (
+        lambda x: m.addmm(x, x, x, beta=0), lambda x: m.baddbmm(x[None], x[None], x[None], beta=0, alpha=2),
+        lambda x: m.addr(x, x[0], x[1], beta=0), lambda x: m.addmv(x[0], x, x[1], beta=0),
+        lambda x: m.cdist(x, by), lambda x: m.cdist(x, by, p=INF), lambda x: m.cdist(x, by, p=0.5),
+        lambda x: m.cdist(x, by, p=3.0), lambda x: m.nn.functional.pdist(x, INF), m.nn.functional.pdist,
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        for g in (1.0, 0.0, INF, NAN):
+            x = values.clone().requires_grad_()
+            y = fn(x)
+            incoming = m.ones_like(y.detach())
+            incoming.view(-1)[0] = g
+            found.append(m.autograd.grad(y, x, incoming)[0])
+    return found
+
+
+@program
+def second_derivatives_of_norms(m):
+    """NaN where the first one is 0 by convention."""
+    found = []
+    for p in (2, 3, 2.5, 1.5, 0.5, -1):
+        for row in ((0.0, 0.0, 0.0), (0.0, 1.0, 2.0), (3.0, -1.0, 2.0)):
+            x = m.tensor(row, dtype=m.float64, requires_grad=True)
+            (g,) = m.autograd.grad(m.linalg.vector_norm(x, p), x, create_graph=True)
+            found.append((g.detach(), m.autograd.grad(g.sum(), x)[0]))
+    return found
+
+
+@program
+def what_recorded_gradients_are_said_to_depend_on(m):
+    functional = m.nn.functional
+    image = m.arange(16.0, dtype=m.float64).reshape(1, 1, 4, 4) / 7
+    grid = m.tensor([[[[0.25, 0.5], [-0.5, 0.75]]]], dtype=m.float64)
+    functions = (
+        lambda x: functional.adaptive_avg_pool2d(x, 3), lambda x: functional.adaptive_avg_pool3d(x[None], 2),
+        lambda x: functional.grid_sample(x, grid, align_corners=False),
+        lambda x: functional.nll_loss(x.expand(1, 2, 4, 4), m.zeros(1, 4, 4, dtype=m.int64)),
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        x = image.clone().requires_grad_()
+        (g,) = m.autograd.grad(fn(x).sum(), x, create_graph=True)
+        found.append((g.requires_grad, g.detach()))
+    return found
+
+
+@program
+def large_margins_and_small_angles(m):
+    functional = m.nn.functional
+    x = m.tensor([1000.0, -1000.0, 2.0], dtype=m.float64, requires_grad=True)
+    loss = functional.soft_margin_loss(x, -m.ones(3, dtype=m.float64), reduction="none")
+    slope = m.autograd.grad(loss.sum(), x)[0]
+    a = m.zeros(2, 3, dtype=m.float64, requires_grad=True)
+    b = m.tensor([[0.5, 1.0, 2.0], [1.0, 0.0, 0.0]], dtype=m.float64)
+    angle = functional.cosine_embedding_loss(a, b, m.tensor([1, -1]))
+    return loss.detach(), slope, angle.detach(), m.autograd.grad(angle, a)[0]
+
+
+@program
+def largest_of_a_bag(m):
+    """Nothing is larger than NaN, and NaN is larger than nothing."""
+    table = m.tensor([[1.0, 2.0], [NAN, 3.0], [2.0, NAN]], dtype=m.float64, requires_grad=True)
+    y = m.nn.functional.embedding_bag(m.tensor([[0, 1], [1, 2], [2, 0]]), table, mode="max")
+    return y.detach(), m.autograd.grad(y.nansum(), table)[0]

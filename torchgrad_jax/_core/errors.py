@@ -9,6 +9,10 @@ from collections.abc import Sequence
 class NoDerivative(NotImplementedError):
     """A derivative rule has none to give. The op is recorded; a backward pass through it raises this text."""
 
+    def __init__(self, text: str, kind: type[Exception] = NotImplementedError) -> None:
+        super().__init__(text)
+        self.kind = kind  # what torch raises
+
 
 class TorchDynamoException(RuntimeError):
     """Something about `torch.compile`."""

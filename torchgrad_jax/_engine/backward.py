@@ -17,6 +17,7 @@ from .._core import abstract, errors, events, shapes
 from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._core.transfer import filled
+from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
 from .grad_plan import FRESH, PASSED, VIEWED
@@ -24,7 +25,7 @@ from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
 from .strided import read, write
-from .tensor import UNSET, Tensor, alias_of, make, plain_alias
+from .tensor import UNSET, Storage, Tensor, alias_of, make, plain_alias
 from .trace import Call
 
 _task_ids = itertools.count()
@@ -34,6 +35,7 @@ _add_call = Call(
     lambda leaves: leaves[0] + leaves[1],
     node_name="AddBackward0",
     argnames=("self", "other"),
+    layout=Layout.ELEMENTWISE,
 )
 _clone_call = Call(
     "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",)
@@ -137,6 +139,20 @@ def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     return make(_add_jit(read(a), read(b)), summed(a._m, b._m))
 
 
+def _shared(st: Storage) -> bool:
+    """Whether another gradient is alive that torch would have in the same memory."""
+    token = getattr(st, "shares", None)
+    return token is not None and sys.getrefcount(token) > 3  # the storage, this name and the call
+
+
+def _share(given: Storage, made: Storage) -> None:
+    """Note that torch's gradient is a view of the one that came in."""
+    token = getattr(given, "shares", None)
+    if token is None:
+        token = given.shares = object()
+    made.shares = token
+
+
 def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
     """Add a gradient to what a node has received so far, in place where torch would."""
     if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
@@ -152,6 +168,7 @@ def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, crea
         and not (create or MODES.bits & DUAL)
         and old.tensor._m.dense
         and sys.getrefcount(old.tensor) <= _UNSHARED
+        and not _shared(old.tensor._st)
     ):
         write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
     else:
@@ -453,6 +470,8 @@ def _function(
             gp.fn()
         return [None] * len(node.edges)
     positions = gp.edge_grads
+    if run_set is not None and gp.name == "Identity":  # torch's looks at nothing
+        run_set = None
     wanted = [
         p for p, e in zip(positions, node.edges)
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
@@ -479,7 +498,11 @@ def _function(
             values[p] = Buffer(given[0], slots[0].fresh)
             continue
         t = make(array, m)
-        t._st.version = given[0]._vc.version if kind == VIEWED else version
+        if kind == VIEWED:
+            t._st.version = given[0]._vc.version
+            _share(given[0]._st, t._st)
+        else:
+            t._st.version = version
         values[p] = Buffer(t, kind == FRESH)
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, node.edges)]
 
@@ -495,9 +518,10 @@ def _recorded(
     if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
         saved = [_plain(v, True) for v in saved]
     by_pos = {}
-    passed = gp.describe((cts[0]._m,)) if len(cts) == 1 else None
+    told = gp.describe(tuple([None if c is None else c._m for c in cts]))
     for p in wanted:
-        if passed is not None and passed[p][1] == PASSED:
+        m, kind, version = told[p]
+        if kind == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
         call, used, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
@@ -506,8 +530,10 @@ def _recorded(
         leaves += _formal(node)
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
-            if passed is not None and passed[p][0].strides != found._m.strides:
-                _lay_out(found, passed[p][0])
+            if m.strides != found._m.strides:
+                _lay_out(found, m)
+            viewed = kind == VIEWED
+            found._st.version = cts[0]._vc.version if viewed else gp.recorded_version(p, version)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
@@ -595,7 +621,7 @@ def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
 def _alone(t: Tensor) -> bool:
     """Whether no other tensor has the memory of one that Python code gave."""
     st = t._st
-    return sys.getrefcount(st) <= (4 if t._vc is st else 3)
+    return sys.getrefcount(st) <= (4 if t._vc is st else 3) and not _shared(st)
 
 
 def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
@@ -631,6 +657,8 @@ def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
 
 def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
     """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
+    if leaf._fn is not None:  # written to while it did not want a gradient
+        raise RuntimeError("leaf variable has been moved into the graph interior")
     if MODES.bits & LIFT:
         MODES.lifts[-1].leaf(leaf)
     g, old = slot.tensor, leaf._g

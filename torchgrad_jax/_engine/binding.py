@@ -196,8 +196,14 @@ class Binding:
         call.wide_numbers = "wide_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
-        call.grad_facts = (row.grad_follows, row.grad_version)
+        follows, versions = row.grad_follows, row.grad_version
+        if isinstance(follows, tuple):
+            follows = frozenset(i for i, name in enumerate(argnames) if name in follows)
+        if callable(versions):
+            versions = functools.partial(_writes_of, versions, tuple(argnames), static)
+        call.grad_facts = (follows, versions)
         call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
+        call.held_if = row.held_if
         return call
 
     def inplace_view(self, call: Call) -> Call:
@@ -252,6 +258,13 @@ class Binding:
                     leaf = None
                 leaves.append(leaf)
         return self.call(*statics, *counts), tuple(leaves)
+
+
+def _writes_of(
+    fn: Any, names: tuple[str, ...], statics: dict[str, Any], keys: Sequence[Any], recorded: bool
+) -> tuple[int, ...]:
+    """How often torch's formula writes to each gradient, where that depends on the arguments."""
+    return fn(dict(zip(names, keys)), recorded, **statics)
 
 
 def _concrete(bound: dict[str, Any]) -> dict[str, Any]:

@@ -209,7 +209,9 @@ def _structure(
             x = node.variable._x
             if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
                 return None
-            if not node.variable._rg:  # no longer wants its gradient
+            if (
+                not node.variable._rg or node.variable._fn is not None
+            ):  # is no longer a leaf that wants it
                 return None
             continue
         if node.gp is None or node.gp.alone or node.saved is None or len(node.edges) > wide.FUSED:
@@ -383,10 +385,11 @@ def _compile(
 class _Mock:
     """Stands for a gradient tensor in the rehearsal of a pass."""
 
-    __slots__ = ("meta", "version")
+    __slots__ = ("memory", "meta", "version")
 
-    def __init__(self, m: Meta, version: int = 0) -> None:
+    def __init__(self, m: Meta, version: int = 0, memory: Any = None) -> None:
         self.meta, self.version = m, version
+        self.memory = object() if memory is None else memory  # what views of each other share
 
 
 def _layouts(
@@ -396,13 +399,35 @@ def _layouts(
     """Rehearse the walk on metas alone: who shares what decides layouts and versions."""
     held = [_Mock(g._m) for g in grads]  # the caller's references
     buffers: dict[int, list[Any]] = {}
+    accs = dict(zip(sinks, leaves)) if wanted_at is None else {}
+    last = {m: i for _, _, edges, i in order for _, m, _ in edges if m in accs}
+    left: dict[int, Any] = {}
+
+    def leave(m: int) -> None:
+        """A leaf takes its gradient, a copy of it, or adds it to what it has."""
+        acc = accs.pop(m)
+        want = windows.grad_layout(acc.variable._m)
+        if m not in buffers:
+            left[m] = None, (want, 0)
+            return
+        mock = buffers.pop(m)[0][0]
+        first = acc.variable._g is None
+        if first and windows.obeys(mock.meta, want) and sys.getrefcount(mock) <= 2:
+            left[m] = mock, None
+        else:
+            left[m] = None, (want, windows.copy_version(acc.variable._m))
 
     def put(i: int, nr: int, made: list[Any]) -> None:
         slots = buffers.setdefault(i, [None] * sizes[i])
         old = slots[nr]
         if old is None:
             slots[nr] = made
-        elif old[1] and old[0].meta.dense and sys.getrefcount(old[0]) <= 2:
+        elif (
+            old[1]
+            and old[0].meta.dense
+            and sys.getrefcount(old[0]) <= 2
+            and sys.getrefcount(old[0].memory) <= 2
+        ):
             old[0].version += 1
         else:
             slots[nr] = [_Mock(summed(old[0].meta, made[0].meta)), True]
@@ -422,33 +447,27 @@ def _layouts(
         made: list[Any] = []
         for p, m, nr in edges:
             described, kind, version = told[p]
-            if kind == VIEWED:  # a view shares the version of what it views
-                version = cts[0][0].version
-            made.append(
-                (
-                    m,
-                    nr,
-                    cts[0][:] if kind == PASSED else [_Mock(described, version), kind == FRESH],
-                )
-            )
-        slots = cts = None
+            came = cts[0]
+            if kind == PASSED:
+                slot = came[:]
+            elif kind == VIEWED:  # has the version and the memory of what it views
+                slot = [_Mock(described, came[0].version, came[0].memory), False]
+            else:
+                slot = [_Mock(described, version), kind == FRESH]
+            made.append((m, nr, slot))
+        slots = cts = came = slot = None
         while made:
             put(*made.pop(0))
+        for m in [m for m, at in last.items() if at == i]:
+            leave(m)
     if wanted_at is not None:
         picked = [buffers[i][nr] if i is not None and i in buffers else None for i, nr in wanted_at]
         return [None if slot is None else (slot[0].meta, slot[0].version) for slot in picked]
-    out = []
-    for i, acc in zip(sinks, leaves):
-        want = windows.grad_layout(acc.variable._m)
-        if i not in buffers:
-            out.append((want, 0))
-            continue
-        mock = buffers.pop(i)[0][0]
-        stolen = windows.obeys(mock.meta, want) and sys.getrefcount(mock) <= 2
-        copied = windows.copy_version(acc.variable._m)
-        out.append((mock.meta, mock.version) if stolen else (want, copied))
-        del mock
-    return out
+    for m in list(accs):
+        leave(m)
+    return [
+        told if mock is None else (mock.meta, mock.version) for mock, told in map(left.get, sinks)
+    ]
 
 
 _SEQUENCE = operator.attrgetter("seq")

@@ -12,10 +12,18 @@ import jax
 import jax.numpy as jnp
 
 from .._core import abstract, dtypes, errors, exact, shapes
+from .._core.matrices import column_major
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
-from .._ops.gradient_steps import GRAD, GRADIENT_STEPS, NUMBER, RESULT, ROW_MAJOR
+from .._ops.gradient_steps import (
+    COLUMN_MAJOR,
+    GRAD,
+    GRADIENT_STEPS,
+    NUMBER,
+    RESULT,
+    ROW_MAJOR,
+)
 from .._ops.registry import OWN, SAME, Grad, Layout
 from . import first_uses, wide
 from .node import node_class
@@ -308,9 +316,26 @@ class GradPlan:
         call, ct = self.plan.call, cts[0]
         # Dimensions that broadcasting put in front are summed, and torch makes a view without them.
         spread = ct is not None and ct.ndim > m.ndim
-        spread = spread and (Layout.steps(call.layout) or call.geometry is not None)
-        held = kind == FRESH and (spread or self.inputs[p] in call.held)
+        spread = spread and (Layout.steps(call.layout) or call.name == "expand")
+        key = self.plan.keys[self.inputs[p]]
+        shares = self.inputs[p] in call.held and (
+            call.held_if is None or call.held_if(key, **call.statics)
+        )
+        held = kind == FRESH and (spread or shares)
         return m, HELD if held else kind, version
+
+    def _writes(self, leaf: int, recorded: bool) -> int:
+        """How often torch's formula writes to the gradient that it returns."""
+        versions = self.plan.call.grad_facts[1]
+        if callable(versions):
+            versions = versions(self.plan.keys, recorded)
+        return versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
+
+    def recorded_version(self, p: int, version: int) -> int:
+        """The version of a gradient that is recorded, where one that is not has `version`."""
+        if callable(self.plan.call.grad_facts[1]):
+            return self._writes(self.inputs[p], True)
+        return version
 
     def _as_made(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
         call = self.plan.call
@@ -318,12 +343,13 @@ class GradPlan:
         assert isinstance(key, Meta)
         plain = meta(key.shape, key.dtype, key.device)
         ct = cts[0]
-        follows, versions = call.grad_facts
         leaf = self.inputs[p]
-        version = versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
+        follows, version = call.grad_facts[0], self._writes(leaf, False)
+        if not isinstance(follows, bool):
+            follows = leaf in follows
         stepped = self._stepped(leaf, cts) if key.ndim else None
-        if stepped is not None:
-            return stepped, FRESH, version
+        if stepped is not None:  # a part of something larger, if there are gaps in it
+            return stepped, FRESH if stepped.dense else HELD, version
         if follows and key.dense and not self.passes(p):
             return key, FRESH, version
         laid_out = self._laid_out(leaf, ct)
@@ -388,11 +414,15 @@ class GradPlan:
     def _stepped(self, leaf: int, cts: tuple[Meta | None, ...]) -> Meta | None:
         """A gradient as the steps of torch's formula lay it out, where they are on record."""
         formula = GRADIENT_STEPS.get(self.name, {}).get(leaf)
-        if callable(formula):
-            formula = formula(self.plan.call.statics)
         ct = next((m for m in cts if m is not None), None)
         key = self.plan.keys[leaf]
         assert isinstance(key, Meta)
+        if callable(formula):
+            formula = formula(self.plan.call.statics, key)
+        if isinstance(formula, list):
+            return meta(key.shape, key.dtype, key.device, tuple(formula))
+        if formula == COLUMN_MAJOR and ct is not None:
+            return self._by_columns(key, ct)
         if formula is None or ct is None or ct.dtype is not key.dtype:
             return None
         if formula == ROW_MAJOR:
@@ -424,6 +454,13 @@ class GradPlan:
         if tuple(shape) != key.shape:
             return None
         return meta(key.shape, key.dtype, key.device, tuple(strides))
+
+    def _by_columns(self, key: Meta, ct: Meta) -> Meta | None:
+        """A matrix as LAPACK leaves it; what is summed over a batch, and vectors, are row-major."""
+        first = self.plan.keys[0]
+        if ct.ndim > key.ndim or (isinstance(first, Meta) and first.ndim > key.ndim):
+            return None
+        return meta(key.shape, key.dtype, key.device, column_major([key], key.shape))
 
     def _reduced(self, key: Meta, ct: Meta) -> tuple[int, ...] | None:
         """The dimensions of an input that the result lacks, or None where that is not known."""
@@ -609,7 +646,7 @@ class MissingGradPlan(GradPlan):
     raises = alone = True
 
     def _derive(self) -> None:
-        self.complaint = ""
+        self.complaint: Exception | None = None
         self.saved_in = self.saved_out = ()
 
     def passes(self, p: int) -> bool:
@@ -618,8 +655,8 @@ class MissingGradPlan(GradPlan):
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say which op has no derivative."""
-        if self.complaint:
-            raise NotImplementedError(self.complaint)
+        if self.complaint is not None:
+            raise type(self.complaint)(*self.complaint.args)
         call = self.plan.call
         name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
         if hasattr(call, "inner") and call.argnames[:1] == ("input",):  # an operator in place
@@ -697,7 +734,7 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
                 found = MissingGradPlan(plan, mask)
         except errors.NoDerivative as complaint:
             found = MissingGradPlan(plan, mask)
-            found.complaint = str(complaint)
+            found.complaint = complaint.kind(str(complaint))
         refused = call.refused and call.refused(plan.keys, plan.outs, found.inputs)
         if refused:
             found = RefusedGradPlan(plan, mask)

@@ -122,7 +122,7 @@ def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) ->
         return strided.view_from(flat, view, leaves[1], conj, neg)
 
     call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
-    call.grad_facts = (False, 1)
+    call.grad_facts, call.held = (True, 1), frozenset((0,))
     return call
 
 
@@ -399,6 +399,10 @@ class CopySlicesPlan:
             rest.pop(0)
         b = self.base
         return ((b if b.dense else meta(b.shape, b.dtype, b.device)), FRESH, 2), *rest
+
+    def recorded_version(self, p: int, version: int) -> int:
+        """The same in a recorded pass."""
+        return version
 
     def fn(
         self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None

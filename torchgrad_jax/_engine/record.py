@@ -507,7 +507,7 @@ class InplaceCall(Call):
             edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
         )  # fmt: skip
         self.inner = inner
-        self.grad_facts = inner.grad_facts
+        self.grad_facts, self.held, self.held_if = inner.grad_facts, inner.held, inner.held_if
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
         self.forward = inner.forward
@@ -657,6 +657,20 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
         raise
 
 
+def _check_memory(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
+    """What torch's kernel says of the memory that it would write to and read from."""
+    me = leaves[0]
+    if call.overlaps is Overlap.REFUSED or is_mirrored(me):
+        if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
+            _check_written(call, keys, leaves)
+    elif call.overlaps is Overlap.WARNED:
+        warn_of_overlap(me, call.name)
+    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
+        new_plan(call, keys, leaves)
+    if call.apart is not Apart.NO:
+        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
+
+
 def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Tensor:
     """The write itself; `before` are the leaves' tangents where it is not this call that brings them along."""
     if MODES.bits & FAKE:
@@ -681,15 +695,14 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         mask = 0
     if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
         check_inplace(me, bool(mask))
-    if call.overlaps is Overlap.REFUSED or is_mirrored(me):
-        if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
-            _check_written(call, keys, leaves)
-    elif call.overlaps is Overlap.WARNED:
-        warn_of_overlap(me, call.name)
-    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
-        new_plan(call, keys, leaves)
-    if call.apart is not Apart.NO:
-        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
+    try:
+        _check_memory(call, keys, leaves)
+    except RuntimeError:
+        if mode & GRAD and mask and call.grad is not Grad.NO:
+            for v in leaves:
+                if isinstance(v, Tensor):
+                    edge_of(v)  # which may be forbidden
+        raise
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     recording = mode & GRAD and mask and plan.any_diff
     gp = grad_plan(plan, mask) if recording else None

@@ -16,10 +16,13 @@ class Storage:
 
     `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
     the elements out. `stamp` counts writes, whoever made them, and `born` is the transform or the
-    run of `vmap` (`MODES.birth`) inside of which it was made.
+    run of `vmap` (`MODES.birth`) inside of which it was made. `shares` is set where torch would have
+    several tensors in one memory that have storages of their own here (gradients that are views of
+    others): the same object for each.
     """
 
-    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
+    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "shares", "stamp", "version")
+    shares: object
 
     def __init__(self, array: Any, m: Meta) -> None:
         self.array = array

@@ -28,6 +28,7 @@ class Storage:
     born: Any
     meta: Any
     pointer: Any
+    shares: Any
     stamp: Any
     version: Any
     def __init__(self, array: Any, m: Meta) -> None: ...

@@ -57,8 +57,8 @@ class Call:
 
     __slots__ = (
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
-        "geometry", "grad", "grad_facts", "grad_view", "held", "inplace", "inplace_check", "inplace_facts", "joins",
-        "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
+        "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "inplace", "inplace_check", "inplace_facts",
+        "joins", "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
         "promoted", "real", "refused", "result", "severed", "run", "statics", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
@@ -71,8 +71,9 @@ class Call:
         geometry: Any = None, grad_view: Any = None, joins: Any = None,
     ) -> None:  # fmt: skip
         self.grad_view, self.joins = grad_view, joins
-        self.grad_facts: tuple[bool, Any] = (False, 0)
+        self.grad_facts: tuple[bool | frozenset[int], Any] = (False, 0)
         self.held: frozenset[int] = frozenset()
+        self.held_if: Any = None
         self.inplace: Any = None
         self.made_as: Any = None
         self.compares = False

@@ -33,13 +33,30 @@ _add = jax.jit(jnp.add)
 _COMPILED: dict[Any, Any] = {}
 
 
+class Memory:
+    """What a gradient lies in, and how many that are in flight do."""
+
+    __slots__ = ("live",)
+
+    def __init__(self, live: int = 0) -> None:
+        self.live = live
+
+
 class State:
-    """What torch would know of a gradient in flight: layout, version, and how many hold it."""
+    """What torch would know of a gradient in flight: layout, version, how many hold it, and whose memory it has."""
 
-    __slots__ = ("holders", "meta", "version")
+    __slots__ = ("holders", "memory", "meta", "version")
 
-    def __init__(self, m: Meta, version: int, holders: int) -> None:
+    def __init__(self, m: Meta, version: int, holders: int, memory: Memory | None = None) -> None:
         self.meta, self.version, self.holders = m, version, holders
+        self.memory = Memory() if memory is None else memory
+        self.memory.live += 1
+
+    def drop(self, holders: int = 1) -> None:
+        """Give up so many holds."""
+        self.holders -= holders
+        if not self.holders:
+            self.memory.live -= 1
 
 
 class Flow:
@@ -60,13 +77,13 @@ class Flow:
             self.slots[node, nr] = (array, state, fresh)
             return
         before, a, b = old[1], old[1].meta, state.meta
-        state.holders -= 1
-        if old[2] and before.holders == 1 and a.dense:
+        if old[2] and before.holders == 1 and before.memory.live == 1 and a.dense:
             before.version += 1
             after = before
         else:
-            before.holders -= 1
+            before.drop()
             after = State(summed(a, b), 0, 1)
+        state.drop()
         self.slots[node, nr] = (self.add(old[0], array), after, True)
 
     def arrive(self, leaf: Any, want: Meta) -> None:
@@ -77,7 +94,7 @@ class Flow:
         array, state, _ = slot
         taken = obeys(state.meta, want) and state.holders == 1
         if not taken:
-            state.holders -= 1
+            state.drop()
         self.arrived[leaf] = (array, state if taken else None)
 
     def through(self, node: Any, gp: Any, edges: Sequence[Any], saved: Any, vjp: Any) -> None:
@@ -94,16 +111,17 @@ class Flow:
             uses = Counter(p for p, _, _ in edges)
             for p, array in zip(wanted, arrays):
                 m, kind, version = told[p]
-                if kind == VIEWED:
-                    version = first.version
                 if kind == PASSED:
                     first.holders += uses[p]
                     values[p] = (array, first, fresh)
+                elif kind == VIEWED:
+                    viewed = State(m, first.version, uses[p], first.memory)
+                    values[p] = (array, viewed, False)
                 else:
                     values[p] = (array, State(m, version, uses[p]), kind == FRESH)
         for g in given:
             if g is not None:
-                g[1].holders -= 1
+                g[1].drop()
         for p, target, nr in edges:
             self.put(target, nr, *values[p])
 
@@ -136,7 +154,9 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
             x = node.variable._x
             if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
                 return None
-            if not node.variable._rg:  # no longer wants its gradient
+            if (
+                not node.variable._rg or node.variable._fn is not None
+            ):  # is no longer a leaf that wants it
                 return None
             continue
         if node.gp is None or node.gp.alone or node.saved is None:
@@ -269,6 +289,11 @@ class Window:
                 held.append(0)
             held[k] += 1
         elsewhere = tuple([s.holders > n for s, n in zip(states, held)])
+        memories = Counter(id(s.memory) for s in states)
+        places = {m: i for i, m in enumerate(memories)}
+        lying = tuple(
+            [(places[id(s.memory)], s.memory.live > memories[id(s.memory)]) for s in states]
+        )
         signature = tuple(
             [(i, nr, at[id(s)], fresh) for (i, nr, _), (_, s, fresh) in zip(came, taken)]
         )
@@ -276,10 +301,10 @@ class Window:
         kinds = tuple(
             [v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat]
         )
-        key = (self.shape, where, kinds, signature, metas, elsewhere)
+        key = (self.shape, where, kinds, signature, metas, elsewhere, lying)
         found = _COMPILED.get(key)
         if found is None:
-            found = _COMPILED[key] = _Compiled(self, where, signature, metas, elsewhere)
+            found = _COMPILED[key] = _Compiled(self, where, signature, metas, elsewhere, lying)
         found.run(self, flow, [a for a, _, _ in taken], flat, states)
 
     def walk(self, flow: Flow) -> None:
@@ -306,19 +331,22 @@ class _Compiled:
 
     def __init__(
         self, window: Window, where: tuple[int, ...], signature: tuple[Any, ...],
-        metas: tuple[Meta, ...], elsewhere: tuple[bool, ...],
+        metas: tuple[Meta, ...], elsewhere: tuple[bool, ...], lying: tuple[tuple[int, bool], ...],
     ) -> None:  # fmt: skip
         plans = [_what(n) for n in window.nodes]
         counts = [len(v) for v in window.saved]
         edges = window.edges()
         self.left: list[Any] = []
         self.arrived: list[Any] = []
-        self.new: list[tuple[Meta, int, int]] = []
+        self.new: list[tuple[Meta, int, int, int]] = []
         self.old: list[tuple[int, int]] = []
 
         def window_backward(came: list[Any], flat: list[Any]) -> Any:
             flow = Flow(jnp.add)
-            coming = [State(m, 0, int(e)) for m, e in zip(metas, elsewhere)]
+            memories = {i: Memory(int(more)) for i, more in lying}
+            coming = [
+                State(m, 0, int(e), memories[i]) for m, e, (i, _) in zip(metas, elsewhere, lying)
+            ]
             for (i, nr, k, fresh), array in zip(signature, came):
                 coming[k].holders += 1
                 flow.slots[i, nr] = (array, coming[k], fresh)
@@ -331,7 +359,7 @@ class _Compiled:
                     flow.arrive(i, plan)
                 else:
                     flow.through(i, plan, out, lambda values=values: values, _traced_vjp)
-            self._rehearsed(flow, coming, before)
+            self._rehearsed(flow, coming, before, list(memories.values()))
             return [a for a, _, _ in flow.slots.values()], [a for a, _ in flow.arrived.values()]
 
         self.fn = first_uses.early(jax.jit(window_backward), metas[0].device, self._settle)
@@ -339,7 +367,9 @@ class _Compiled:
     def _settle(self, kernel: Callable[..., Any]) -> None:
         self.fn = kernel
 
-    def _rehearsed(self, flow: Flow, coming: list[State], before: list[int]) -> None:
+    def _rehearsed(
+        self, flow: Flow, coming: list[State], before: list[int], memories: list[Memory]
+    ) -> None:
         at = {id(s): k for k, s in enumerate(coming)}
         new: list[State] = []
 
@@ -356,7 +386,10 @@ class _Compiled:
         self.arrived = [
             (i, None if state is None else index(state)) for i, (_, state) in flow.arrived.items()
         ]
-        self.new = [(s.meta, s.version, s.holders) for s in new]
+        for s in new:
+            if s.memory not in memories:
+                memories.append(s.memory)
+        self.new = [(s.meta, s.version, s.holders, memories.index(s.memory)) for s in new]
         self.old = [(s.version, s.holders - b) for s, b in zip(coming, before)]
 
     def run(
@@ -364,10 +397,15 @@ class _Compiled:
     ) -> None:
         """Run the kernel and put what it leaves into `flow`."""
         arrays, arrived = self.fn(came, flat)
-        states = states + [State(*told) for told in self.new]
+        memories = dict(enumerate(dict.fromkeys([s.memory for s in states])))
+        made = [
+            State(m, version, holders, memories.setdefault(i, Memory()))
+            for m, version, holders, i in self.new
+        ]
         for s, (version, holders) in zip(states, self.old):
             s.version += version
-            s.holders += holders
+            s.drop(-holders)
+        states = states + made
         nodes, outside = window.nodes, window.outside
         for (i, nr, k, fresh), array in zip(self.left, arrays):
             flow.slots[nodes[i] if i >= 0 else outside[~i], nr] = (array, states[k], fresh)

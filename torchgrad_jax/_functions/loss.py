@@ -520,7 +520,8 @@ def cosine_embedding_loss(
     dot, sq1, sq2 = (
         ops.sum(ops.mul(u, v), t) for u, v in ((input1, input2), (input1, input1), (input2, input2))
     )
-    size = ops.sqrt(ops.mul(ops.add_number(sq1, 1e-12), ops.add_number(sq2, 1e-12)))
+    eps = 9.999999960041972e-13  # 1e-12 in single precision, which is what torch adds
+    size = ops.sqrt(ops.mul(ops.add_number(sq1, eps), ops.add_number(sq2, eps)))
     cos = ops.true_divide(dot, size)
     near = ops.where(ops.eq(target, 1), ops.sub(1, cos), 0.0)
     far = ops.where(ops.eq(target, -1), ops.clamp_min(ops.sub_number(cos, margin), 0), 0.0)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes, warn
+from .._core import errors, shapes, warn
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
 from .._core.matrices import (
@@ -345,19 +345,19 @@ def _qr(a: Array, mode: str) -> tuple[Array, Array]:
     return q, r
 
 
+_NO_Q = (
+    "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+    "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+)
+_TOO_TALL = "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+
+
 @_qr.defjvp
 def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
-    if mode == "r":
-        raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-            "linalg.qr(A, mode='reduced') if you are going to require gradients"
-        )
     (a,), (t,) = primals, tangents
     m, n = a.shape[-2:]
-    if mode == "complete" and m > n:
-        raise RuntimeError(
-            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
-        )
+    if mode == "r" or (mode == "complete" and m > n):
+        raise errors.NoDerivative(_NO_Q if mode == "r" else _TOO_TALL, RuntimeError)
     q, r = _qr(a, mode)
     k = min(m, n)
     square = r[..., :k]

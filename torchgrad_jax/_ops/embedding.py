@@ -162,15 +162,25 @@ def _bag_of(offsets: Array, n: int) -> Array:
 
 
 def _largest(x: Array, bag: Array, counted: Array, bags: int) -> Array:
-    """Per bag and column the position of the first maximum (any, where the bag is empty)."""
+    """Per bag and column the position of the first maximum (any, where the bag is empty).
+
+    Nothing is larger than NaN, and NaN is not larger than anything: where a bag begins decides.
+    """
     n, width = x.shape
     x = lax.stop_gradient(x)
-    low = jnp.where(lax.expand_dims(counted, (1,)), x, jnp.full_like(x, -jnp.inf))
+
+    def first(where: Array) -> Array:
+        place = jnp.where(where, lax.broadcasted_iota(np.int64, x.shape, 0), n)
+        found = jnp.full((bags + 1, width), n, jnp.int64).at[bag].min(place)[:bags]
+        return jnp.minimum(found, max(n - 1, 0))
+
+    here = jnp.broadcast_to(lax.expand_dims(counted, (1,)), x.shape)
+    known = here & (x == x)
+    low = jnp.where(known, x, jnp.full_like(x, -jnp.inf))
     best = jnp.full((bags + 1, width), -jnp.inf, x.dtype).at[bag].max(low)
-    hit = ((low == best[bag]) | jnp.isnan(low)) & lax.expand_dims(counted, (1,))
-    place = jnp.where(hit, lax.broadcasted_iota(np.int64, x.shape, 0), n)
-    first = jnp.full((bags + 1, width), n, jnp.int64).at[bag].min(place)[:bags]
-    return jnp.minimum(first, max(n - 1, 0))
+    start = first(here)
+    begins = jnp.take_along_axis(x, start, axis=0)
+    return jnp.where(begins == begins, first(known & (low == best[bag])), start)
 
 
 @op(name="embedding_bag", method=False, out=False, check=_check_bag, node="EmbeddingBagBackward0",

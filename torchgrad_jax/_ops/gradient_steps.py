@@ -4,8 +4,9 @@ A gradient that torch computes elementwise has the strides that its TensorIterat
 the order of the operands decides, and one that is filled or masked into a copy is row-major. Where
 neither is what a gradient here gets by itself (from the incoming gradient first and then from the
 saved tensors that it reads), the formula stands in this table, by the name of the node and the
-argument that the gradient is for. A tuple is a step, with its operands in torch's order: `GRAD`,
-`RESULT`, an argument by its number, a row-major tensor, a number, or another step.
+argument that the gradient is for; so does it where a gradient comes out of LAPACK, column by column.
+A tuple is a step, with its operands in torch's order: `GRAD`, `RESULT`, an argument by its number, a
+row-major tensor, a number, or another step.
 """
 
 from __future__ import annotations
@@ -13,13 +14,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._core.matrices import column_major
+from .._core.shapes import contiguous_strides
+
 GRAD, RESULT, ROW_MAJOR, NUMBER = "grad", "result", "row-major", "number"
+COLUMN_MAJOR = "column-major"
 
-Formula = str | tuple[Any, ...] | Callable[[dict[str, Any]], Any]
-"""A step, or what to choose one by: a function of the static arguments."""
+Formula = str | tuple[Any, ...] | Callable[[dict[str, Any], Any], Any]
+"""A step, or what to choose one by: a function of the static arguments and the argument's meta, which
+can also give a list of strides."""
 
 
-def _norm(statics: dict[str, Any]) -> Any:
+def _from_the_left(statics: dict[str, Any], key: Any) -> Any:
+    return COLUMN_MAJOR if statics.get("left", True) else None
+
+
+def _real(statics: dict[str, Any], key: Any) -> Any:
+    return None if key.dtype.is_complex else COLUMN_MAJOR
+
+
+def _real_part(statics: dict[str, Any], key: Any) -> Any:
+    """Of a real matrix the gradient is that of a complex one, of which the real part is taken."""
+    if key.dtype.is_complex:
+        return COLUMN_MAJOR
+    return [2 * s for s in column_major([key], key.shape)]
+
+
+def _block(statics: dict[str, Any], key: Any) -> Any:
+    """A quarter of a matrix with twice the rows and columns."""
+    n = key.shape[-1]
+    blocks = contiguous_strides((*key.shape[:-2], 2 * n, 2 * n))
+    return list(blocks) if n else None
+
+
+def _tall(statics: dict[str, Any], key: Any) -> Any:
+    return COLUMN_MAJOR if key.shape[-2] >= key.shape[-1] else None
+
+
+def _norm(statics: dict[str, Any], key: Any) -> Any:
     """The norms whose slope is the input over the norm."""
     ord = statics.get("ord", statics.get("p"))
     return (GRAD, (0, RESULT)) if ord is None or ord == 2 else None
@@ -39,6 +71,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "Atan2Backward0": {0: (GRAD, 1), 1: (GRAD, 0)},
     "AtanhBackward0": {0: _SIGN_FIRST},
     "BernoulliBackward0": {0: (GRAD,)},
+    "CholeskySolveBackward0": {0: COLUMN_MAJOR},
     "ClampBackward0": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO, 2: _MASK_OF_TWO},
     "ClampBackward1": {0: _SLOPE_FIRST},
     "ClampMaxBackward0": {0: _SLOPE_FIRST},
@@ -60,6 +93,17 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "LeakyReluBackward0": {0: (0, GRAD)},
     "LeakyReluBackward1": {0: (RESULT, GRAD)},
     "LinalgCrossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
+    "LinalgCholeskyExBackward0": {0: COLUMN_MAJOR},
+    "LinalgDetBackward0": {0: COLUMN_MAJOR},
+    "LinalgEigBackward0": {0: _real_part},
+    "LinalgLstsqBackward0": {0: COLUMN_MAJOR},
+    "LinalgLuSolveBackward0": {2: _from_the_left},
+    "LinalgMatrixExpBackward0": {0: _block},
+    "LinalgPinvBackward0": {0: COLUMN_MAJOR},
+    "LinalgQrBackward0": {0: _tall},
+    "LinalgSlogdetBackward0": {0: COLUMN_MAJOR},
+    "LinalgSolveExBackward0": {1: _from_the_left},
+    "LinalgSolveTriangularBackward0": {1: _real},
     "LinalgVectorNormBackward0": {0: _norm},
     "LogSigmoidBackward0": {0: (GRAD,)},
     "Logaddexp2Backward0": {0: (GRAD, ROW_MAJOR), 1: (GRAD, ROW_MAJOR)},
@@ -73,7 +117,8 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "NextafterBackward0": {0: _MASK_OF_TWO, 1: ROW_MAJOR},
     "NormBackward0": {0: _norm},
     "NormBackward1": {0: _norm},
-    "PowBackward0": {0: lambda statics: ROW_MAJOR if statics.get("exponent") == 0 else None},
+    "OrmqrBackward0": {2: COLUMN_MAJOR},
+    "PowBackward0": {0: lambda statics, _: ROW_MAJOR if statics.get("exponent") == 0 else None},
     "PowBackward1": {0: ((1,), (GRAD, (1, (0, (1,))))), 1: (GRAD, (RESULT, (0,)))},
     "PreluKernelBackward0": {0: (0, 1, GRAD), 1: (0, 1, GRAD)},
     "ProdBackward1": {0: ((GRAD, RESULT), 0)},
@@ -81,7 +126,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "ReluBackward0": {0: (RESULT, GRAD)},
     "RemainderBackward1": {1: ((GRAD,), (0, 1))},
     "RenormBackward0": {0: (GRAD, 0)},
-    "RreluWithNoiseBackward0": {0: lambda statics: None if statics["training"] else (0, GRAD)},
+    "RreluWithNoiseBackward0": {0: lambda statics, _: None if statics["training"] else (0, GRAD)},
     "RsqrtBackward0": {0: _OF_RESULT},
     "SgnBackward0": {0: ROW_MAJOR},
     "SincBackward0": {0: ((0,), (GRAD, (0,)))},
@@ -93,6 +138,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "SpecialXlog1PyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), (1,))},
     "StdBackward0": {0: (GRAD, 0)},
     "ThresholdBackward0": {0: (0, GRAD)},
+    "TriangularSolveBackward0": {0: COLUMN_MAJOR},
     "VarBackward0": {0: (GRAD, 0)},
     "WhereBackward0": {1: (0, GRAD, NUMBER), 2: (0, NUMBER, GRAD)},
     "XlogyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), 1)},

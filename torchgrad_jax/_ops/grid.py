@@ -205,14 +205,26 @@ def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: boo
     return _sample(widen(input), widen(grid), mode, padding, align).astype(input.dtype)
 
 
-@op(node="GridSampler2DBackward0", method=False, out=False, keeps=("input",))
+@op(
+    node="GridSampler2DBackward0",
+    formal=("input", "grid"),
+    method=False,
+    out=False,
+    keeps=("input",),
+)
 def grid_sampler_2d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Array:
     return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners, 2)
 
 
-@op(node="GridSampler3DBackward0", method=False, out=False, keeps=("input",))
+@op(
+    node="GridSampler3DBackward0",
+    formal=("input", "grid"),
+    method=False,
+    out=False,
+    keeps=("input",),
+)
 def grid_sampler_3d(
     input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Array:

@@ -142,15 +142,18 @@ def _softplus_jvp(primals: Any, tangents: Any) -> Any:
     return _softplus_ruled(x), t * lax.logistic(x)
 
 
+_soft_margin = with_rule(
+    lambda z: lax.log1p(lax.exp(z)), lambda z, y, t: t * lax.exp(z) / (1 + lax.exp(z))
+)
+
+
 @_loss(undifferentiable=("target",))
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
-    """``log(1 + exp(-target * input))``, without torch's overflow for large margins."""
+    """``log(1 + exp(-target * input))``, which overflows for large margins, as in torch."""
     common = _common(input, target)
     float_at_least = common if category(target) >= FLOATING else np.dtype(np.float32)
     _castable(jnp.zeros((), float_at_least), input)
-    return _like_first(
-        lambda x, y: _softplus_ruled(-y * x), input, target, reduction, "exp_vml_cpu"
-    )
+    return _like_first(lambda x, y: _soft_margin(-y * x), input, target, reduction, "exp_vml_cpu")
 
 
 # --- binary cross entropy -----------------------------------------------------------------------
@@ -171,6 +174,20 @@ def _bce_jvp(primals: Any, tangents: Any) -> Any:
     return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
 
 
+def _writes(metas: dict[str, Any], reduction: str = "mean") -> int:
+    """What torch multiplies and divides in place behind the gradient of a cross entropy."""
+    return (metas.get("weight") is not None) + (reduction == "mean")
+
+
+def _logits_writes(metas: dict[str, Any], recorded: bool, **statics: Any) -> tuple[int, ...]:
+    behind = _writes(metas, **statics) + 2 * (metas.get("pos_weight") is not None)
+    return int(statics["reduction"] == "mean") if recorded else 2 + behind, behind
+
+
+def _bce_writes(metas: dict[str, Any], recorded: bool, **statics: Any) -> tuple[int, ...]:
+    return 0, 2 + _writes(metas, **statics)
+
+
 def _in_unit_interval(**arrays: Any) -> None:
     for name in ("input", "target"):
         x = np.asarray(arrays[name]).astype(np.float64)
@@ -181,6 +198,7 @@ def _in_unit_interval(**arrays: Any) -> None:
 @_loss(
     check=_in_unit_interval,
     undifferentiable=("weight",),
+    grad_version=_bce_writes,
     grad_follows=True,
     keeps={"target": ("input", "target")},
 )
@@ -245,7 +263,7 @@ def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
 
 @_loss(
     undifferentiable=("weight", "pos_weight"),
-    grad_version=(3,),
+    grad_version=_logits_writes,
     grad_follows=True,
     keeps={"target": ("target",)},
 )
@@ -364,7 +382,7 @@ def nll_loss(
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0",
-       undifferentiable=("weight",), aten="nll_loss2d_forward", keeps=("input",))  # fmt: skip
+       formal=("input",), undifferentiable=("weight",), aten="nll_loss2d_forward", keeps=("input",))  # fmt: skip
 def nll_loss2d(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",

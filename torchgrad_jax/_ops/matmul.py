@@ -16,7 +16,7 @@ from .._core.kernels import cpp_name, scalar_name
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
 from .helpers import is_bool, is_complex, is_float, is_integral
-from .registry import COMMON, Array, Static, op
+from .registry import COMMON, Array, Static, op, with_rule
 
 HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not
 
@@ -53,10 +53,19 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
     if alpha != 1:
         product = product * _coefficient(alpha, product)
     if beta == 0:
-        return product
+        return _dropped(input, product)
     if beta != 1:
         input = input * _coefficient(beta, product)
     return jnp.broadcast_to(input, product.shape) + product
+
+
+# The gradient of what is dropped is multiplied by 0, which makes NaN of infinities.
+_dropped = with_rule(
+    lambda input, product: product,
+    lambda input, product, out, t, t_product: (
+        t_product + jnp.broadcast_to(t * jnp.zeros((), t.dtype), out.shape)
+    ),
+)
 
 
 def _is_half(x: Array) -> bool:
@@ -92,10 +101,8 @@ def _affine_dot_half_jvp(
     out = _affine_dot_half(input, x, y, beta, alpha, dims)
     t = lax.dot_general(_scaled(t_x, alpha), y, dims, precision=HIGHEST)
     t += lax.dot_general(x, _scaled(t_y, alpha), dims, precision=HIGHEST)
-    if beta != 0:
-        wide = jnp.broadcast_to(t_input.astype(jnp.float32), out.shape)
-        t += _scaled(wide.astype(t.dtype), beta)
-    return out, t
+    wide = jnp.broadcast_to(t_input.astype(jnp.float32), out.shape)
+    return out, t + _scaled(wide.astype(t.dtype), beta)
 
 
 def _scaled(x: Array, factor: Any) -> Array:
@@ -132,7 +139,12 @@ def _expandable(input: Array, shape: tuple[int, ...]) -> None:
             )
 
 
-@op(grad_follows=True)
+def _by_columns(m: Meta, alpha: Any = 1, **_: Any) -> bool:
+    """torch computes the gradient of such a matrix transposed, and transposes it back."""
+    return alpha == 1 and m.strides == (1, m.shape[0])
+
+
+@op(grad_follows=True, held=("input", "mat2"), held_if=_by_columns)
 def mm(input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
     if input.ndim != 2:
@@ -226,7 +238,13 @@ def vdot(input: Array, other: Array) -> Array:
     return _dot(jnp.conj(input) if is_complex(input) else input, other, (0, 0))
 
 
-@op(inplace=True, grad_follows=True, numbers_first=("beta", "alpha"))
+@op(
+    inplace=True,
+    grad_follows=("mat1", "mat2"),
+    numbers_first=("beta", "alpha"),
+    held=("mat1", "mat2"),
+    held_if=_by_columns,
+)
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
@@ -343,7 +361,7 @@ def baddbmm(
     return _affine_dot(input, batch1, batch2, beta, alpha, (((2,), (1,)), ((0,), (0,))))
 
 
-@op(grad_version=2, out=False)
+@op(grad_version=2, held=("input",), out=False)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix."""
     require_not("trace", input)
@@ -404,7 +422,8 @@ def _norm_jvp(p: float, primals: Any, tangents: Any) -> Any:
         return out, jnp.sum(jnp.sign(diff) * t, -1)
     wide = out[..., None]
     if p == float("inf"):
-        return out, jnp.sum(jnp.where(jnp.abs(diff) == wide, jnp.sign(diff) * t, 0), -1)
+        hit = (jnp.abs(diff) == wide).astype(t.dtype)
+        return out, jnp.sum(jnp.sign(diff) * hit * t, -1)
     flat = (wide == 0) if p >= 1 else (wide == 0) | (diff == 0)
     scale = jnp.where(flat, 1, wide)
     if p == 2:
@@ -412,7 +431,7 @@ def _norm_jvp(p: float, primals: Any, tangents: Any) -> Any:
     else:
         base = jnp.where(diff == 0, 1, jnp.abs(diff)) if p < 2 else jnp.abs(diff)
         slope = jnp.sign(diff) * base ** (p - 1) / scale ** (p - 1)
-    return out, jnp.sum(jnp.where(flat, 0, slope) * t, -1)
+    return out, jnp.sum(jnp.where(flat, 0, slope * t), -1)
 
 
 @op(node="CdistBackward0", out=False, function=False, method=False, keeps=("x1", "x2", "result"))

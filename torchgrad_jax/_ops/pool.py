@@ -547,14 +547,13 @@ def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> 
     return _adaptive_avg(x, k, size)
 
 
-@op(
-    node="AdaptiveAvgPool2DBackward0", layout=following(), out=False, method=False, keeps=("input",)
-)
+@op(node="AdaptiveAvgPool2DBackward0", formal=("input",), layout=following(), out=False, method=False,
+    keeps=("input",))  # fmt: skip
 def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool("adaptive_avg_pool2d", "adaptive_avg_pool2d", input, 2, output_size)
 
 
-@op(node="AdaptiveAvgPool3DBackward0", out=False, method=False, keeps=("input",))
+@op(node="AdaptiveAvgPool3DBackward0", formal=("input",), out=False, method=False, keeps=("input",))
 def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool(
         "adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size

@@ -154,6 +154,10 @@ def _safe_div(x: Array, y: Array) -> Array:
     return jnp.where(zero, jnp.zeros_like(quotient), quotient)
 
 
+def _zero_where(at: Array, x: Array) -> Array:
+    return jnp.where(at, jnp.zeros_like(x), x)
+
+
 def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
     def value(x: Array) -> Array:
         return lax.reduce_prod(x, axes=dims)
@@ -361,9 +365,12 @@ def _norm_value(x: Array, p: float, dims: Shape) -> Array:
 
 
 def _norm_slope(x: Array, y: Array, p: float, dims: Shape) -> Array:
-    """d(norm)/dx by torch's conventions: 0 at 0, shared evenly between ties of an infinite order."""
+    """d(norm)/dx by torch's conventions: 0 at 0, shared evenly between ties of an infinite order.
+
+    The next derivative is NaN where torch's is: these zeros are put over what was computed.
+    """
     if p == 2:
-        return _safe_div(x, y.astype(x.dtype))
+        return _zero_where(y == 0, x / y.astype(x.dtype))
     a = jnp.abs(x)
     if is_complex(x):  # JAX takes the derivative of jnp.sign for zero there
         unit = _safe_div(x, a.astype(x.dtype))
@@ -375,14 +382,15 @@ def _norm_slope(x: Array, y: Array, p: float, dims: Shape) -> Array:
         hit = ((a == y) | jnp.isnan(a)).astype(a.dtype)
         share = hit / _expand(lax.reduce_sum(hit, axes=dims), dims, x.ndim)
         return unit * share.astype(x.dtype)
-    zero = a == 0
-    power = jnp.where(zero, jnp.ones_like(a), a) ** jnp.asarray(p - 1, a.dtype)
-    power = jnp.where(zero, jnp.zeros_like(a), power)
-    if p < 1:
-        scale = power * y ** jnp.asarray(1 - p, a.dtype)
+    if p > 2:
+        scaled = x * (a ** jnp.asarray(p - 2, a.dtype)).astype(x.dtype)
     else:
-        scale = _safe_div(power, y ** jnp.asarray(p - 1, a.dtype))
-    return unit * scale.astype(x.dtype)
+        power = _zero_where(a == 0, a ** jnp.asarray(p - 1, a.dtype))
+        scaled = unit * power.astype(x.dtype)
+    if p < 1:
+        return scaled * (y ** jnp.asarray(1 - p, a.dtype)).astype(x.dtype)
+    scale = _zero_where(y == 0, 1 / y ** jnp.asarray(p - 1, a.dtype))
+    return scaled * scale.astype(x.dtype)
 
 
 def _norm(x: Array, p: float, dims: Shape, keepdim: bool) -> Array:
@@ -473,9 +481,14 @@ variant("linalg_vector_norm", "_norm_of_differences", node="NormBackward1", name
         function=False, out=False)  # fmt: skip
 
 
+def _counts_differences(_: Any, p: Any = 2, **__: Any) -> tuple[int, ...]:
+    return (0, 1) if p == 0 else ()
+
+
 @op(
     promote=COMMON,
     out=False,
+    severed=_counts_differences,
     keeps={"input": ("input", "other", "result"), "other": ("input", "other", "result")},
 )
 def dist(input: Array, other: Array, p: Static = 2) -> Array:

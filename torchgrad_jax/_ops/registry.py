@@ -188,16 +188,19 @@ class OpDef:
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
     # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
     # None; that shows where no layer of autograd lies around the kernel
-    held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses
+    held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses,
+    held_if: Callable[..., bool] | None = None  # always, or for such (meta, **statics)
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
     aten: str = ""  # torch's name of what runs, where it is not the row's
     severed: Callable[..., Sequence[int]] | None = None  # (metas and types of the arguments,
     # **statics) -> arguments that torch's formula gives undefined gradients: nothing goes along their edges
-    grad_follows: bool = False  # torch lays a gradient out like the input it is for (matmul)
-    grad_version: int | tuple[int, ...] = 0  # in-place writes that torch's formula makes to the
-    # gradients it returns, or to each of them
+    grad_follows: bool | tuple[str, ...] = False  # torch lays a gradient out like the input it is
+    # for (matmul), or those of these parameters
+    grad_version: int | tuple[int, ...] | Callable[..., tuple[int, ...]] = 0  # in-place writes that
+    # torch's formula makes to the gradients it returns, or to each of them: (metas by parameter,
+    # whether the pass is recorded, **statics) -> the same
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     inplace_check: Callable[[Any, Any, Any], Any] | None = None  # looks at the metas of what would

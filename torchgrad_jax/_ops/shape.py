@@ -92,6 +92,7 @@ def _as_viewed(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]
 
 @op(
     name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False,
+    grad_view=lambda ct, m, **_: shapes.view_strides(ct.shape, ct.strides, m.shape),
     layout=_as_viewed,
 )  # fmt: skip
 def unsafe_view(input: Array, size: Size) -> Array:

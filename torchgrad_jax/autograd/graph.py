@@ -17,7 +17,7 @@ from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.backward import order_of
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
-from .._engine.node import AccumulateGrad, Node as _EngineNode
+from .._engine.node import Node as _EngineNode
 from .._engine.strided import read, storage_offset
 from .._engine.tensor import Tensor, make
 from ._lowering import to_jaxpr as to_jaxpr
@@ -368,7 +368,7 @@ def _will_engine_execute_node(node: Any) -> bool:
         return False
     if task.needed is None:
         return True
-    if isinstance(node, AccumulateGrad) and not task.accumulates and node in task.needed:
+    if not any(node.edges) and not task.accumulates and node in task.needed:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."

@@ -190,3 +190,81 @@ def what_is_forbidden_before_what_overlaps(m):
     part = x[:, None]
     part.abs_()
     return complaint(lambda: part.sub_(same)), x, x._version
+
+
+def _leaves(m: Any, *shapes: tuple[int, ...]) -> list[Any]:
+    found = []
+    for k, shape in enumerate(shapes):
+        n = 1
+        for size in shape:
+            n *= size
+        t = (m.arange(1.0, 1.0 + n, dtype=m.float64) * 0.375 + k).sin().reshape(shape)
+        found.append(t.requires_grad_())
+    return found
+
+
+@program
+def several_leaves(m):
+    """What is summed to its size is a view of the sum, unless that is a number."""
+    functional, rows = m.nn.functional, m.tensor([0, 0])
+    calls = (
+        (functional.linear, (2, 3), (4, 3), (4,)), (functional.linear, (2, 2, 3), (4, 3), (4,)),
+        (functional.conv1d, (2, 3, 5), (4, 3, 2), (4,)), (functional.conv1d, (3, 5), (4, 3, 2), (4,)),
+        (functional.conv2d, (2, 3, 4, 4), (4, 3, 2, 2), (4,)),
+        (functional.conv_transpose1d, (2, 3, 5), (3, 4, 2), (4,)),
+        (m.add, (2, 3), ()), (m.mul, (2, 3), (3,)), (m.maximum, (2, 3), ()), (m.addmm, (4,), (2, 3), (3, 4)),
+        (m.addmv, (2,), (2, 3), (3,)), (m.baddbmm, (2, 4), (2, 2, 3), (2, 3, 4)), (m.kron, (2, 2), (2, 2)),
+        (lambda x, y: x.index_add(0, rows, y), (3, 2), (2, 2)),
+        (lambda x, y: x.index_copy(0, rows[:1], y), (3, 2), (1, 2)),
+        (lambda x, y: x.index_put((rows[:1],), y), (3, 2), (2,)),
+        (lambda x, y: x.put(m.tensor([0, 3]), y), (3, 2), (2,)),
+        (lambda x, y: x.scatter_add(0, m.tensor([[0, 1], [1, 1]]), y), (3, 2), (2, 2)), (m.copysign, (2, 3), (2, 3)),
+        (lambda x: m.zeros(2, 3, dtype=m.float64).ne_(x), (2, 3)),
+        (lambda x: m.zeros(2, 3, dtype=m.float32).lt_(x), (3,)),
+    )  # fmt: skip
+    found = []
+    for fn, *shapes in calls:
+        for record in (False, True):
+            xs = _leaves(m, *shapes)
+            grads = m.autograd.grad(fn(*xs).sum(), xs, create_graph=record)
+            found.append([_shown(g) for g in grads])
+        (sum(x.exp().sum() for x in xs) + fn(*xs).sum()).backward()
+        found.append([_shown(x.grad) for x in xs])
+    return found
+
+
+@program
+def single_elements(m):
+    x = m.ones(1, 3, requires_grad=True).split(1, -1)[2]
+    functional = m.nn.functional
+    return [
+        list(f(x).stride())
+        for f in (functional.hardtanh, functional.relu6, functional.relu, functional.elu)
+    ]
+
+
+@program
+def contractions(m):
+    """Operands change places where the product then lies as it is wanted; sums go by the alphabet."""
+    cases = (
+        ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk->ki", (2, 3), (3, 4)), ("ij,kj->ki", (2, 3), (4, 3)),
+        ("bij,bjk->kbi", (2, 2, 3), (2, 3, 4)), ("bij,bjk->ibk", (2, 2, 3), (2, 3, 4)), ("i,j->ji", (2,), (3,)),
+        ("ijk,kl->lij", (2, 2, 3), (3, 4)), ("ijk,kl->ilj", (2, 2, 3), (3, 4)),
+        ("ij,jk,kl->li", (2, 3), (3, 4), (4, 2)),
+        ("ab,cb,dc->da", (2, 3), (4, 3), (5, 4)), ("ij,jk,ki->", (2, 3), (3, 4), (4, 2)),
+        ("...ij,jk", (2, 2, 3), (3, 4)),
+        ("bi,ij,bj->b", (2, 3), (3, 4), (2, 4)), ("nk,kd,dm,mp->np", (2, 3), (3, 4), (4, 5), (5, 2)),
+        ("ij,ik->i", (2, 3), (2, 4)),
+        ("ij,j->", (2, 3), (3,)), ("ij,kl->il", (2, 3), (4, 5)), ("...i,...j->ij", (2, 3), (2, 4)),
+    )  # fmt: skip
+    found = []
+    for equation, *shapes in cases:
+        xs = _leaves(m, *shapes)
+        y = m.einsum(equation, *xs)
+        grads = m.autograd.grad((y * y).sum(), xs)
+        names, node = [], y.grad_fn
+        while node is not None:
+            names.append(node.name())
+            node = node.next_functions[0][0] if node.next_functions else None
+        found.append((y.detach(), _shown(y), names, [_shown(g) for g in grads]))
+    return found

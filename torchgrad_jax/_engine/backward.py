@@ -536,7 +536,8 @@ def _recorded(
             found._st.version = cts[0]._vc.version if viewed else gp.recorded_version(p, version)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
-            by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.plan.keys[gp.inputs[p]])
+            by_pos[p] = made = make(gp.vjp(present, (p,))(*arrays)[0], m)
+            made._st.version = gp.recorded_version(p, version)
     return by_pos
 
 

@@ -315,12 +315,11 @@ class GradPlan:
         m, kind, version = self._as_made(p, cts)
         call, ct = self.plan.call, cts[0]
         # Dimensions that broadcasting put in front are summed, and torch makes a view without them.
-        spread = ct is not None and ct.ndim > m.ndim
-        spread = spread and (Layout.steps(call.layout) or call.name == "expand")
-        key = self.plan.keys[self.inputs[p]]
-        shares = self.inputs[p] in call.held and (
-            call.held_if is None or call.held_if(key, **call.statics)
-        )
+        leaf = self.inputs[p]
+        spread = ct is not None and ct.ndim > m.ndim > 0 and call.grad is not Grad.IN_PLACE
+        spread = spread and (Layout.steps(call.layout) or leaf in call.summed)
+        key = self.plan.keys[leaf]
+        shares = leaf in call.held and (call.held_if is None or call.held_if(key, **call.statics))
         held = kind == FRESH and (spread or shares)
         return m, HELD if held else kind, version
 
@@ -357,7 +356,7 @@ class GradPlan:
             return laid_out, FRESH, version
         elementwise = Layout.steps(call.layout)
         summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel
-        if version and elementwise and summed_or_cast:
+        if version and elementwise and summed_or_cast and not callable(call.grad_facts[1]):
             version = 0
         if ct is None or len(cts) != 1 or (version and not elementwise):
             return plain, FRESH, version

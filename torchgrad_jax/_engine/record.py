@@ -507,7 +507,8 @@ class InplaceCall(Call):
             edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
         )  # fmt: skip
         self.inner = inner
-        self.grad_facts, self.held, self.held_if = inner.grad_facts, inner.held, inner.held_if
+        self.grad_facts, self.summed = inner.grad_facts, inner.summed
+        self.held, self.held_if = inner.held, inner.held_if
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
         self.forward = inner.forward

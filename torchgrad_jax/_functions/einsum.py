@@ -8,6 +8,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._core.dtypes import scalar_type_name
@@ -154,6 +155,11 @@ def _check_sizes(full: list[list[Any]], operands: Sequence[Tensor]) -> dict[Any,
     return sizes
 
 
+def _place(label: str | int) -> int:
+    """Where a dimension that is summed comes: those of an ellipsis have negative numbers."""
+    return label if isinstance(label, int) else _LETTERS.index(label)
+
+
 def _arranged(t: Tensor, labels: list[Any], order: Sequence[Any]) -> Tensor:
     """`t` with its dimensions in `order`, size 1 for absent labels, diagonals for repeated ones."""
     labels = list(labels)
@@ -172,47 +178,53 @@ def _arranged(t: Tensor, labels: list[Any], order: Sequence[Any]) -> Tensor:
     return ops.permute(t, tuple(labels.index(label) for label in order))
 
 
-def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
-    """Multiply two aligned tensors and sum over `dims`, as a batched matrix product."""
-    n = a._m.ndim
-    summed = [d in dims for d in range(n)]
-    # a dimension that only one side has is summed before the product
-    only_a = [d for d in dims if a._m.shape[d] != 1 and b._m.shape[d] == 1]
-    only_b = [d for d in dims if a._m.shape[d] == 1 and b._m.shape[d] != 1]
-    a = ops.sum(a, tuple(only_a), True) if only_a else a
-    b = ops.sum(b, tuple(only_b), True) if only_b else b
+def _sum_product(a: Tensor, b: Tensor, dims: Sequence[int]) -> Tensor:
+    """Multiply two aligned tensors and sum over `dims`, which both have, as a batched matrix product."""
+    if not dims:
+        return ops.mul(a, b)
     sa, sb = a._m.shape, b._m.shape
-    shared = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] != 1]
-    left = [d for d in range(n) if not summed[d] and sa[d] != 1 and sb[d] == 1]
-    right = [d for d in range(n) if not summed[d] and sa[d] == 1]
-    total = [d for d in range(n) if summed[d] and sa[d] != 1 and sb[d] != 1]
-    if not total:
-        out = ops.mul(a, b)
-        kept = tuple(s for d, s in enumerate(out._m.shape) if not summed[d])
-        return out if keepdim or not dims else reshape(out, kept)
-    flat = [d for d in range(n) if summed[d] and d not in total]
+    rest = [d for d in range(a._m.ndim) if d not in dims]
+    shared = [d for d in rest if sa[d] != 1 and sb[d] != 1]
+    left = [d for d in rest if sa[d] != 1 and sb[d] == 1]
+    right = [d for d in rest if sa[d] == 1]
+    if left and right and right[-1] < left[0]:  # so that the product lies in memory as it is wanted
+        a, b, sa, sb, left, right = b, a, sb, sa, right, left
 
-    def size(t: tuple[int, ...], ds: list[int]) -> int:
+    def size(t: tuple[int, ...], ds: Sequence[int]) -> int:
         return math.prod(t[d] for d in ds)
 
-    order = [*shared, *left, *total, *flat, *right]
+    order = [*shared, *left, *dims, *right]
     batch = size(sa, shared)
-    x = reshape(ops.permute(a, tuple(order)), (batch, size(sa, left), size(sa, total)))
-    other = [*shared, *total, *flat, *right, *left]
-    y = reshape(ops.permute(b, tuple(other)), (batch, size(sb, total), size(sb, right)))
-    out = reshape(
-        ops.bmm(x, y),
-        (
-            *[sa[d] for d in shared],
-            *[sa[d] for d in left],
-            *[1] * (len(total) + len(flat)),
-            *[sb[d] for d in right],
-        ),
-    )
-    out = ops.permute(out, tuple(order.index(d) for d in range(n)))
-    if keepdim:
-        return out
-    return reshape(out, tuple(s for d, s in enumerate(out._m.shape) if not summed[d]))
+    x = reshape(ops.permute(a, tuple(order)), (batch, size(sa, left), size(sa, dims)))
+    other = (*shared, *dims, *right, *left)
+    y = reshape(ops.permute(b, other), (batch, size(sb, dims), size(sb, right)))
+    lengths = [[sa[d] for d in (*shared, *left)], [1] * len(dims), [sb[d] for d in right]]
+    out = ops.view(ops.bmm(x, y), tuple(n for part in lengths for n in part))
+    return ops.permute(out, tuple(order.index(d) for d in range(len(order))))
+
+
+def _multiplied(tensors: list[Tensor], pairs: list[tuple[int, int]], kept: int) -> Tensor:
+    """The product of aligned tensors, pair by pair; a dimension is summed once nobody else needs it."""
+    spread = range(kept, tensors[0]._m.ndim)
+    uses = {d: sum(t._m.shape[d] != 1 for t in tensors) for d in spread}
+    while len(tensors) > 1:
+        i, j = pairs.pop(0) if pairs else (0, 1)
+        b, a = tensors.pop(j), tensors.pop(i)
+        both, alone = [], ([], [])
+        for d in spread:
+            has = a._m.shape[d] != 1, b._m.shape[d] != 1
+            if all(has):
+                uses[d] -= 1
+                if uses[d] == 1:
+                    both.append(d)
+                    uses[d] = 0
+            elif uses[d] == 1 and any(has):
+                alone[has[1]].append(d)
+                uses[d] = 0
+        a, b = (ops.sum(t, tuple(ds), True) if ds else t for t, ds in zip((a, b), alone))
+        tensors.append(_sum_product(a, b, both))
+    (out,) = tensors
+    return ops.view(out, out._m.shape[:kept]) if spread else out
 
 
 @functools.lru_cache(maxsize=512)
@@ -220,17 +232,14 @@ def _contraction_path(
     terms: tuple[tuple[Any, ...], ...], out: tuple[Any, ...], sizes: tuple[tuple[int, ...], ...]
 ) -> list[tuple[int, ...]]:
     """The order in which to contract more than two operands."""
-    names: dict[Any, int] = {}
-    args: list[Any] = []
-    for labels, shape in zip(terms, sizes):
-        args += [
-            np.broadcast_to(np.float32(0), shape),
-            [names.setdefault(label, len(names)) for label in labels],
-        ]
-    path, _ = np.einsum_path(
-        *args, [names[label] for label in out], optimize="optimal" if len(terms) < 5 else "greedy"
-    )
-    return path[1:]
+    names: dict[Any, str] = {}
+    named = [
+        "".join(names.setdefault(label, _LETTERS[len(names)]) for label in labels)
+        for labels in terms
+    ]
+    equation = f"{','.join(named)}->{''.join(names[label] for label in out)}"
+    arrays = [np.broadcast_to(np.float32(0), shape) for shape in sizes]
+    return jnp.einsum_path(equation, *arrays, optimize="auto")[0]
 
 
 def _keep_broadcast(path: Sequence[tuple[int, ...]], count: int) -> list[tuple[int, int]]:
@@ -281,7 +290,7 @@ def einsum(*args: Any) -> Tensor:
         only_tensors(operands, 1)
         raise
     sizes = _check_sizes(full, operands)
-    order = [*result, *[label for label in sizes if label not in result]]
+    order = [*result, *sorted({*sizes} - {*result}, key=_place)]
     kept = len(result)
     tensors = [_arranged(t, labels, order) for t, labels in zip(operands, full)]
     if len(tensors) == 1:
@@ -297,19 +306,4 @@ def einsum(*args: Any) -> Tensor:
         unique = tuple(tuple(dict.fromkeys(labels)) for labels in full)
         dims = tuple(tuple(sizes[label] for label in labels) for labels in unique)
         pairs = _keep_broadcast(_contraction_path(unique, tuple(result), dims), len(tensors))
-    uses = [set(labels) for labels in full]
-    pool = list(zip(tensors, uses))
-    while len(pool) > 1:
-        i, j = pairs.pop(0) if pairs else (0, 1)
-        (a, ua), (b, ub) = pool[i], pool[j]
-        rest = [item for k, item in enumerate(pool) if k not in (i, j)]
-        last = not rest
-        needed = set().union(*[u for _, u in rest]) | set(result)
-        gone = [
-            d for d in range(kept, len(order)) if order[d] in (ua | ub) and order[d] not in needed
-        ]
-        if last:
-            gone = list(range(kept, len(order)))
-        out = _sum_product(a, b, gone, keepdim=not last)
-        pool = [*rest, (out, (ua | ub) & (needed | set(result)))]
-    return pool[0][0]
+    return _multiplied(tensors, pairs, kept)

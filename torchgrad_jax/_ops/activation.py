@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -105,7 +105,15 @@ def _plain(x: Array, value: float) -> Any:
     return int(value) if category(x) < FLOATING else value
 
 
-@_hidden()
+def _like_the_input(metas: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """As elementwise, but single elements keep their strides."""
+    return shapes.preserve_strides(shape, metas[0].strides)
+
+
+_like_the_input.elementwise = True  # type: ignore[attr-defined]
+
+
+@_hidden(layout=_like_the_input)
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """The input limited to ``[min_val, max_val]``, flat on both edges."""
     if category(input) == BOOL:

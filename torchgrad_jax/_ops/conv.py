@@ -57,7 +57,6 @@ with_gradients(_laid_out, by_inputs=True)
     name="convolution",
     node="ConvolutionBackward0",
     formal=("input", "weight"),
-    held=("input", "weight"),
     out=False,
     method=False,
     layout=_laid_out,

@@ -89,7 +89,7 @@ def index(input: Array, indices: OptArrays) -> Array:
 
 
 @op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
+    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)}, held=("values",))  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -198,7 +198,13 @@ def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: An
     (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
 
 
-@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_add)
+@op(
+    keeps=("source",),
+    held=("source",),
+    tags=frozenset({"reads_apart"}),
+    inplace=True,
+    check=_check_index_add,
+)
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
     """`alpha` times the slices of `source` added to the slices of `input` at `index`."""
     axis = _check_slices("index_add_()", input, dim, index, source)
@@ -218,7 +224,13 @@ def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: An
         )
 
 
-@op(keeps=("source",), tags=frozenset({"reads_apart"}), inplace=True, check=_check_index_copy)
+@op(
+    keeps=("source",),
+    held=("source",),
+    tags=frozenset({"reads_apart"}),
+    inplace=True,
+    check=_check_index_copy,
+)
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     """The slices of `source` written over the slices of `input` at `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -244,6 +244,7 @@ def vdot(input: Array, other: Array) -> Array:
     numbers_first=("beta", "alpha"),
     held=("mat1", "mat2"),
     held_if=_by_columns,
+    summed=("input",),
 )
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
@@ -268,7 +269,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             )
 
 
-@op(inplace=True, numbers_first=("beta", "alpha"))
+@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -298,6 +299,7 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     tags=frozenset({"reads_partly_apart"}),
     numbers_first=("beta", "alpha"),
     layout=_addr_layout,
+    summed=("input",),
 )
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
@@ -321,7 +323,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     return _affine(input, x * y, beta, alpha)
 
 
-@op(inplace=True, numbers_first=("beta", "alpha"))
+@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
 def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
@@ -344,7 +346,7 @@ def addbmm(
     return _affine_dot(input, batch1, batch2, beta, alpha, (((0, 2), (0, 1)), ((), ())))
 
 
-@op(inplace=True, numbers_first=("beta", "alpha"))
+@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
 def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:

@@ -25,7 +25,7 @@ from .places import (
     wrapped,
     write_at,
 )  # fmt: skip
-from .registry import Array, Grad, Layout, Scalar, Static, op
+from .registry import Array, Grad, Layout, Scalar, Static, op, with_rule
 
 Shape = tuple[int, ...]
 
@@ -154,7 +154,13 @@ def scatter_value(
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
     places, cut = _scatter_places(input, dim, index, src, "scatter_add")
-    return input if places is None else add_at(input, cut, places)
+    if places is None:
+        return input
+    # Written so that a gradient is passed on as it is.
+    return with_rule(
+        lambda x, y: add_at(x, y, places),
+        lambda x, y, out, tx, ty: tx + add_at(jnp.zeros_like(tx), ty, places),
+    )(input, cut)
 
 
 @op(
@@ -211,6 +217,7 @@ def take(input: Array, index: Array) -> Array:
 
 @op(
     keeps={"input": ("index",), "source": ("source",)},
+    held=("source",),
     inplace=True,
     layout=Layout.PRESERVE,
     check=_check_flat,

@@ -230,6 +230,7 @@ def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
     grad_view=lambda ct, m, **_: (
         OWN if not m.ndim else SAME if ct.shape == m.shape else None
     ),  # a number is summed
+    summed=("input",),
     function=False,
     method=False,
     out=False,

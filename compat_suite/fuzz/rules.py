@@ -366,7 +366,13 @@ def in_place(m: Maker) -> str | None:
 @rule(2)
 def augmented(m: Maker) -> str | None:
     x = m.pick(writable)
-    return x and f"{x} {m.one('+=', '*=', '-=', '/=')} {m.partner(x, into=True)}"
+    if x is None:
+        return None
+    how = m.one("+=", "*=", "-=", "/=")
+    y = m.partner(x, into=True)
+    if x == y and how == "/=" and m.env[x].is_complex():
+        return None  # 1, or next to it: products and sums are rounded in one step there, or in two
+    return f"{x} {how} {y}"
 
 
 @rule(5)

@@ -209,9 +209,8 @@ def _structure(
             x = node.variable._x
             if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
                 return None
-            if (
-                not node.variable._rg or node.variable._fn is not None
-            ):  # is no longer a leaf that wants it
+            # It may no longer want its gradient, or no longer be a leaf.
+            if not node.variable._rg or node.variable._fn is not None:
                 return None
             continue
         if node.gp is None or node.gp.alone or node.saved is None or len(node.edges) > wide.FUSED:
@@ -465,9 +464,8 @@ def _layouts(
         return [None if slot is None else (slot[0].meta, slot[0].version) for slot in picked]
     for m in list(accs):
         leave(m)
-    return [
-        told if mock is None else (mock.meta, mock.version) for mock, told in map(left.get, sinks)
-    ]
+    ends = [left[m] for m in sinks]
+    return [told if mock is None else (mock.meta, mock.version) for mock, told in ends]
 
 
 _SEQUENCE = operator.attrgetter("seq")

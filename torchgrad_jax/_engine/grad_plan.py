@@ -325,8 +325,8 @@ class GradPlan:
 
     def _writes(self, leaf: int, recorded: bool) -> int:
         """How often torch's formula writes to the gradient that it returns."""
-        versions = self.plan.call.grad_facts[1]
-        if callable(versions):
+        versions: Any = self.plan.call.grad_facts[1]
+        if not isinstance(versions, int | tuple):
             versions = versions(self.plan.keys, recorded)
         return versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
 

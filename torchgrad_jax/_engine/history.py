@@ -20,7 +20,7 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, OBSERVED, next_sequence_nr
 from .._ops.aten import usual_overload
 from . import first_uses, strided
-from .grad_plan import FRESH, PASSED, grad_plan
+from .grad_plan import FRESH, HELD, PASSED, VIEWED, grad_plan
 from .node import Node, accumulator, node_class
 from .strided import storage_offset
 from .tensor import (
@@ -391,8 +391,9 @@ class CopySlicesPlan:
         """Layouts of the gradients: the base's was copied and then written to once."""
         piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
         # What the write passes on is a copy of its piece, not the gradient that came to the base.
+        alone: dict[int, int] = {PASSED: FRESH, VIEWED: HELD}
         rest = [
-            (m, FRESH if kind == PASSED else kind, v)
+            (m, alone[kind] if kind in alone else kind, v)
             for m, kind, v in self.inner.describe((piece,))
         ]
         if self.has_self:

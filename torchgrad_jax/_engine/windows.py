@@ -154,9 +154,8 @@ def order_of(roots: Sequence[tuple[Node, int]]) -> list[Node] | None:
             x = node.variable._x
             if x is not None and (x.hooks or x.post_acc or x.grad_dtype is not UNSET):
                 return None
-            if (
-                not node.variable._rg or node.variable._fn is not None
-            ):  # is no longer a leaf that wants it
+            # It may no longer want its gradient, or no longer be a leaf.
+            if not node.variable._rg or node.variable._fn is not None:
                 return None
             continue
         if node.gp is None or node.gp.alone or node.saved is None:

@@ -391,11 +391,8 @@ class CopySlicesPlan:
         """Layouts of the gradients: the base's was copied and then written to once."""
         piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
         # What the write passes on is a copy of its piece, not the gradient that came to the base.
-        alone: dict[int, int] = {PASSED: FRESH, VIEWED: HELD}
-        rest = [
-            (m, alone[kind] if kind in alone else kind, v)
-            for m, kind, v in self.inner.describe((piece,))
-        ]
+        alone: dict[Any, Any] = {PASSED: FRESH, VIEWED: HELD}
+        rest = [(m, alone.get(kind, kind), v) for m, kind, v in self.inner.describe((piece,))]
         if self.has_self:
             rest.pop(0)
         b = self.base

@@ -350,3 +350,11 @@ def largest_of_a_bag(m):
     table = m.tensor([[1.0, 2.0], [NAN, 3.0], [2.0, NAN]], dtype=m.float64, requires_grad=True)
     y = m.nn.functional.embedding_bag(m.tensor([[0, 1], [1, 2], [2, 0]]), table, mode="max")
     return y.detach(), m.autograd.grad(y.nansum(), table)[0]
+
+
+@program
+def rounded_to_digits(m):
+    """The quotient is that of the division, not a product with the reciprocal: 0.7, not 0.7000000000000001."""
+    x = m.tensor([0.7227, 1.2346, 1234.5678, -55.123], dtype=m.float64)
+    want = m.tensor([0.7, 1.2, 1234.6, -55.1], dtype=m.float64)
+    return [(x.round(decimals=1) == want).tolist() for _ in range(10)]

@@ -396,7 +396,8 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 
     def body(x: Array) -> Array:
         z = x * beta
-        return where(z > threshold, x, lax.log1p(lax.exp(where(z > threshold, 0, z))) / beta)
+        soft = lax.log1p(lax.exp(where(z > threshold, 0, z)))
+        return where(z > threshold, x, divide(soft, beta))
 
     def slope(x: Array) -> Array:
         return where(x * beta > threshold, jnp.ones_like(x), lax.logistic(x * beta))

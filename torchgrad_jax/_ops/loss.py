@@ -86,7 +86,7 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def body(x: Array, y: Array) -> Array:
-        return _bowl(beta)(x, y) / beta if beta else _size(x - y)
+        return divide(_bowl(beta)(x, y), beta) if beta else _size(x - y)
 
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 

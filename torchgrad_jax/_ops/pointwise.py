@@ -192,9 +192,9 @@ def round_(input: Array, *, decimals: int | None = None) -> Array:
 
     def body(x: Array) -> Array:
         unit = jnp.asarray(10.0 ** abs(decimals), x.dtype)
-        scaled = x if not decimals else x * unit if decimals > 0 else x / unit
+        scaled = x if not decimals else x * unit if decimals > 0 else divide(x, unit)
         y = lax.round(scaled, lax.RoundingMethod.TO_NEAREST_EVEN)
-        return y if not decimals else y / unit if decimals > 0 else y * unit
+        return y if not decimals else divide(y, unit) if decimals > 0 else y * unit
 
     return half_as_float(body)(input)
 

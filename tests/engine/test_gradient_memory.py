@@ -85,13 +85,29 @@ def long_chains(m):
     )  # fmt: skip
     found = []
     for step in steps:
-        for n in (3, 40, 300):
+        for n in (3, 40, 1200):
             x, w = (m.tensor([[0.3, 0.1], [0.05, 0.3]]).requires_grad_() for _ in range(2))
             z = x
             for i in range(n):
                 z = step(i, z, x, w)
             z.sum().backward()
             found.append([None if t.grad is None else _shown(t.grad) for t in (x, w)])
+    return found
+
+
+@program
+def passes_that_come_again(m):
+    """After some of them a whole pass is one kernel."""
+    found = []
+    for fn in (
+        lambda x: (x + x.t()).exp(),
+        lambda x: (x.view(9) + x.view(9)).view(3, 3).exp() + x,
+        lambda x: (x * 2 + x.t()).tanh(),
+    ):
+        for _ in range(40):
+            x = m.tensor([[3.0, 1.0, 0.5], [1.0, 3.5, 1.25], [0.5, 1.25, 4.0]]).requires_grad_()
+            fn(x).sum().backward()
+            found.append(_shown(x.grad))
     return found
 
 

@@ -358,3 +358,11 @@ def rounded_to_digits(m):
     x = m.tensor([0.7227, 1.2346, 1234.5678, -55.123], dtype=m.float64)
     want = m.tensor([0.7, 1.2, 1234.6, -55.1], dtype=m.float64)
     return [(x.round(decimals=1) == want).tolist() for _ in range(10)]
+
+
+@program
+def distances_that_count(m):
+    """They have no gradient."""
+    x, y = (m.tensor(v, requires_grad=True) for v in ([1.0, 2.0], [1.0, 3.0]))
+    d = m.dist(x, y, 0)
+    return d.detach(), d.requires_grad, m.autograd.grad(d, (x, y), allow_unused=True)

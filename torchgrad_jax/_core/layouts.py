@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,13 @@ def with_statics(layout: Any) -> Any:
     """The layout, which is given the operator's static arguments as well."""
     layout.statics = True
     return layout
+
+
+def elementwise(layout: Any) -> Any:
+    """The layout, for an operator whose gradients are laid out as those of elementwise ones are; a copy of it."""
+    made: Any = functools.partial(layout)
+    made.elementwise = True
+    return made
 
 
 def preserved(metas: Sequence[Any], out: Shape) -> Shape:

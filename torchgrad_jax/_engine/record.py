@@ -658,20 +658,6 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
         raise
 
 
-def _check_memory(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
-    """What torch's kernel says of the memory that it would write to and read from."""
-    me = leaves[0]
-    if call.overlaps is Overlap.REFUSED or is_mirrored(me):
-        if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
-            _check_written(call, keys, leaves)
-    elif call.overlaps is Overlap.WARNED:
-        warn_of_overlap(me, call.name)
-    if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
-        new_plan(call, keys, leaves)
-    if call.apart is not Apart.NO:
-        check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
-
-
 def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Tensor:
     """The write itself; `before` are the leaves' tangents where it is not this call that brings them along."""
     if MODES.bits & FAKE:
@@ -697,7 +683,15 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     try:
-        _check_memory(call, keys, leaves)
+        if call.overlaps is Overlap.REFUSED or is_mirrored(me):
+            if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
+                _check_written(call, keys, leaves)
+        elif call.overlaps is Overlap.WARNED:
+            warn_of_overlap(me, call.name)
+        if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
+            new_plan(call, keys, leaves)
+        if call.apart is not Apart.NO:
+            check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
     except RuntimeError:
         if mode & GRAD and mask and call.grad is not Grad.NO:
             for v in leaves:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
+from .._core.layouts import elementwise, preserved
 from .helpers import broadcast, erf
 from .registry import NONE, Array, Layout, op, with_rule
 
@@ -105,15 +106,7 @@ def _plain(x: Array, value: float) -> Any:
     return int(value) if category(x) < FLOATING else value
 
 
-def _like_the_input(metas: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """As elementwise, but single elements keep their strides."""
-    return shapes.preserve_strides(shape, metas[0].strides)
-
-
-_like_the_input.elementwise = True  # type: ignore[attr-defined]
-
-
-@_hidden(layout=_like_the_input)
+@_hidden(layout=elementwise(preserved))
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """The input limited to ``[min_val, max_val]``, flat on both edges."""
     if category(input) == BOOL:

@@ -25,6 +25,7 @@ from .._core.kernels import (
     where,
     widen,
 )
+from .._core.layouts import elementwise
 from .._core.meta import Meta
 from .helpers import broadcast
 from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op, with_rule
@@ -127,15 +128,13 @@ def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = 
     return _sub(input, other, alpha)
 
 
+@elementwise
 def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a difference whose operands stand the other way round."""
     operands = [(m.shape, m.strides) for m in reversed(metas)]
     if len(metas) == 1:  # a number that torch makes a tensor of is an operand of another shape
         operands.append(((), ()))
     return shapes.elementwise_strides(shape, operands)
-
-
-_other_first.elementwise = True  # type: ignore[attr-defined]
 
 
 @op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA,

@@ -17,6 +17,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
+from .._core.layouts import elementwise
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast, erf, from_zero
@@ -143,6 +144,7 @@ def _no_complex_abs(me: Meta, result: Meta, _: Any) -> None:
         raise RuntimeError("In-place abs is not supported for complex tensors.")
 
 
+@elementwise
 def _as_empty_like(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
     """A complex number's result goes into memory made with `empty_like`."""
     (m,) = metas
@@ -151,13 +153,10 @@ def _as_empty_like(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, 
     return shapes.elementwise_strides(shape, [(m.shape, m.strides)])
 
 
+@elementwise
 def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     (m,) = metas
     return None if m.dtype.is_complex else shapes.elementwise_strides(shape, [(m.shape, m.strides)])
-
-
-for _layout in (_as_empty_like, _contiguous_of_complex):
-    _layout.elementwise = True  # type: ignore[attr-defined]
 
 
 unary(

@@ -228,7 +228,10 @@ def not_broadcastable(a: Sequence[int], b: Sequence[int]) -> str:
     n = max(len(a), len(b))
     pa = [1] * (n - len(a)) + list(a)
     pb = [1] * (n - len(b)) + list(b)
-    dim = max(i for i in range(n) if pa[i] != pb[i] and 1 not in (pa[i], pb[i]))
+    clashes = [i for i in range(n) if pa[i] != pb[i] and 1 not in (pa[i], pb[i])]
+    if not clashes:
+        return f"a value of shape {list(b)} does not expand to the shape {list(a)} that it was saved with"
+    dim = clashes[-1]
     return (
         f"The size of tensor a ({pa[dim]}) must match the size of tensor b ({pb[dim]}) "
         f"at non-singleton dimension {dim}"

@@ -204,6 +204,7 @@ class Binding:
         call.grad_facts = (follows, versions)
         call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
         call.held_if = row.held_if
+        call.transposes = frozenset(i for i, name in enumerate(argnames) if name in row.transposes)
         call.summed = frozenset(i for i, name in enumerate(argnames) if name in row.summed)
         return call
 

@@ -343,6 +343,8 @@ class GradPlan:
         plain = meta(key.shape, key.dtype, key.device)
         ct = cts[0]
         leaf = self.inputs[p]
+        if leaf in call.transposed:
+            return self._seen_back(key), HELD, 0
         follows, version = call.grad_facts[0], self._writes(leaf, False)
         if not isinstance(follows, bool):
             follows = leaf in follows
@@ -395,6 +397,17 @@ class GradPlan:
                 0,
             )
         return plain, FRESH, version
+
+    def _seen_back(self, key: Meta) -> Meta:
+        """The gradient of a transposed matrix, transposed."""
+        shape, strides = (
+            (*key.shape[:-2], *key.shape[:-3:-1]),
+            (*key.strides[:-2], *key.strides[:-3:-1]),
+        )
+        held_if = self.plan.call.held_if
+        if held_if is None or not held_if(meta(shape, key.dtype, key.device, strides)):
+            strides = shapes.contiguous_strides(shape)
+        return meta(key.shape, key.dtype, key.device, (*strides[:-2], *strides[:-3:-1]))
 
     def _laid_out(self, leaf: int, ct: Meta | None) -> Meta | None:
         """A gradient as the row's layout has it: like the inputs, or like the incoming gradient."""
@@ -510,8 +523,22 @@ class GradPlan:
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
+            if self.inputs[which] in self.plan.call.transposes and n == 1:
+                self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
         return found
+
+    def _transposing(self, call: Call, leaf: int, saved: int) -> None:
+        """What the gradients of a recorded product know: which of its two factors torch has transposed."""
+        product, key = self.plan.call, self.plan.keys[leaf]
+        turned = product.held_if is not None and product.held_if(key)
+        call.transposed = frozenset((0,) if turned else range(1, 1 + saved))
+        call.grad_facts, call.held_if = (product.grad_facts[0] is not False, 0), product.held_if
+        call.held = (
+            frozenset()
+            if product.held_if is None
+            else frozenset(range(1 + saved)) - call.transposed
+        )
 
     def _empty_part(self, leaf: int) -> bool:
         """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""

@@ -508,7 +508,7 @@ class InplaceCall(Call):
         )  # fmt: skip
         self.inner = inner
         self.grad_facts, self.summed = inner.grad_facts, inner.summed
-        self.held, self.held_if = inner.held, inner.held_if
+        self.held, self.held_if, self.transposes = inner.held, inner.held_if, inner.transposes
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
         self.forward = inner.forward

@@ -59,8 +59,8 @@ class Call:
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
         "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "inplace", "inplace_check", "inplace_facts",
         "joins", "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
-        "promoted", "real", "refused", "result", "severed", "run", "statics", "summed",
-        "undifferentiable", "wide_numbers",
+        "promoted", "real", "refused", "result", "severed", "run", "statics", "summed", "transposed",
+        "transposes", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,10 @@ class Call:
         self.held: frozenset[int] = frozenset()
         self.held_if: Any = None
         self.summed: frozenset[int] = frozenset()
+        self.transposes: frozenset[int] = frozenset()
+        self.transposed: frozenset[int] = (
+            frozenset()
+        )  # leaves whose gradients are those of their transposes, seen back
         self.inplace: Any = None
         self.made_as: Any = None
         self.compares = False

@@ -195,9 +195,11 @@ def divergence(input: Tensor, target: Tensor, reduction: str, log_target: bool) 
         kind = "Integral" if min(kinds) < dtypes.FLOATING else "Complex"
         raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
-        loss = ops.mul(ops.exp(target), ops.sub(target, input))
+        gap = ops.sub(target, input)  # operands in the order in which torch makes them
+        loss = ops.mul(ops.exp(target), gap)
     else:
-        loss = ops.sub(ops.xlogy(target, target), ops.mul(target, input))
+        cross = ops.mul(target, input)
+        loss = ops.sub(ops.xlogy(target, target), cross)
     return _reduce(loss, reduction)
 
 
@@ -210,12 +212,13 @@ def poisson_nll_loss(
     reduction = _reduction(reduction, size_average, reduce)
     eps = _real("poisson_nll_loss", "eps", eps, 5)
     if log_input:
-        loss = ops.sub(ops.exp(input), ops.mul(target, input))
+        cross = ops.mul(target, input)
+        loss = ops.sub(ops.exp(input), cross)
     else:
         loss = ops.sub(input, ops.mul(target, ops.log(ops.add_number(input, eps))))
     if full:
-        stirling = ops.sub(ops.mul(target, ops.log(target)), target)
-        stirling = ops.add(stirling, ops.mul(ops.log(ops.mul(target, 2 * math.pi)), 0.5))
+        root = ops.mul_number(ops.log(ops.mul_number(target, 2 * math.pi)), 0.5)
+        stirling = ops.add(ops.sub(ops.mul(target, ops.log(target)), target), root)
         loss = ops.add(loss, ops.masked_fill(stirling, ops.le(target, 1), 0))
     return _reduce(loss, reduction)
 
@@ -241,8 +244,9 @@ def gaussian_nll_loss(
     var = var.clone()
     with no_grad():  # the clamp has no part in the derivative
         ops.clamp_(var, eps)
+    size = ops.log(var)
     error = ops.pow_const(ops.sub(input, target), 2)
-    loss = ops.mul(ops.add(ops.log(var), ops.true_divide(error, var)), 0.5)
+    loss = ops.mul(ops.add(size, ops.true_divide(error, var)), 0.5)
     if full:
         loss = ops.add(loss, 0.5 * math.log(2 * math.pi))
     return _reduce(loss, reduction)
@@ -493,7 +497,8 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {_size(input1)}, input2: {_size(input2)}, target: {_size(target)} "
         )
-    gap = ops.mul(ops.neg(target), ops.sub(input1, input2))
+    gap = ops.sub(input1, input2)
+    gap = ops.mul(ops.neg(target), gap)
     return _reduce(ops.clamp_min_(ops.add_number(gap, float(margin)), 0), reduction)
 
 
@@ -517,14 +522,13 @@ def cosine_embedding_loss(
             "0D target tensor expects 1D input tensors, but found inputs with sizes "
             f"{list(input1._m.shape)} and {list(input2._m.shape)}."
         )
-    dot, sq1, sq2 = (
-        ops.sum(ops.mul(u, v), t) for u, v in ((input1, input2), (input1, input1), (input2, input2))
-    )
+    dot = ops.sum(ops.mul(input1, input2), t)
     eps = 9.999999960041972e-13  # 1e-12 in single precision, which is what torch adds
-    size = ops.sqrt(ops.mul(ops.add_number(sq1, eps), ops.add_number(sq2, eps)))
-    cos = ops.true_divide(dot, size)
-    near = ops.where(ops.eq(target, 1), ops.sub(1, cos), 0.0)
-    far = ops.where(ops.eq(target, -1), ops.clamp_min(ops.sub_number(cos, margin), 0), 0.0)
+    sq1, sq2 = (ops.add_number(ops.sum(ops.mul(u, u), t), eps) for u in (input1, input2))
+    cos = ops.true_divide(dot, ops.sqrt(ops.mul(sq1, sq2)))
+    near, far = ops.sub(1, cos), ops.clamp_min(ops.sub_number(cos, margin), 0)
+    near = ops.where(ops.eq(target, 1), near, 0.0)
+    far = ops.where(ops.eq(target, -1), far, 0.0)
     return _reduce(ops.add(near, far), reduction)
 
 

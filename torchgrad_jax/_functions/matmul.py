@@ -213,16 +213,18 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     sizes = [a._m.shape[i] for i in free_a] + [b._m.shape[j] for j in free_b]
     rows = math.prod(a._m.shape[i] for i in free_a)
     cols = math.prod(b._m.shape[j] for j in free_b)
-    left, right = ops.permute(a, (*free_a, *dims_a)), ops.permute(b, (*dims_b, *free_b))
+    left = ops.permute(a, (*free_a, *dims_a))
     if rows == cols == 1:
+        right = ops.permute(b, (*dims_b, *free_b))
         if not (left._m.contiguous and right._m.contiguous):
             product = ops.mul(ops.squeeze_all(left), ops.squeeze_all(right))
             return reshape(ops.sum(product, dtype=product._m.dtype), tuple(sizes))
         left = left if left._m.ndim == 1 else reshape(left, (count,))
         right = right if right._m.ndim == 1 else reshape(right, (count,))
         return reshape(ops.dot(left, right), tuple(sizes))
-    product = ops.mm(reshape(left, (rows, count)), reshape(right, (count, cols)))
-    return reshape(product, tuple(sizes))
+    left = reshape(left, (rows, count))
+    right = reshape(ops.permute(b, (*dims_b, *free_b)), (count, cols))
+    return reshape(ops.mm(left, right), tuple(sizes))
 
 
 def _contraction(dims: Any, na: int, nb: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

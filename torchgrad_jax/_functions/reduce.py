@@ -462,10 +462,11 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
         return ops.sum(y, (axis,))
     if x is None:
         ends = ops.add(ops.select(y, axis, 0), ops.select(y, axis, -1))
-        inside = ops.sub(ops.sum(y, (axis,)), ops.mul_number(ends, 0.5))
+        half = ops.mul_number(ends, 0.5)
+        inside = ops.sub(ops.sum(y, (axis,)), half)
         return ops.mul_number(inside, float(1.0 if dx is None else dx))
-    low, high = _ends(y, axis)
-    area = ops.mul(ops.add(low, high), _steps(y, x, axis, "trapezoid"))
+    steps = _steps(y, x, axis, "trapezoid")
+    area = ops.mul(ops.add(*_ends(y, axis)), steps)
     return ops.div_number(ops.sum(area, (axis,)), 2.0)
 
 
@@ -476,10 +477,11 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
     if not y._m.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     axis = shapes.wrap_dim(dim, y._m.ndim)
-    low, high = _ends(y, axis)
     if x is None:
+        low, high = _ends(y, axis)
         return ops.cumsum(
             ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis
         )
     steps = _steps(y, x, axis, "cumulative_trapezoid")
+    low, high = _ends(y, axis)
     return ops.div_number(ops.cumsum(ops.mul(ops.add(low, high), steps), axis), 2.0)

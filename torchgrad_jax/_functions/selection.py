@@ -293,33 +293,37 @@ def _between(x: Tensor, d: int, start: int, stop: int | None) -> Tensor:
 
 
 def _even(x: Tensor, h: Any, d: int, order: int) -> Tensor:
-    n = x._m.shape[d]
-
     def at(i: int) -> Tensor:
-        return _between(x, d, i, i + 1)
+        return _between(x, d, i, i + 1 or None)
 
-    across = ops.sub(_between(x, d, 2, None), _between(x, d, 0, n - 2))
-    inner = ops.div_number(ops.div_number(across, h), 2)
+    def across(low: Tensor, high: Tensor) -> Tensor:
+        return ops.div_number(ops.sub(high, low), h)
+
+    inner = across(_between(x, d, 0, -2), _between(x, d, 2, None))  # everything in torch's order
     if order == 1:
-        first = ops.div_number(ops.sub(at(1), at(0)), h)
-        last = ops.div_number(ops.sub(at(n - 1), at(n - 2)), h)
+        first, last = across(at(0), at(1)), across(at(-2), at(-1))
     else:
-        first = _weighted((-1.5 / h, 2.0 / h, -0.5 / h), [at(0), at(1), at(2)])
-        last = _weighted((0.5 / h, -2.0 / h, 1.5 / h), [at(n - 3), at(n - 2), at(n - 1)])
+        third = ops.mul_number(at(2), 0.5)
+        second = ops.mul_number(at(1), 2)
+        near = ops.add(ops.mul_number(at(0), -1.5), second)
+        first = ops.div_number(ops.sub(near, third), h)
+        near = ops.mul_number(at(-1), 1.5)
+        second = ops.mul_number(at(-2), 2)
+        far = ops.sub(ops.mul_number(at(-3), 0.5), second)
+        last = ops.div_number(ops.add(far, near), h)
+    inner = ops.div_number(inner, 2)
     return ops.cat([first, inner, last], d)
 
 
-def _weighted(weights: Sequence[Any], parts: Sequence[Tensor]) -> Tensor:
-    terms = [ops.mul(p, w) for w, p in zip(weights, parts)]
-    out = terms[0]
-    for t in terms[1:]:
-        out = ops.add(out, t)
-    return out
+def _weighted(x: Tensor, d: int, weights: Sequence[Tensor], parts: Sequence[Any]) -> Tensor:
+    """The sum of parts along `d` times their weights, the terms made from the last one on."""
+    terms = [ops.mul(w, _between(x, d, *p)) for w, p in zip(weights[::-1], parts[::-1])]
+    return functools.reduce(ops.add, terms[::-1])
 
 
 def _uneven(x: Tensor, coordinates: Tensor, d: int, order: int) -> Tensor:
     """The second-order estimate between unequal steps, by coordinates along the dimension."""
-    n, shape = x._m.shape[d], [1] * x._m.ndim
+    shape = [1] * x._m.ndim
     shape[d] = -1
     steps = ops.sub(slice_along(coordinates, 0, 1, None), slice_along(coordinates, 0, 0, -1))
     left, right = slice_along(steps, 0, 0, -1), slice_along(steps, 0, 1, None)
@@ -328,23 +332,21 @@ def _uneven(x: Tensor, coordinates: Tensor, d: int, order: int) -> Tensor:
     b = ops.true_divide(ops.sub(right, left), ops.mul(left, right))
     c = ops.true_divide(left, ops.mul(right, both))
     weights = [ops.view(w, tuple(shape)) for w in (a, b, c)]
-    parts = [_between(x, d, 0, n - 2), _between(x, d, 1, n - 1), _between(x, d, 2, None)]
-    inner = _weighted(weights, parts)
-
-    def at(i: int) -> Tensor:
-        return _between(x, d, i, i + 1)
+    inner = _weighted(x, d, weights, [(0, -2), (1, -1), (2, None)])
 
     def step(i: int) -> Tensor:
         return ops.view(slice_along(steps, 0, i, i + 1), (1,) * x._m.ndim)
 
     last_step = steps._m.shape[0] - 1
     if order == 1:
-        first = ops.true_divide(ops.sub(at(1), at(0)), step(0))
-        last = ops.true_divide(ops.sub(at(n - 1), at(n - 2)), step(last_step))
+        low, high = _between(x, d, 0, 1), _between(x, d, 1, 2)
+        first = ops.true_divide(ops.sub(high, low), step(0))
+        low, high = _between(x, d, -2, -1), _between(x, d, -1, None)
+        last = ops.true_divide(ops.sub(high, low), step(last_step))
         return ops.cat([first, inner, last], d)
-    first = _weighted(_edge(step(0), step(1)), [at(0), at(1), at(2)])
+    first = _weighted(x, d, _edge(step(0), step(1)), [(0, 1), (1, 2), (2, 3)])
     ends = [ops.neg(w) for w in _edge(step(last_step), step(last_step - 1))]
-    last = _weighted(ends, [at(n - 1), at(n - 2), at(n - 3)])
+    last = _weighted(x, d, ends[::-1], [(-3, -2), (-2, -1), (-1, None)])
     return ops.cat([first, inner, last], d)
 
 

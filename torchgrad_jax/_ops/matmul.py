@@ -144,7 +144,12 @@ def _by_columns(m: Meta, alpha: Any = 1, **_: Any) -> bool:
     return alpha == 1 and m.strides == (1, m.shape[0])
 
 
-@op(grad_follows=True, held=("input", "mat2"), held_if=_by_columns)
+@op(
+    grad_follows=True,
+    held=("input", "mat2"),
+    held_if=_by_columns,
+    transposes=("input", "mat2"),
+)
 def mm(input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
     if input.ndim != 2:
@@ -171,7 +176,7 @@ def _check_bmm(x: Array, y: Array) -> None:
         )
 
 
-@op
+@op(transposes=("input", "mat2"))
 def bmm(input: Array, mat2: Array) -> Array:
     """Products of matrices, batch by batch."""
     _check_bmm(input, mat2)
@@ -192,7 +197,7 @@ def _check_mv(input_shape: tuple[int, ...], mat: Array, vec: Array) -> None:
         )
 
 
-@op
+@op(transposes=("vec",))
 def mv(input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector."""
     _check_mv(input.shape[:1], input, vec)
@@ -244,6 +249,7 @@ def vdot(input: Array, other: Array) -> Array:
     numbers_first=("beta", "alpha"),
     held=("mat1", "mat2"),
     held_if=_by_columns,
+    transposes=("mat1", "mat2"),
     summed=("input",),
 )
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
@@ -269,7 +275,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             )
 
 
-@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
+@op(inplace=True, summed=("input",), transposes=("vec",), numbers_first=("beta", "alpha"))
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -323,7 +329,12 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
     return _affine(input, x * y, beta, alpha)
 
 
-@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
+@op(
+    inplace=True,
+    summed=("input",),
+    transposes=("batch1", "batch2"),
+    numbers_first=("beta", "alpha"),
+)
 def addbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:
@@ -346,7 +357,12 @@ def addbmm(
     return _affine_dot(input, batch1, batch2, beta, alpha, (((0, 2), (0, 1)), ((), ())))
 
 
-@op(inplace=True, summed=("input",), numbers_first=("beta", "alpha"))
+@op(
+    inplace=True,
+    summed=("input",),
+    transposes=("batch1", "batch2"),
+    numbers_first=("beta", "alpha"),
+)
 def baddbmm(
     input: Array, batch1: Array, batch2: Array, *, beta: Static = 1, alpha: Static = 1
 ) -> Array:

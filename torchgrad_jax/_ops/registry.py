@@ -190,6 +190,8 @@ class OpDef:
     # None; that shows where no layer of autograd lies around the kernel
     held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses,
     held_if: Callable[..., bool] | None = None  # always, or for such (meta, **statics)
+    transposes: tuple[str, ...] = ()  # parameters whose gradient is a product with the other factor
+    # transposed, or where `held_if` says so of them, with the incoming gradient transposed
     summed: tuple[str, ...] = ()  # parameters that are broadcast although the op is not elementwise
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no

@@ -192,8 +192,10 @@ def layer(m: Maker) -> str | None:
     return f"{m.new()} = torch.nn.functional.{text.format(x=x, y=y)}"
 
 
+# Operands of kron are cloned: torch's gradient reads them without a version, and is wrong after a write.
 MORE = (
-    "torch.einsum('...i,...i->...', {x}, {y})", "torch.kron({x}, {y})", "torch.diff({x})", "torch.roll({x}, 1, 0)",
+    "torch.einsum('...i,...i->...', {x}, {y})", "torch.kron({x}.clone(), {y}.clone())", "torch.diff({x})",
+    "torch.roll({x}, 1, 0)",
     "torch.repeat_interleave({x}, 2)", "torch.nan_to_num({x})", "torch.var_mean({x})[1]", "torch.std_mean({x})[0]",
     "torch.logaddexp({x}, {y})", "torch.hypot({x}, {y})", "torch.copysign({x}, {y})", "torch.fmax({x}, {y})",
     "torch.dist({x}, {y})", "torch.linalg.vector_norm({x}, 2)",

@@ -214,7 +214,8 @@ COMPLEX = ("{x}.abs()", "{x}.angle()", "{x}.conj() * {y}", "{x}.exp()", "{x}.log
            "{x}.index_select(0, torch.tensor([0]))", "{x}.conj()[torch.tensor([0, -1])]", "{x}.conj_physical()",
            "torch.fft.fft({x})", "torch.fft.ifft({x}.conj())", "torch.dot({x}.reshape(-1), {y}.reshape(-1).conj())",
            "{x}.conj().detach()", "{x}.addcmul({x}, {y}, value=1j)", "torch.lerp({x}, {y}, 0.5)",
-           "torch.linalg.vector_norm({x}, 1)", "{x}.conj().flatten().flip(0)", "torch.kron({x}, {y})")  # fmt: skip
+           "torch.linalg.vector_norm({x}, 1)", "{x}.conj().flatten().flip(0)",
+           "torch.kron({x}.clone(), {y}.clone())")  # fmt: skip
 COMPLEX_WRITES = (".real.mul_(2)", ".imag.zero_()", ".conj().mul_(1j)", ".mul_(1j)", ".real[0] = 2",
 ".conj_physical_()",
                   ".imag.copy_({y}.detach().real)", ".conj().copy_({y}.detach())", "[0] = 1j", ".add_({y}.conj())",

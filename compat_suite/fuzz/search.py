@@ -20,7 +20,7 @@ SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
 _STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart."""
-_MADE = re.compile(r"(with .*: )?(v\d+(?:, v\d+)*),? = ")
+_MADE = re.compile(r"(?:with .*: )?(?:(v\d+(?:, v\d+)*),? = |(v\d+)\.\w+_\()")
 _SUMS = re.compile(
     r"@|mm\(|mv\(|dot|matmul|outer|inner|kron|einsum|addr|linear|conv|attention|fft|cdist|cov\(|vander|maximum|"
     r"minimum|norm|func\.|functional\.|vmap|grads\(|backward\("
@@ -93,18 +93,21 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 if not lib.module.isfinite(x).all():
                     return True
             session.run(_nudged(line, precision.lowest) if moved else line)
+            if not moved and _unsettled(session):
+                return True
             if moved:
                 made = _MADE.match(line)
-                for name in made[2].split(", ") if made else ():
+                names = (made[1] or made[2]).split(", ") if made else []
+                for name in names:
                     session.run(_moved(name, line, precision.of.get(name, 0)))
                 negated = _NEGATED.search(line)
                 if negated and session.env[negated[1]].is_complex():
-                    _turn_zeros(session, made[2].split(", ") if made else [negated[1]], 0.0)
+                    _turn_zeros(session, names or [negated[1]], 0.0)
                 if _CENTRED.search(line) and made:
-                    _turn_zeros(session, made[2].split(", "), 1e-16)
+                    _turn_zeros(session, names, 1e-16)
                 elif _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0
-                    _turn_zeros(session, made[2].split(", ") if made else (), shift)
+                    _turn_zeros(session, names, shift)
         states.append(session.state(False))
         if not moved:
             last = len(program.lines) - 1
@@ -112,6 +115,15 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 precision.after(line, states[0] if k == last else None)
     found = observe.differences(states[0], states[1], precision)
     return any(re.search("value|log|shape", where) for where, _ in found)
+
+
+def _unsettled(session: Session) -> bool:
+    """Whether a complex number is not finite: which of its parts are NaN then is up to the kernel.
+
+    torch, say, multiplies the second operand of a sum by 1 + 0j, which makes NaN of the other part of an infinity.
+    """
+    live = [t for t in session.env.values() if isinstance(t, session.lib.tensor_type)]
+    return any(t.is_complex() and not session.lib.module.isfinite(t).all() for t in live)
 
 
 def _nudged(line: str, rank: int) -> str:

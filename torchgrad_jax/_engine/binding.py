@@ -203,7 +203,7 @@ class Binding:
             versions = functools.partial(_writes_of, versions, tuple(argnames), static)
         call.grad_facts = (follows, versions)
         call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
-        call.held_if = row.held_if
+        call.held_if, call.shown = row.held_if, row.shown
         call.transposes = frozenset(i for i, name in enumerate(argnames) if name in row.transposes)
         call.summed = frozenset(i for i, name in enumerate(argnames) if name in row.summed)
         return call

@@ -96,6 +96,11 @@ class GradPlan:
             None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
         )
 
+    @property
+    def shown(self) -> int | None:
+        """How many of the incoming gradients hooks see, where that is not all."""
+        return self.plan.call.shown
+
     # -- derivation
     def _derive(self) -> None:
         plan = self.plan
@@ -684,6 +689,10 @@ class MissingGradPlan(GradPlan):
         if self.complaint is not None:
             raise type(self.complaint)(*self.complaint.args)
         call = self.plan.call
+        if self.name != "NotImplemented":  # torch knows the op, and that it has no formula
+            raise NotImplementedError(
+                f"the derivative for '{op_name(call.name)}' is not implemented."
+            )
         name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
         if hasattr(call, "inner") and call.argnames[:1] == ("input",):  # an operator in place
             name = name.rstrip("_") + "_"

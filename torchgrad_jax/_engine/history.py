@@ -373,6 +373,7 @@ class CopySlicesPlan:
         self.complaint = ""
 
     raises = alone = False
+    shown = None
     unpacks = False  # torch asks for the gradient first
 
     def in_numpy(self) -> bool:

@@ -59,7 +59,7 @@ class Call:
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
         "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "inplace", "inplace_check", "inplace_facts",
         "joins", "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
-        "promoted", "real", "refused", "result", "severed", "run", "statics", "summed", "transposed",
+        "promoted", "real", "refused", "result", "severed", "run", "shown", "statics", "summed", "transposed",
         "transposes", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
@@ -82,6 +82,7 @@ class Call:
         )  # leaves whose gradients are those of their transposes, seen back
         self.inplace: Any = None
         self.made_as: Any = None
+        self.shown: int | None = None
         self.compares = False
         self.formal: tuple[str, ...] = ()
         self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own

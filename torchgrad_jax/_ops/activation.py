@@ -533,12 +533,12 @@ def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> 
 _rows = functools.partial(op, function=False, method=False, out=False)
 
 
-@_rows(name="_softmax", node="SoftmaxBackward0")
+@_rows(name="_softmax", node="SoftmaxBackward0", tags=frozenset({"real_gradient"}))
 def _softmax_row(input: Array, dim: int) -> Array:
     return _along(_softmax, "softmax", input, dim)
 
 
-@_rows(name="_log_softmax", node="LogSoftmaxBackward0")
+@_rows(name="_log_softmax", node="LogSoftmaxBackward0", tags=frozenset({"real_gradient"}))
 def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
 

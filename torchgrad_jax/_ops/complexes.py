@@ -42,13 +42,56 @@ def _signed(x: Array, like: Array) -> Array:
     return lax.select(jnp.signbit(like), -x, x)
 
 
+Part = Callable[[Array, Array], Array]
+
+
+def _zeros(fn: Function, real: Part | None = None, imag: Part | None = None) -> Function:
+    """`fn` with zeros of the sign that C gives them: of terms in the argument's parts that are 0 where a part is."""
+
+    def value(z: Array) -> Array:
+        parts, w = (lax.real(z), lax.imag(z)), fn(z)
+
+        def settled(x: Array, zero: Part | None) -> Array:
+            if zero is None:
+                return x
+            y = zero(*parts)
+            return lax.select((x == 0) & (y == 0), y, x)
+
+        return lax.complex(settled(lax.real(w), real), settled(lax.imag(w), imag))
+
+    return value
+
+
+def _settled(
+    fn: Function, slope: Callable[[Array, Array], Array], real: Part | None = None, imag: Part | None = None
+) -> Function:  # fmt: skip
+    """A function without cuts, with zeros as in C; real numbers are left to `fn` alone."""
+    return _for_complex(fn, with_rule(_zeros(fn, real, imag), lambda z, w, t: t * slope(z, w)))
+
+
+def _re(re: Array, im: Array) -> Array:
+    return re
+
+
+def _im(re: Array, im: Array) -> Array:
+    return im
+
+
 def _exp(z: Array) -> Array:
     w = lax.exp(z)
     gone = (lax.real(z) == -jnp.inf) & ~(lax.abs(lax.imag(z)) < jnp.inf)
     return lax.select(gone, jnp.zeros_like(w), w)
 
 
-exp = _for_complex(lax.exp, with_rule(_exp, lambda z, w, t: t * w))
+exp = _for_complex(lax.exp, with_rule(_zeros(_exp, imag=_im), lambda z, w, t: t * w))
+expm1 = _settled(lax.expm1, lambda z, w: w + 1, _re, _im)
+log1p = _settled(lax.log1p, lambda z, w: divide(jnp.ones_like(z), z + 1), real=_re)
+sin = _settled(lax.sin, lambda z, w: lax.cos(z), _re, lambda re, im: lax.cos(re) * im)
+cos = _settled(lax.cos, lambda z, w: -lax.sin(z), imag=lambda re, im: -(lax.sin(re) * im))
+tan = _settled(lax.tan, lambda z, w: w * w + 1, _re, _im)
+sinh = _settled(lax.sinh, lambda z, w: lax.cosh(z), lambda re, im: lax.cos(im) * re, _im)
+cosh = _settled(lax.cosh, lambda z, w: lax.sinh(z), imag=lambda re, im: re * lax.sin(im))
+tanh = _settled(lax.tanh, lambda z, w: 1 - w * w, _re, _im)
 sqrt = _sided(lax.sqrt, lambda z, w: divide(jnp.full_like(w, 0.5), w))
 
 
@@ -58,12 +101,22 @@ def rsqrt(x: Array) -> Array:
 
 
 asin = _sided(lax.asin, lambda z, w: rsqrt(1 - z * z))
-acos = _sided(lax.acos, lambda z, w: -rsqrt(1 - z * z))
-atan = _sided(lax.atan, lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True)
+
+
+def _acos_slope(z: Array, w: Array) -> Array:
+    return -rsqrt(1 - z * z)
+
+
+acos = _settled(  # torch takes asin from pi / 2, which leaves no negative zero
+    _sided(lax.acos, _acos_slope), _acos_slope, imag=lambda re, im: jnp.zeros_like(im)
+)
+atan = _sided(
+    _zeros(lax.atan, imag=_im), lambda z, w: divide(jnp.ones_like(z), z * z + 1), across_real=True
+)
 asinh = _sided(lax.asinh, lambda z, w: rsqrt(z * z + 1), across_real=True)
 # torch subtracts by adding: of the two zeros it makes the positive one.
 acosh = _sided(lax.acosh, lambda z, w: rsqrt(z + -1) * rsqrt(z + 1))
-atanh = _sided(lax.atanh, lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
+atanh = _sided(_zeros(lax.atanh, real=_re), lambda z, w: divide(jnp.ones_like(z), 1 - z * z))
 
 
 def power(x: Array, y: Array) -> Array:

@@ -493,7 +493,13 @@ def ormqr(
     return input3 - product(product(product(input3, v), t), conj_t(v))
 
 
-@op(returns=("a", "tau"), grad=Grad.MISSING, layout=column_major, tags=frozenset({"real_gradient"}))
+@op(
+    returns=("a", "tau"),
+    grad=Grad.MISSING,
+    node="GeqrfBackward0",
+    layout=column_major,
+    tags=frozenset({"real_gradient"}),
+)
 def geqrf(input: Array) -> tuple[Array, Array]:
     """The packed form of a QR factorisation, as LAPACK returns it."""
     if input.ndim < 2:

@@ -116,7 +116,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), out=False,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), shown=1, out=False,
     layout=following_unless_contiguous,
     formal=("input", "weight", "bias"),
     undifferentiable=("running_mean", "running_var"),
@@ -193,6 +193,7 @@ def _check_batch_norm(
 @op(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
+    shown=1,
     grad_view=lambda *_, **__: OWN,
     formal=("input", "weight", "bias"),
     out=False,

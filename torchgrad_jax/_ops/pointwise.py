@@ -80,7 +80,8 @@ def _unit(x: Array) -> Array:
 def _phase(x: Array) -> Array:
     size = lax.abs(x)
     zero = size == 0
-    return where(zero, jnp.zeros_like(x), x / where(zero, 1, size).astype(x.dtype))
+    size = where(zero, 1, size)  # part by part, which keeps the signs of zeros
+    return where(zero, jnp.zeros_like(x), lax.complex(lax.real(x) / size, lax.imag(x) / size))
 
 
 _unit_complex = jax.custom_jvp(_phase)
@@ -248,11 +249,11 @@ unary(
 )
 unary("exp", complexes.exp, promote=FLOAT)
 unary("exp2", half_as_float(_exp2), promote=FLOAT, rule=lambda x, y, t: t * y * LN2)
-unary("expm1", lax.expm1, promote=FLOAT)
+unary("expm1", complexes.expm1, promote=FLOAT)
 unary("log", lax.log, promote=FLOAT)
 unary("log2", half_as_float(_log2), promote=FLOAT, rule=lambda x, y, t: t / (x * LN2))
 unary("log10", half_as_float(_log10), promote=FLOAT, rule=lambda x, y, t: t / (x * math.log(10.0)))
-unary("log1p", lax.log1p, promote=FLOAT, node="Log1PBackward0")
+unary("log1p", complexes.log1p, promote=FLOAT, node="Log1PBackward0")
 
 _EXACT = 8
 """Whole exponents up to this size are products; larger ones, like torch's above 3, a `pow`."""
@@ -358,15 +359,15 @@ def _sinc_rule(x: Array, y: Array, t: Array) -> Array:
     return where(area == 0, jnp.zeros_like(t), t) * where(area == 0, jnp.zeros_like(x), slope)
 
 
-unary("sin", lax.sin, promote=FLOAT)
-unary("cos", lax.cos, promote=FLOAT)
-unary("tan", lax.tan, promote=FLOAT)
+unary("sin", complexes.sin, promote=FLOAT)
+unary("cos", complexes.cos, promote=FLOAT)
+unary("tan", complexes.tan, promote=FLOAT)
 unary("asin", complexes.asin, promote=FLOAT, aliases=("arcsin",))
 unary("acos", complexes.acos, promote=FLOAT, aliases=("arccos",))
 unary("atan", complexes.atan, promote=FLOAT, aliases=("arctan",))
-unary("sinh", lax.sinh, promote=FLOAT)
-unary("cosh", lax.cosh, promote=FLOAT)
-unary("tanh", lax.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
+unary("sinh", complexes.sinh, promote=FLOAT)
+unary("cosh", complexes.cosh, promote=FLOAT)
+unary("tanh", complexes.tanh, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (1 - y * y)))
 unary("asinh", complexes.asinh, promote=FLOAT, aliases=("arcsinh",), **_not_in_place("asinh"))
 unary("acosh", complexes.acosh, promote=FLOAT, aliases=("arccosh",), **_not_in_place("acosh"))
 unary(

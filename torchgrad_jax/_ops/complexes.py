@@ -59,7 +59,7 @@ def _zeros(fn: Function, real: Part | None = None, imag: Part | None = None) -> 
 
         return lax.complex(settled(lax.real(w), real), settled(lax.imag(w), imag))
 
-    return value
+    return _for_complex(fn, value)
 
 
 def _settled(

@@ -284,3 +284,50 @@ def contractions(m):
             node = node.next_functions[0][0] if node.next_functions else None
         found.append((y.detach(), _shown(y), names, [_shown(g) for g in grads]))
     return found
+
+
+@program
+def recorded_products(m):
+    """A gradient that goes back through a product's recorded gradient: torch has transposed one of the factors."""
+    functional = m.nn.functional
+    calls = (
+        (m.mm, (2, 3), (3, 4)), (m.mm, (2, 3), (3, 1)), (m.addmm, (2, 4), (2, 3), (3, 4)),
+        (m.bmm, (2, 3, 4), (2, 4, 5)), (m.baddbmm, (2, 3, 5), (2, 3, 4), (2, 4, 5)), (m.mv, (2, 3), (3,)),
+        (functional.linear, (2, 3), (4, 3), (4,)), (functional.linear, (2, 3), (1, 3)),
+        (functional.linear, (2, 2, 3), (4, 3), (4,)), (m.matmul, (2, 3, 4), (4, 5)), (m.matmul, (4,), (4, 5)),
+        (lambda a, b: m.einsum("ij,kj->ik", a, b), (2, 3), (4, 3)), (lambda a, b: a @ b.t(), (2, 3), (4, 3)),
+    )  # fmt: skip
+    found = []
+    for fn, *shapes in calls:
+        for by_columns in (False, True):
+            for which in range(len(shapes)):
+                if (fn is m.mv and which == 0) or (len(shapes) == 3 and which in (0, 2)):
+                    continue  # sums to broadcast inputs, and the outer product
+                xs = _leaves(m, *shapes)
+                if by_columns:
+                    xs = [
+                        x.detach().mT.contiguous().mT.requires_grad_() if x.ndim > 1 else x
+                        for x in xs
+                    ]
+                y = fn(*xs)
+                (g,) = m.autograd.grad((y * y).sum(), xs[which], create_graph=True)
+                grads = m.autograd.grad(
+                    (g * g).sum(), [*xs, y], retain_graph=True, allow_unused=True
+                )
+                found.append([None if t is None else _shown(t) for t in grads])
+                ((g * g).sum() + y.sum()).backward()
+                found.append(
+                    [None if x.grad is None else (_shown(x.grad), x.grad.clone()) for x in xs]
+                )
+    return found
+
+
+@program
+def gradient_penalty(m):
+    """Of a network whose last layer has one output: its weight's gradient may be viewed as a vector."""
+    functional = m.nn.functional
+    x, w, b, v = _leaves(m, (4, 3), (8, 3), (8,), (1, 8))
+    score = functional.linear(functional.linear(x, w, b).tanh(), v)
+    (slope,) = m.autograd.grad(score.sum(), x, create_graph=True)
+    ((slope.norm(2, dim=1) - 1) ** 2).mean().backward()
+    return [(_shown(p.grad), p.grad.view(-1)) for p in (x, w, b, v)]

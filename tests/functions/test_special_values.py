@@ -25,6 +25,7 @@ ACTIVATIONS = """
     relu relu6 elu selu celu gelu silu mish softplus hardtanh hardswish hardsigmoid leaky_relu logsigmoid softsign
     tanhshrink hardshrink softshrink
 """
+ZEROS = "asin acos atan asinh acosh atanh sin cos tan sinh cosh tanh exp exp2 expm1 log log1p sqrt sgn sigmoid angle"
 BINARY = """
     add sub mul div atan2 pow maximum fmin hypot copysign logaddexp logaddexp2 xlogy fmod remainder ldexp heaviside
 """
@@ -366,3 +367,20 @@ def distances_that_count(m):
     x = m.tensor([1.0, 2.0], requires_grad=True)
     d = m.dist(x, m.tensor([1.0, 3.0]), 0)
     return d.detach(), d.requires_grad, m.autograd.grad(d, x, allow_unused=True)
+
+
+@program
+def zeros_of_complex_functions(m):
+    """The sign of a zero says on which side of a cut a number lies: what comes in decides it, as in C."""
+    values = (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
+    points = [complex(*p) for v in values for z in (0.0, -0.0) for p in ((v, z), (z, v))]
+    points += [complex(a, b) for a in (0.0, -0.0) for b in (0.0, -0.0)]
+    found = []
+    for name in ZEROS.split():
+        z = m.tensor(points, dtype=m.complex128)
+        y = getattr(m, name)(z)
+        found += [m.signbit(p) & (p == 0) for p in ((y.real, y.imag) if y.is_complex() else (y,))]
+        z = z[(z.abs() != 1) & (z != 0)].requires_grad_()  # no poles
+        y = getattr(m, name)(z)
+        found.append(m.autograd.grad(y, z, m.ones_like(y))[0])
+    return found

@@ -1,0 +1,124 @@
+"""In which order functions of several steps record their nodes, and what the hooks of those see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _leaf(m: Any, *shape: int, by: float = 0.0) -> Any:
+    n = 1
+    for s in shape:
+        n *= s
+    return (
+        (m.arange(1.0, 1.0 + n, dtype=m.float64) * 0.37 + by).sin().reshape(shape).requires_grad_()
+    )
+
+
+def _nodes(y: Any) -> list[Any]:
+    """The names of the nodes behind a tensor, the first recorded first."""
+    found, rest = {}, [y.grad_fn]
+    while rest:
+        node = rest.pop()
+        if node is not None and node not in found and not node.name().endswith("AccumulateGrad"):
+            found[node] = node._sequence_nr()
+            rest += [n for n, _ in node.next_functions]
+    return [n.name() for n in sorted(found, key=found.get)]
+
+
+@program
+def losses(m):
+    functional = m.nn.functional
+    x, y = _leaf(m, 5, 3), _leaf(m, 5, 3, by=1.0)
+    made = [
+        functional.kl_div(x, y, reduction="sum"), functional.kl_div(x, y, reduction="batchmean", log_target=True),
+        functional.poisson_nll_loss(x, y, full=True),
+        functional.poisson_nll_loss(x.exp(), y.exp(), log_input=False, full=True),
+        functional.gaussian_nll_loss(x, y, x.exp(), full=True),
+        functional.cosine_embedding_loss(x, y, m.tensor([1, -1, 1, -1, 1]), margin=0.25),
+        functional.margin_ranking_loss(x, y, x.detach().sign()), functional.triplet_margin_loss(x, y, x * 2, swap=True),
+        functional.hinge_embedding_loss(x, y.detach().sign()),
+        functional.binary_cross_entropy_with_logits(x, y.sigmoid()),
+        functional.cross_entropy(x, y.softmax(1), label_smoothing=0.1), functional.cosine_similarity(x, y),
+        functional.multilabel_soft_margin_loss(x, y.sigmoid()), functional.pairwise_distance(x, y),
+    ]  # fmt: skip
+    return [
+        (_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made
+    ]
+
+
+@program
+def slopes_and_areas(m):
+    x, y = _leaf(m, 5, 3), _leaf(m, 5, 3, by=1.0)
+    places = (m.tensor([0.0, 0.5, 2.0, 2.5, 4.0]).double(), m.tensor([0.0, 1.0, 3.0]).double())
+    made = [
+        m.trapezoid(x, y), m.trapezoid(x), m.trapezoid(x, places[1]), m.cumulative_trapezoid(x, y),
+        m.cumulative_trapezoid(x), m.tensordot(x, y, ([0], [0])), m.tensordot(x, y, 2), m.inner(x, y),
+    ]  # fmt: skip
+    for order in (1, 2):
+        made += m.gradient(x, edge_order=order)
+        made += m.gradient(x, spacing=0.3, edge_order=order)
+        made += m.gradient(x, spacing=places, edge_order=order)
+    return [
+        (_nodes(t), t.detach(), *m.autograd.grad(t.sum(), (x, y), allow_unused=True)) for t in made
+    ]
+
+
+@program
+def hooks_of_layers(m):
+    """Mean and deviation that a layer keeps for itself are no results of its node."""
+    functional, found = m.nn.functional, []
+    x = _leaf(m, 4, 6)
+    for y in (
+        functional.layer_norm(x, (6,)), functional.layer_norm(x, (6,), x[0], x[1]),
+        m.native_layer_norm(x, (6,), None, None, 1e-5)[0], functional.batch_norm(x, None, None, training=True),
+        functional.group_norm(x, 2), functional.instance_norm(x[None]), x.topk(2)[0], x.split(2)[1],
+        m.linalg.svd(x + m.eye(4, 6, dtype=m.float64))[1], m.var_mean(x)[0],
+    ):  # fmt: skip
+        y.grad_fn.register_prehook(lambda g: found.append([t is None for t in g]))
+        y.grad_fn.register_hook(lambda i, g: found.append([len(i), [t is None for t in g]]))
+        y.sum().backward()
+        found.append(x.grad.clone())
+    doubled = functional.layer_norm(x, (6,))
+    doubled.grad_fn.register_prehook(lambda g: tuple(t * 2 for t in g))
+    return found, m.autograd.grad(doubled[0].sum(), x)[0]
+
+
+@program
+def missing_formulas(m):
+    """torch knows of these that they have none; of others it does not know at all."""
+    x = m.ones(3, 3, dtype=m.float64).cumsum(0).requires_grad_()
+    found = []
+    for fn in (
+        m.unique, m.unique_consecutive, lambda t: m.unique(t, dim=0), lambda t: m.geqrf(t)[0],
+        lambda t: m.linalg.ldl_factor(t)[0], lambda t: m.heaviside(t, t), lambda t: m.histogram(t, 3)[0],
+        lambda t: m.bincount(m.tensor([1, 2, 2]), t[0]),
+    ):  # fmt: skip
+        y = fn(x)
+        found.append((y.requires_grad, y.grad_fn.name(), complaint(lambda y=y: y.sum().backward())))
+    empty = m.empty(0, 3, dtype=m.complex64, requires_grad=True)
+    found += [complaint(lambda: empty.softmax(0)), complaint(lambda: empty.log_softmax(-1))]
+    return found
+
+
+@program
+def nodes_with_nothing_to_compute(m):
+    """They look at what was saved, and at nothing more: a value that has changed its shape since is no matter."""
+    x = m.ones(2, 3, dtype=m.float64, requires_grad=True)
+    values, at = x.topk(1)
+    with m.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        squares = values * values
+    values.squeeze_()
+    total = m.addcmul(m.ones(2, 1, 3, dtype=m.float64, requires_grad=True), at, squares, value=2)
+    m.autograd.backward(total.sum(), inputs=[total, squares])
+    kept = m.tensor([1.0, 2.0], requires_grad=True)
+    product = kept.exp() * kept
+    product.retain_grad()
+    (product * 2).sum().backward(inputs=[product], retain_graph=True)
+    (product * 2).sum().backward(inputs=[product])
+    again = complaint(lambda: (product * 2).sum().backward(inputs=[product]))
+    return total.grad, squares.grad, product.grad, again

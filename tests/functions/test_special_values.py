@@ -384,3 +384,20 @@ def zeros_of_complex_functions(m):
         y = getattr(m, name)(z)
         found.append(m.autograd.grad(y, z, m.ones_like(y))[0])
     return found
+
+
+@program
+def divided_bowls(m):
+    """Divided once, and rounded once for it: by no product with the reciprocal, and by no factor in between."""
+    found = []
+    for beta in (0.3, 0.7, 2.0):
+        x = m.linspace(-1.5, 1.5, 61, dtype=m.float64).requires_grad_()
+        loss = m.nn.functional.smooth_l1_loss(x, m.zeros_like(x), beta=beta, reduction="none")
+        (slope,) = m.autograd.grad(loss.sum(), x)
+        d = x.detach()
+        inside = d.abs() < beta
+        found.append([
+            (loss.detach() == m.where(inside, 0.5 * d * d / beta, d.abs() - 0.5 * beta)).tolist(),
+            (slope == m.where(inside, d / beta, d.sign())).tolist(),
+        ])  # fmt: skip
+    return found

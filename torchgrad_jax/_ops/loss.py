@@ -62,11 +62,19 @@ def _by_distance(
     )
 
 
-def _bowl(width: float) -> Callable[..., Array]:
-    """d^2 / 2 within `width`, and straight outside; one slope for all of it, as infinities would not survive two."""
+def _bowl(width: float, over: float = 1.0) -> Callable[..., Array]:
+    """d^2 / 2 within `width`, and straight outside; one slope for all of it, as infinities would not survive two.
+
+    All is divided by `over`, which is 1 or the width, term by term as torch does.
+    """
+    steep = width / over
+
+    def scaled(x: Array) -> Array:
+        return x if over == 1 else divide(x, over)
+
     return _by_distance(
-        lambda d: where(lax.abs(d) < width, 0.5 * d * d, width * (_size(d) - 0.5 * width)),
-        lambda d: where(d <= -width, -width, where(d >= width, width, d)),
+        lambda d: where(lax.abs(d) < width, scaled(0.5 * d * d), steep * (_size(d) - 0.5 * width)),
+        lambda d: where(d <= -width, -steep, where(d >= width, steep, scaled(d))),
     )
 
 
@@ -86,7 +94,7 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def body(x: Array, y: Array) -> Array:
-        return divide(_bowl(beta)(x, y), beta) if beta else _size(x - y)
+        return _bowl(beta, beta)(x, y) if beta else _size(x - y)
 
     return _elementwise_loss(body, input, target, reduction, "smooth_l1_cpu")
 

@@ -242,6 +242,8 @@ def compare_errors(
     """
     if got is None and want is None:
         return None
+    if got and want and not texts and "Inference tensors cannot be saved" in want[1]:
+        return None
     if got is None or want is None or got[0] != want[0]:
         return f"got {_brief(got)}, want {_brief(want)}"
     if texts and KNOWN.search(want[1]) and _text(got[1]).lower() != _text(want[1]).lower():

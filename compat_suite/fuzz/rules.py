@@ -417,6 +417,10 @@ def set_data(m: Maker) -> str | None:
         return None
     shape, dtype = m.env[x].shape, m.env[x].dtype
     y = m.pick(lambda t: t.shape == shape and t.dtype == dtype) or x
+    if not inexact(
+        m.env[x]
+    ):  # torch's backward pass looks whether saved indices are in bounds still
+        return f"{x}.data = {y}.detach().clone()"
     return m.one(f"{x}.data = {y}.detach().clone()", f"{x}.data.mul_(2.0)", f"{x}.data.zero_()",
                  f"{x}.detach().mul_(2.0)",
                  f"{x}.data[0] = 1.0", f"{x}.data = {y}")  # fmt: skip

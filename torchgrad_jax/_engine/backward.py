@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from .._core import abstract, errors, events, shapes
+from .._core import abstract, errors, events, shapes, sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._core.transfer import filled
@@ -29,7 +28,7 @@ from .tensor import UNSET, Storage, Tensor, alias_of, make, plain_alias
 from .trace import Call
 
 _task_ids = itertools.count()
-_add_jit = jax.jit(jnp.add)
+_add_jit = jax.jit(sums.plus)
 _add_call = Call(
     "add",
     lambda leaves: leaves[0] + leaves[1],

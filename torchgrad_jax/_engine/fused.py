@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from .._core import sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from . import wide, windows
@@ -351,7 +351,7 @@ def _compile(
 
         def put(i: int, nr: int, g: Any) -> None:
             buffer = buffers.setdefault(i, [None] * sizes[i])
-            buffer[nr] = g if buffer[nr] is None else jnp.add(buffer[nr], g)
+            buffer[nr] = g if buffer[nr] is None else sums.plus(buffer[nr], g)
 
         for (i, nr), g in zip(root_at, args):
             put(i, nr, g)
@@ -373,7 +373,7 @@ def _compile(
         out = []
         for i, old in zip(sinks, olds):
             g = buffers[i][0] if i in buffers else None
-            out.append(g if old is None else old if g is None else jnp.add(old, g))
+            out.append(g if old is None else old if g is None else sums.plus(old, g))
         return out
 
     return jax.jit(backward_pass), _layouts(

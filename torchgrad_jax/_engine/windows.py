@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from .._core import sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from .._core.warn import once
@@ -29,7 +29,7 @@ from .tensor import UNSET, Storage, Tensor, make
 SIZE = 64
 REPEATS = 4
 _LAST = 1 << 62
-_add = jax.jit(jnp.add)
+_add = jax.jit(sums.plus)
 _COMPILED: dict[Any, Any] = {}
 
 
@@ -341,7 +341,7 @@ class _Compiled:
         self.old: list[tuple[int, int]] = []
 
         def window_backward(came: list[Any], flat: list[Any]) -> Any:
-            flow = Flow(jnp.add)
+            flow = Flow(sums.plus)
             memories = {i: Memory(int(more)) for i, more in lying}
             coming = [
                 State(m, 0, int(e), memories[i]) for m, e, (i, _) in zip(metas, elsewhere, lying)

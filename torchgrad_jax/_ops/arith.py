@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import dtypes, shapes, sums
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -72,7 +72,7 @@ def _scaled(y: Array, alpha: Any) -> Array:
 
 def _plus(x: Array, y: Array, alpha: Any, sign: int) -> Array:
     if alpha is None:
-        return (lax.add if sign > 0 else lax.sub)(x, y)
+        return (sums.plus if sign > 0 else sums.minus)(x, y)
     if not is_half(x):
         return x + sign * _scaled(y, alpha)
     _scaled(y, alpha)  # for its complaints

@@ -1,0 +1,54 @@
+"""Sums of two arrays as torch's kernels form them.
+
+torch multiplies the second operand by a factor alpha, and of complex numbers by 1 + 0j where none is given. That
+makes NaN of the other part of an infinity, and of some negative zeros positive ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def plus(x: Any, y: Any) -> Any:
+    """``x + y`` of two arrays of one shape and dtype."""
+    return _complex_sum(x, y) if _is_complex(x) else lax.add(x, y)
+
+
+def minus(x: Any, y: Any) -> Any:
+    """``x - y`` of two arrays of one shape and dtype."""
+    return _complex_difference(x, y) if _is_complex(x) else lax.sub(x, y)
+
+
+def _is_complex(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.complexfloating)
+
+
+def _signed_sum(x: Any, y: Any, sign: int) -> Any:
+    re, im = lax.real(y), lax.imag(y)
+    zero = np.zeros((), re.dtype)
+    return x + lax.complex(sign * re - im * zero, re * zero + sign * im)
+
+
+@jax.custom_jvp
+def _complex_sum(x: Any, y: Any) -> Any:
+    return _signed_sum(x, y, 1)
+
+
+@_complex_sum.defjvp
+def _complex_sum_jvp(primals: Any, tangents: Any) -> Any:
+    return _complex_sum(*primals), lax.add(*tangents)
+
+
+@jax.custom_jvp
+def _complex_difference(x: Any, y: Any) -> Any:
+    return _signed_sum(x, y, -1)
+
+
+@_complex_difference.defjvp
+def _complex_difference_jvp(primals: Any, tangents: Any) -> Any:
+    return _complex_difference(*primals), lax.sub(*tangents)

@@ -122,3 +122,17 @@ def nodes_with_nothing_to_compute(m):
     (product * 2).sum().backward(inputs=[product])
     again = complaint(lambda: (product * 2).sum().backward(inputs=[product]))
     return total.grad, squares.grad, product.grad, again
+
+
+@program
+def edges_that_lead_nowhere(m):
+    """A view of a leaf that was made without recording requires grad and has no edge: nothing is saved for it."""
+    x = m.tensor([[1.0, 2.0, 3.0]], dtype=m.float64, requires_grad=True)
+    with m.no_grad():
+        first, *_ = x.unbind(-1)
+    y = m.ones(2, 3, dtype=m.float64)
+    product = first * y
+    y[0] = y[0] * 2
+    found = [first.requires_grad, product.requires_grad, product.grad_fn.next_functions]
+    product[..., 1].backward(m.ones(2, dtype=m.float64))
+    return found, x.grad

@@ -476,7 +476,8 @@ def _function(
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
     if not wanted:  # torch's formulas look at what was saved, and compute nothing
-        unpack_tensors(node)
+        if any(node.edges):  # without an edge nothing was saved
+            unpack_tensors(node)
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)

@@ -533,8 +533,11 @@ class Tensor:
     def cos_(self) -> Tensor: ...
     def cosh(self, *, out: Tensor | None = None) -> Tensor: ...
     def cosh_(self) -> Tensor: ...
-    def count_nonzero(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def count_nonzero(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """Number of nonzero elements."""
+    @overload
+    def count_nonzero(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """The covariance matrix of variables (rows) from observations (columns)."""
     def cpu(self, *, memory_format: _memory_format | None = None) -> Tensor:
@@ -1181,10 +1184,16 @@ class Tensor:
         """The input times itself."""
     def square_(self) -> Tensor:
         """Square in place."""
-    def squeeze(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def squeeze(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """Drop dimensions of size 1."""
-    def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def squeeze(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
+    @overload
+    def squeeze_(self, dims: Sequence[_int], *, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """`squeeze` that changes the tensor itself."""
+    @overload
+    def squeeze_(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
     def sspaddmm(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
     @overload

@@ -71,6 +71,8 @@ def _moment(
     if isinstance(dim, bool):  # std(x, unbiased)
         dim, unbiased = None, dim
     if unbiased is not None:
+        if not isinstance(unbiased, bool):
+            raise TypeError(f"{name}() received an invalid combination of arguments")
         if correction is not None:
             raise TypeError(
                 f"{name}() received an invalid combination of arguments - got (correction="

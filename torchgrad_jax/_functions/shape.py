@@ -238,7 +238,7 @@ def broadcast_shapes(*given: Any) -> shapes.Size:
     return shapes.Size(common)
 
 
-@composite
+@composite(method=False)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Drop dimensions of size 1."""
     if dim is None:
@@ -248,9 +248,31 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return ops.squeeze_dim(input, dim)
 
 
+def _one_or_all(name: str, dims: tuple[Any, ...], dim: Any) -> Any:
+    """The dimension, or dimensions, of a method that takes several one by one."""
+    if dims and (dim is not None or dims == (None,)):
+        raise TypeError(f"{name}() received an invalid combination of arguments")
+    return dim if not dims else dims[0] if len(dims) == 1 else dims
+
+
+@composite(name="squeeze", function=False)
+def _squeeze(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
+    """Drop dimensions of size 1."""
+    return squeeze(input, _one_or_all("squeeze", dims, dim))
+
+
+@composite(name="count_nonzero", function=False)
+def _count_nonzero(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
+    """Number of nonzero elements."""
+    if dims != (None,):  # which torch knows as all of them
+        dim = _one_or_all("count_nonzero", dims, dim)
+    return ops.count_nonzero(input, dim)
+
+
 @composite(name="squeeze_", function=False)
-def squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze_(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
     """`squeeze` that changes the tensor itself."""
+    dim = _one_or_all("squeeze_", dims, dim)
     if dim is None:
         return ops.squeeze_all_(input)
     if isinstance(dim, list | tuple):

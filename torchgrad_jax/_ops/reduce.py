@@ -318,7 +318,7 @@ def any_(input: Array, dim: Dims | None = None, keepdim: bool = False) -> Array:
     return _logical(input, dim, keepdim, lax.reduce_or)
 
 
-@op(grad=Grad.NO, out=False)
+@op(grad=Grad.NO, out=False, method=False)
 def count_nonzero(input: Array, dim: Dims | None = None) -> Array:
     """Number of nonzero elements."""
     dims = shapes.wrap_dims(dim, input.ndim)

@@ -325,7 +325,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 
 def _cast(input: Tensor, dtype: Any) -> Tensor:
-    return input if dtype is None or dtype is input._m.dtype else input.to(dtype)
+    return input if dtype is None or dtype is input._m.dtype else input.to(dtype=dtype)
 
 
 def _implicit_dim(name: str, ndim: int) -> int:

@@ -130,6 +130,11 @@ def _dropout(
     alpha: bool = False,
 ) -> Tensor:
     """Every member of the family: a random factor, and for the alpha ones an offset."""
+    if not isinstance(train, bool | np.bool_):
+        name = "feature_" * features + "alpha_" * alpha + "dropout" + "_" * inplace
+        raise TypeError(
+            f"{name}(): argument 'train' (position 3) must be bool, not {type(train).__name__}"
+        )
     if not 0.0 <= p <= 1.0:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
     if p == 0 or not train or input._m.numel == 0:

@@ -539,11 +539,8 @@ class GradPlan:
         turned = product.held_if is not None and product.held_if(key)
         call.transposed = frozenset((0,) if turned else range(1, 1 + saved))
         call.grad_facts, call.held_if = (product.grad_facts[0] is not False, 0), product.held_if
-        call.held = (
-            frozenset()
-            if product.held_if is None
-            else frozenset(range(1 + saved)) - call.transposed
-        )
+        if product.held_if is not None:
+            call.held = frozenset(range(1 + saved)) - call.transposed
 
     def _empty_part(self, leaf: int) -> bool:
         """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""

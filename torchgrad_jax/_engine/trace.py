@@ -77,9 +77,8 @@ class Call:
         self.held_if: Any = None
         self.summed: frozenset[int] = frozenset()
         self.transposes: frozenset[int] = frozenset()
-        self.transposed: frozenset[int] = (
-            frozenset()
-        )  # leaves whose gradients are those of their transposes, seen back
+        # Leaves whose gradients are those of their transposes, transposed.
+        self.transposed: frozenset[int] = frozenset()
         self.inplace: Any = None
         self.made_as: Any = None
         self.shown: int | None = None

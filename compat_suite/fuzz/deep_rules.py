@@ -98,6 +98,8 @@ def rarer_write(m: Maker) -> str | None:
     option = m.one(*options).format(x, y=y, v=v)
     if "index_put" in option and overlaps(t):
         return None  # torch writes, in the order of its loops
+    if f"{y}[" in option and y in m.env and touches(t, m.env[y]):
+        return None  # the same: torch reads what it has written
     if "rounding_mode" in option and not inexact(t):
         return None  # a division by 0 leaves a part written, in torch
     return f"{x}{option}" if option[0] == "[" else f"{x}.{option}"

@@ -58,6 +58,8 @@ class Precision:
         for text in self._lines:
             named = set(_NAME.findall(text))
             coarsest = max([spelled(text), *[self.of.get(n, 0) for n in named]])
+            if ".grad" in text:
+                coarsest = max(coarsest, self.lowest)
             for name, seen in tensors.items():
                 group = {name, *[k for k, v in tensors.items() if _root(k, v) == _root(name, seen)]}
                 known = name in self.of

@@ -18,10 +18,12 @@ MODES = ("no_grad", "no_grad", "no_grad", "enable_grad", "inference_mode")
 ASSIGNMENT = re.compile(r"(with [^:]*: )?v\d+(, v\d+)*,? = (?!.*(apply|forward)\()[^;]*")
 """A line that changes nothing when it fails: it only gives a name to a result."""
 BUG = re.compile(
-    "INTERNAL ASSERT FAILED|ZeroTensors are immutable|derivative for '\\w+_backward' is not implemented"
+    "INTERNAL ASSERT FAILED|ZeroTensors are immutable|DispatchKey Negative|"
+    "derivative for (?:aten::|')\\w+_backward'? is not implemented"
 )
-"""What torch says where it trips over itself: over its asserts, and over the gradients of `sgn`, which it makes without
-memory and then adds to; and where it lacks a second derivative that this library has (of `cdist`, say)."""
+"""What torch says where it trips over itself: over its asserts, over lazily negated tensors (`new_tensor`), and over
+the gradients of `sgn`, which it makes without memory and then adds to; and where it lacks a second derivative that this
+library has (of `cdist` or `hardsigmoid`, say)."""
 # Messages that users match on: their text has to be torch's, not only their type.
 KNOWN = re.compile(
     "leaf Variable that requires grad|modified by an inplace operation|backward through the graph a second time|"

@@ -136,3 +136,32 @@ def edges_that_lead_nowhere(m):
     found = [first.requires_grad, product.requires_grad, product.grad_fn.next_functions]
     product[..., 1].backward(m.ones(2, dtype=m.float64))
     return found, x.grad
+
+
+@program
+def gradients_of_inference_mode(m):
+    """Adding to one outside of the mode is refused, once it is done."""
+    found = []
+    for n in (1, 40):
+        x = m.ones(3, 3, dtype=m.float64, requires_grad=True)
+        with m.inference_mode():
+            x.grad = m.full((3, 3), 2.0, dtype=m.float64)
+        y = x
+        for _ in range(n):
+            y = (y * 0.5).sin()
+        total = y.sum()
+        found += [complaint(lambda t=total: t.backward(retain_graph=True)) for _ in range(3)]
+        found.append(x.grad.is_inference())
+    return found
+
+
+@program
+def selections_of_nothing(m):
+    """The gradient of a recorded pass depends on what its formula reads, and be it nothing."""
+    found = []
+    for shape, mask in (((0, 3), (0, 3)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), ())):
+        x = m.ones(shape, dtype=m.float64, requires_grad=True)
+        y = x.masked_select(m.ones(mask) > 0).exp()
+        (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+        found.append((g.requires_grad, g.grad_fn.name(), g._version, g.detach()))
+    return found

@@ -401,3 +401,14 @@ def divided_bowls(m):
             (slope == m.where(inside, d / beta, d.sign())).tolist(),
         ])  # fmt: skip
     return found
+
+
+@program
+def sizes_of_complex_infinities(m):
+    """Infinite, and be the other part NaN: in norms as in absolute values."""
+    found = []
+    for value in (complex(INF, NAN), complex(NAN, -INF), complex(NAN, 1.0), complex(INF, 2.0)):
+        z = m.tensor([value, 1 + 1j], dtype=m.complex128)
+        found += [z.abs(), *(m.linalg.vector_norm(z, p) for p in (0, 0.5, 1, 2, 3, INF, -INF))]
+        found += [z.norm(), m.linalg.norm(z), m.linalg.matrix_norm(z[None])]
+    return found

@@ -476,7 +476,7 @@ def _function(
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
     if not wanted:  # torch's formulas look at what was saved, and compute nothing
-        if any(node.edges):  # without an edge nothing was saved
+        if len(node.edges) == 1 or any(node.edges):  # of several inputs torch asks which have edges
             unpack_tensors(node)
         if gp.raises:
             gp.fn()
@@ -685,15 +685,14 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
         else:
             apply_inplace(_add_call, (old, g))
     elif old is not None:
-        windows.warn_of_layout(old, leaf._m)
-        if old._m.dtype is not g._m.dtype:
+        with no_grad():
+            if old._m.dtype is g._m.dtype:
+                windows.put_sum(leaf, _add_jit(read(old), read(g)))
+                return
             from .bind import ops
 
-            with no_grad():
-                ops.add_(old, g)
-            return
-        with no_grad():
-            write(old, _add_jit(read(old), read(g)))
+            windows.warn_of_layout(old, leaf._m)
+            ops.add_(old, g)
     elif (
         (windows.obeys(g._m, want) or not MODES.grad_layout)
         and sys.getrefcount(g) <= _UNSHARED + 1

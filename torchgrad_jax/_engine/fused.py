@@ -23,7 +23,7 @@ from . import wide, windows
 from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
-from .strided import read, write
+from .strided import read
 from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
 
@@ -92,8 +92,7 @@ def run(
                 if leaf._g is None:
                     leaf._g = _versioned(g, *told)
                 else:
-                    windows.warn_of_layout(leaf._g, leaf._m)
-                    write(leaf._g, g)
+                    windows.put_sum(leaf, g)
     if not keep:
         for node in found.nodes:
             if node.gp.saves_tensors:

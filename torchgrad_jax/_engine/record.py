@@ -61,11 +61,11 @@ from .tensor import (
     Alias,
     Tensor,
     alias_of,
+    check_counted,
     check_shareable,
     extras,
     make,
     mark_inference,
-    uncounted,
 )
 from .trace import Apart, Call, Overlap, Plan, compute_dtype
 
@@ -577,19 +577,6 @@ def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[
     fn = me._fn if me._al is None else grad_fn_of(me)
     old._rg, old._fn, old._onr, old._acc = me._rg, fn, me._onr, me._acc
     return [old, *leaves[1:]]
-
-
-def check_counted(me: Tensor) -> None:
-    """Complain about a write outside of inference mode that no version counter saw.
-
-    torch counts a write once it is done: an inference tensor refuses too late.
-    """
-    if uncounted(me) and not MODES.bits & INFERENCE:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed."
-            "You can make a clone to get a normal tensor before doing inplace update."
-            "See https://github.com/pytorch/rfcs/pull/17 for more details."
-        )
 
 
 def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:

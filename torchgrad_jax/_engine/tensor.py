@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.meta import Meta, meta
-from .._core.state import MODES
+from .._core.state import INFERENCE, MODES
 
 
 class Storage:
@@ -242,6 +242,19 @@ def leave_storage(t: Tensor) -> None:
     tracked = t._al is not None and t._al.base is not None
     if vc is t._st and not tracked and sys.getrefcount(vc) <= _OWN_REFERENCES:
         t._vc = Version(vc.version)
+
+
+def check_counted(me: Tensor) -> None:
+    """Complain about a write outside of inference mode that no version counter saw.
+
+    torch counts a write once it is done: an inference tensor refuses too late.
+    """
+    if uncounted(me) and not MODES.bits & INFERENCE:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed."
+            "You can make a clone to get a normal tensor before doing inplace update."
+            "See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
 
 
 def check_shareable(t: Tensor) -> None:

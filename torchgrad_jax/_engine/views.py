@@ -22,7 +22,7 @@ from .history import (
     window_plan,
 )
 from .node import accumulator
-from .record import begin_node, check_counted, end_node, faked, no_grad, record
+from .record import begin_node, end_node, faked, no_grad, record
 from .strided import storage_offset
 from .tensor import (
     CREATED_DEFAULT,
@@ -33,6 +33,7 @@ from .tensor import (
     Tensor,
     Version,
     alias_of,
+    check_counted,
     check_shareable,
     mark_inference,
     uncounted,

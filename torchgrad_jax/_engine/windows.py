@@ -24,7 +24,7 @@ from .grad_plan import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
 from .strided import read, write
-from .tensor import UNSET, Storage, Tensor, make
+from .tensor import UNSET, Storage, Tensor, check_counted, make
 
 SIZE = 64
 REPEATS = 4
@@ -450,11 +450,17 @@ def _store(leaf: Tensor, array: Any, state: State | None) -> None:
     if MODES.bits & LIFT:
         MODES.lifts[-1].leaf(leaf)
     if leaf._g is not None:
-        warn_of_layout(leaf._g, leaf._m)
-        write(leaf._g, _add(read(leaf._g), array))
+        put_sum(leaf, _add(read(leaf._g), array))
         return
     leaf._g = g = make(array, grad_layout(leaf._m) if state is None else state.meta)
     g._st.version = copy_version(leaf._m) if state is None else state.version
+
+
+def put_sum(leaf: Tensor, array: Any) -> None:
+    """Write a leaf's old gradient plus what arrived into its `.grad`."""
+    warn_of_layout(leaf._g, leaf._m)
+    write(leaf._g, array)
+    check_counted(leaf._g)
 
 
 def warn_of_layout(grad: Tensor, leaf: Meta) -> None:

@@ -51,7 +51,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     where = np.flatnonzero(
         np.broadcast_to(concrete(mask, errors.BATCHED_SELECT, "masked_select"), shape)
     )
-    return ops.masked_select_at(input, _host(where, input), shape)
+    wider = None if shape == input._m.shape else shape
+    return ops.masked_select_at(input, _host(where, input), wider)
 
 
 # --- scatter and index_put ------------------------------------------------------------------------

@@ -241,10 +241,14 @@ def broadcast_shapes(*given: Any) -> shapes.Size:
 @composite(method=False)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Drop dimensions of size 1."""
+    return _squeezed(input, dim)
+
+
+def _squeezed(input: Tensor, dim: Any) -> Tensor:
     if dim is None:
         return ops.squeeze_all(input)
     if isinstance(dim, list | tuple):
-        return ops.squeeze_dims(input, tuple(dim)) if dim else ops.squeeze_dims(input, ())
+        return ops.squeeze_dims(input, tuple(dim))
     return ops.squeeze_dim(input, dim)
 
 
@@ -258,7 +262,7 @@ def _one_or_all(name: str, dims: tuple[Any, ...], dim: Any) -> Any:
 @composite(name="squeeze", function=False)
 def _squeeze(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
     """Drop dimensions of size 1."""
-    return squeeze(input, _one_or_all("squeeze", dims, dim))
+    return _squeezed(input, _one_or_all("squeeze", dims, dim))
 
 
 @composite(name="count_nonzero", function=False)

@@ -26,10 +26,17 @@ from .._engine.history import (
     requires_grad_of,
 )
 from .._engine.node import Node
-from .._engine.record import begin_node, check_counted, concrete, end_node
+from .._engine.record import begin_node, concrete, end_node
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
-from .._engine.tensor import CREATED_DEFAULT, Alias, Storage, Tensor, leave_storage
+from .._engine.tensor import (
+    CREATED_DEFAULT,
+    Alias,
+    Storage,
+    Tensor,
+    check_counted,
+    leave_storage,
+)
 from .._engine.trace import Call, ViewPlan
 from .._ops.registry import Grad
 from . import data as data_

@@ -114,7 +114,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "MaskedFillBackward0": {0: "MaskedFillBackward0"},
     "MaskedFillBackward1": {0: "MaskedFillBackward0", 1: "SumBackward0"},
     "MaskedScatterBackward0": {0: "MaskedFillBackward0"},
-    "MaskedSelectBackward0": {0: "ViewBackward0"},
+    "MaskedSelectBackward0": {0: "MaskedScatterBackward0"},
     "MaxBackward0": {0: "ScatterBackward0"},
     "MaxBackward1": {0: "MaskedFillBackward1"},
     "MaximumBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},

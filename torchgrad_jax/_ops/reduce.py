@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .._core.division import divide
+from . import complexes
 from .helpers import (
     anywhere,
     broadcast,
@@ -352,7 +353,7 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
 
 
 def _norm_value(x: Array, p: float, dims: Shape) -> Array:
-    a = jnp.abs(x)
+    a = complexes.size(x)
     if p == 0:
         return lax.reduce_sum((a != 0).astype(a.dtype), axes=dims)
     if p in (math.inf, -math.inf):

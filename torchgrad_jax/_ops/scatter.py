@@ -277,9 +277,9 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
 @op(
     grad_version=1, grad_follows=True, function=False, method=False, out=False,
     node="MaskedSelectBackward0", keeps=("input",))  # fmt: skip
-def masked_select_at(input: Array, positions: Array, shape: Static) -> Array:
-    """Elements of `input`, broadcast to `shape`, at the flat positions where a mask is true."""
-    return Cells(positions).take(jnp.broadcast_to(input, shape))
+def masked_select_at(input: Array, positions: Array, shape: Static = None) -> Array:
+    """Elements of `input`, broadcast to a `shape`, at the flat positions where a mask is true."""
+    return Cells(positions).take(input if shape is None else jnp.broadcast_to(input, shape))
 
 
 # --- slices replaced by a tensor ---

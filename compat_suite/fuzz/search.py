@@ -18,8 +18,9 @@ from .programs import PLAIN, InvalidProgram, Kind, Mismatch, Program, Session, c
 LENGTH = 14
 SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
-_STEPS = (1e-12, 1e-7, 1e-3, 1e-2)
-"""By how much numbers are moved, per format: of double precision by much less than is told apart."""
+_STEPS = (1e-12, 3e-7, 1e-3, 1e-2)
+"""By how much numbers are moved, per format: of double precision by much less than is told apart,
+of single precision by the four or five roundings that kernels are apart (`tanh`)."""
 _MADE = re.compile(r"(?:with .*: )?(?:(v\d+(?:, v\d+)*),? = |(v\d+)\.\w+_\()")
 _SUMS = re.compile(
     r"@|mm\(|mv\(|dot|matmul|outer|inner|kron|einsum|addr|linear|conv|attention|fft|cdist|cov\(|vander|maximum|"

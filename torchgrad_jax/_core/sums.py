@@ -30,8 +30,17 @@ def _is_complex(x: Any) -> bool:
 
 def _signed_sum(x: Any, y: Any, sign: int) -> Any:
     re, im = lax.real(y), lax.imag(y)
-    zero = np.zeros((), re.dtype)
-    return x + lax.complex(sign * re - im * zero, re * zero + sign * im)
+    over, up = _no_times(im), _no_times(re)
+    if sign < 0:
+        re, im = -re, -im
+    return x + lax.complex(re - over, up + im)
+
+
+def _no_times(x: Any) -> Any:
+    """``0 * x`` without the product, which NumPy may compute in XLA's stead (see `exact`)."""
+    zero = lax.select(x < 0, lax.full_like(x, -0.0), lax.full_like(x, 0.0))
+    zero = lax.select(x == 0, x, zero)
+    return lax.select(lax.abs(x) < np.inf, zero, lax.full_like(x, np.nan))
 
 
 @jax.custom_jvp

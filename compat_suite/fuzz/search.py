@@ -97,6 +97,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
             if moved:
                 made = _MADE.match(line)
                 names = (made[1] or made[2]).split(", ") if made else []
+                _move_large(session, names)
                 for name in names:
                     session.run(_moved(name, line, precision.of.get(name, 0)))
                 negated = _NEGATED.search(line)
@@ -136,6 +137,18 @@ def _moved(name: str, line: str, rank: int) -> str:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
         return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"
     return f"{name}.data.mul_({1 + _STEPS[rank]!r})" if rank else ""
+
+
+def _move_large(session: Session, made: Iterable[str]) -> None:
+    """Move large numbers by some roundings, whatever they come from: sines of them are anybody's guess."""
+    for t in map(session.env.get, made):
+        if (
+            isinstance(t, session.lib.tensor_type)
+            and t.is_floating_point()
+            and not t.is_inference()
+        ):
+            with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
+                t.data.mul_(1 + 1e-15 * (t.detach().abs() > 1e6))
 
 
 def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:

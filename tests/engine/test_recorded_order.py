@@ -165,3 +165,38 @@ def selections_of_nothing(m):
         (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
         found.append((g.requires_grad, g.grad_fn.name(), g._version, g.detach()))
     return found
+
+
+@program
+def inference_tensors_beside_views_without_edges(m):
+    """torch saves an input for one gradient alone only where that has somewhere to go."""
+    w = m.ones(3, dtype=m.float64, requires_grad=True)
+    base = w * 2
+    with m.no_grad():
+        v = base.view(1, 3)
+    with m.inference_mode():
+        given = m.full((3,), 2.0, dtype=m.float64)
+    calls = (
+        lambda: v * given, lambda: given * v, lambda: v + given, lambda: w * given, lambda: m.addcmul(w, v, given),
+        lambda: m.where(given > 0, v, w), lambda: v.pow(given), lambda: v @ given, lambda: m.lerp(w, v, given),
+        lambda: v / given, lambda: given.sin() * w, lambda: m.atan2(v, given),
+    )  # fmt: skip
+    return [complaint(lambda fn=fn: fn().sum().backward()) for fn in calls], w.grad
+
+
+@program
+def slopes_of_slopes(m):
+    """The second derivative of hardswish is 1/3 or 0: what is only compared lets nothing through."""
+    x = m.tensor([-1.0, 1.0, 0.5, 4.0, -4.0], dtype=m.float64, requires_grad=True)
+    found = []
+    for fn in (
+        m.nn.functional.hardswish,
+        m.nn.functional.silu,
+        m.nn.functional.relu,
+        m.nn.functional.hardtanh,
+    ):
+        y = fn(x)
+        for _ in range(2):
+            (y,) = m.autograd.grad(y.sum(), x, create_graph=True)
+            found.append((y.requires_grad, y.detach()))
+    return found

@@ -171,7 +171,7 @@ class Binding:
             call.made_as = lambda shape: made_as(shape, **static)
         call.keeps, call.formal = row.keeps, row.formal
         call.forward = row.forward and runner(row.forward)
-        call.compares = "compares" in row.tags
+        call.compares = 2 if "compares_later" in row.tags else int("compares" in row.tags)
         call.inplace_facts = (row.inplace_node, row.inplace_missing)
         if row.severed is not None:
             call.severed = functools.partial(row.severed, **static)

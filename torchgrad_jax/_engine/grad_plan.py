@@ -528,6 +528,7 @@ class GradPlan:
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
+            call.compares = self.plan.call.compares // 2
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
@@ -590,7 +591,7 @@ class GradPlan:
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
-        if not self.plan.call.compares:
+        if self.plan.call.compares != 1:
             return frozenset(), frozenset()
         flow = self._steps.flows([self.grad_refs[which]], self.cuts)
         ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -207,11 +208,32 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     if mode & (PACKING | INFERENCE) or any(
         isinstance(v, Tensor) and v._x is not None for v in saved
     ):
-        saved = [save_general(v, False) for v in saved]
+        needed = _needed(gp, node.edges)
+        saved = [
+            save_general(v, False) if needed is None or i in needed else read(v)
+            for i, v in zip(gp.saved_in, saved)
+        ]
     node.saved = tuple(saved)
     node.seq = next_sequence_nr()
     node.extras = None
     return node
+
+
+def _needed(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
+    """The inputs to save where some that require grad have no edge, and torch asks which have: None is all.
+
+    It asks where one gradient alone reads an input.
+    """
+    if len(edges) == 1 or None not in edges:
+        return None
+    wanted = [p for p, e in zip(gp.edge_grads, edges) if p >= 0 and e is not None]
+    if len(wanted) == len(gp.inputs):
+        return None
+    whole = grad_plan(gp.plan, sum(1 << i for i in gp.edge_leaves))
+    present = (True,) * len(gp.diff)
+    reads = Counter(i for p in range(len(whole.inputs)) for i in whole.call(p, present)[1])
+    needed = {i for i, n in reads.items() if n > 1}
+    return needed.union(*[gp.call(p, present)[1] for p in wanted])
 
 
 def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:

@@ -82,7 +82,7 @@ class Call:
         self.inplace: Any = None
         self.made_as: Any = None
         self.shown: int | None = None
-        self.compares = False
+        self.compares = 0  # 1: gradients do, 2: those of the recorded gradient do
         self.formal: tuple[str, ...] = ()
         self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own
         self.refused: Any = None

@@ -203,7 +203,7 @@ def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
     return _hardsigmoid(x), where((x > -3) & (x < 3), t * 0.1666666716337204, 0)
 
 
-@_hidden()
+@_hidden(tags=frozenset({"compares_later"}))
 def hardswish(input: Array) -> Array:
     """The input times hardsigmoid of it."""
     _float_only(input, "hardswish_cpu")

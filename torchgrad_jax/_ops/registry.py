@@ -222,6 +222,7 @@ class OpDef:
     # "fits_read": a tensor that is the `value` must, too, since torch reads it as a number;
     # "wide_numbers": lone numbers meet tensors of half precision in float32;
     # "compares": what a gradient only compares gets no gradient of its own in torch;
+    # "compares_later": the same of the gradients of the recorded gradient;
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
 
     @property

@@ -148,7 +148,7 @@ def _move_large(session: Session, made: Iterable[str]) -> None:
             and not t.is_inference()
         ):
             with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
-                t.data.mul_(1 + 1e-15 * (t.detach().abs() > 1e6))
+                t.data.mul_(1 + 1e-15 * (t.detach().abs() > 1e6).to(t.dtype))
 
 
 def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:

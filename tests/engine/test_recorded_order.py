@@ -200,3 +200,13 @@ def slopes_of_slopes(m):
             (y,) = m.autograd.grad(y.sum(), x, create_graph=True)
             found.append((y.requires_grad, y.detach()))
     return found
+
+
+@program
+def one_gradient_of_several_refused(m):
+    """Only where it is asked for."""
+    x = m.tensor([1.0, 2.0], dtype=m.float64, requires_grad=True)
+    a = m.tensor(3.0, dtype=m.float64, requires_grad=True)
+    y = m.addcdiv(x, a, m.tensor([3, 4]))
+    found = m.autograd.grad(y.sum(), x, retain_graph=True)
+    return found, complaint(lambda: m.autograd.grad(y.sum(), [x, a]))

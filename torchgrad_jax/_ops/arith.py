@@ -323,15 +323,16 @@ def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) ->
         )
 
 
-def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[str]) -> str | None:
+def _divides_in_place(
+    metas: dict[str, Any], outs: Sequence[Meta], wanted: set[str]
+) -> tuple[str, str] | None:
     """torch's gradient of the numerator is the value divided in place by the denominator."""
     by = metas["tensor2"].dtype
     if "tensor1" not in wanted or by.category >= dtypes.FLOATING:
         return None
     have = dtypes.scalar_type_name(dtypes.get_default_dtype())
-    return (
-        f"result type {have} can't be cast to the desired output type {dtypes.scalar_type_name(by)}"
-    )
+    made = dtypes.scalar_type_name(by)
+    return f"result type {have} can't be cast to the desired output type {made}", "tensor1"
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,

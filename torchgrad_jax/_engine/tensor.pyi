@@ -1375,6 +1375,8 @@ def uncounted(t: Tensor) -> _bool:
 _OWN_REFERENCES: Any
 def leave_storage(t: Tensor) -> None:
     """Keep the version counter of a tensor that is about to get other memory."""
+def check_counted(me: Tensor) -> None:
+    """Complain about a write outside of inference mode that no version counter saw."""
 def check_shareable(t: Tensor) -> None:
     """Complain about sharing a version counter that an ordinary tensor does not have."""
 def mark_inference(t: Tensor) -> None:

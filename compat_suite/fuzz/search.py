@@ -36,9 +36,10 @@ _CENTRED = re.compile(
 """Functions whose gradients add up to 0, but for rounding."""
 _BY_SIZE = re.compile(
     r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish|gelu)\((v\d+)"
-    r"|copysign\(v\d+, (v\d+)"
+    r"|copysign\(v\d+, (v\d+)|logit\((v\d+)"
 )
-"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN; and gelu,
+"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN, or, as that
+of `logit`, for the two zeros; and gelu,
 which is NaN for an infinite number of single precision among others. NaN has the sign that a processor gives it."""
 _NEGATED = re.compile(r"(v\d+)\.neg_?\(")
 """Negatives of complex numbers: a vector's zeros stay what they are, the rest of a tensor's change their sign."""
@@ -90,8 +91,8 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
             centred |= bool(_CENTRED.search(line))
             by_size = _BY_SIZE.search(line)
             if by_size:
-                x = session.env[by_size[1] or by_size[2]]
-                if not lib.module.isfinite(x).all():
+                x = session.env[by_size[1] or by_size[2] or by_size[3]]
+                if not lib.module.isfinite(x).all() or (by_size[3] and (x == 0).any()):
                     return True
             session.run(_nudged(line, precision.lowest) if moved else line)
             if moved:

@@ -38,9 +38,9 @@ _BY_SIZE = re.compile(
     r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish|gelu)\((v\d+)"
     r"|copysign\(v\d+, (v\d+)|logit\((v\d+)"
 )
-"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN (`logit` also
-for the two zeros); and gelu, which is NaN for an infinite number of single precision among others. NaN has the sign that
-a processor gives it."""
+"""Functions in which torch's loops for vectors and for the rest of a tensor have different gradients for NaN, and
+`logit` for the two zeros; and gelu, which is NaN for an infinite number of single precision among others. NaN has the
+sign that a processor gives it."""
 _NEGATED = re.compile(r"(v\d+)\.neg_?\(")
 """Negatives of complex numbers: a vector's zeros stay what they are, the rest of a tensor's change their sign."""
 

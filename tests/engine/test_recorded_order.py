@@ -27,7 +27,7 @@ def _nodes(y: Any) -> list[Any]:
         if node is not None and node not in found and not node.name().endswith("AccumulateGrad"):
             found[node] = node._sequence_nr()
             rest += [n for n, _ in node.next_functions]
-    return [n.name() for n in sorted(found, key=found.get)]
+    return [n.name() for n in sorted(found, key=found.__getitem__)]
 
 
 @program

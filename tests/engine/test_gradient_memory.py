@@ -331,3 +331,29 @@ def gradient_penalty(m):
     (slope,) = m.autograd.grad(score.sum(), x, create_graph=True)
     ((slope.norm(2, dim=1) - 1) ** 2).mean().backward()
     return [(_shown(p.grad), p.grad.view(-1)) for p in (x, w, b, v)]
+
+
+@program
+def what_replaces_a_part(m):
+    """Its gradient is that part of the incoming one, seen: copied into `.grad`, and not added to in place."""
+    calls = (
+        (lambda x, s: x.slice_scatter(s, 0, 0, 2), (3, 2), (2, 2)),
+        (lambda x, s: x.slice_scatter(s, 1, 0, 4, 2), (3, 4), (3, 2)),
+        (lambda x, s: x.slice_scatter(s, -1, -2), (3, 4), (3, 2)), (lambda x, s: x.select_scatter(s, 0, 1), (3, 2), (2,)),
+        (lambda x, s: x.select_scatter(s, -1, -1), (2, 3, 2), (2, 3)), (lambda x, s: x.select_scatter(s, 0, 1), (3,), ()),
+        (lambda x, s: x.diagonal_scatter(s), (3, 3), (3,)),
+        (lambda x, s: x.diagonal_scatter(s, 1, 0, 2), (3, 2, 4), (2, 3)),
+        (lambda x, s: x.diagonal_scatter(s, -1), (3, 4), (2,)),
+    )  # fmt: skip
+    found = []
+    for fn, *shapes in calls:
+        for total in (lambda y: y.sum(), lambda y: (y * y).sum()):
+            xs = _leaves(m, *shapes)
+            y = fn(*xs)
+            found.append([_shown(g) for g in m.autograd.grad(total(y), xs, create_graph=True)])
+            total(y).backward()
+            found.append([_shown(x.grad) for x in xs])
+            xs = _leaves(m, *shapes)
+            (sum(x.exp().sum() for x in xs) + total(fn(*xs))).backward()
+            found.append([(_shown(x.grad), x.grad.clone()) for x in xs])
+    return found

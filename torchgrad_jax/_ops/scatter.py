@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.meta import Meta
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
     WRITERS,
@@ -311,7 +312,43 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)
+def _seen_part(view: Callable[..., Any]) -> Callable[..., Any]:
+    """How the gradient of what replaces a part lies: as that part of the incoming one, which torch gives as a view."""
+
+    def strides(ct: Meta, key: Meta, **statics: Any) -> Any:
+        if ct.dtype is not key.dtype:
+            return None
+        shape, found = view(ct, **statics)
+        return found if shape == key.shape != ct.shape else None
+
+    return strides
+
+
+def _selected(ct: Meta, dim: int, index: int) -> tuple[Shape, Shape]:
+    axis = dim % ct.ndim
+    return tuple((*of[:axis], *of[axis + 1 :]) for of in (ct.shape, ct.strides))  # type: ignore[return-value]
+
+
+def _sliced(ct: Meta, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    shape, strides = list(ct.shape), list(ct.strides)
+    shape[dim] = len(range(*slice(start, end, step).indices(shape[dim])))
+    strides[dim] *= step
+    return tuple(shape), tuple(strides)
+
+
+def _on_diagonal(ct: Meta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    d1, d2 = dim1 % ct.ndim, dim2 % ct.ndim
+    rest = [d for d in range(ct.ndim) if d not in (d1, d2)]
+    rows, cols = ct.shape[d1], ct.shape[d2]
+    length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
+    return (
+        (*(ct.shape[d] for d in rest), length),
+        (*(ct.strides[d] for d in rest), ct.strides[d1] + ct.strides[d2]),
+    )
+
+
+@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone,
+    grad_view=_seen_part(_selected))  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     if not input.ndim:
@@ -332,7 +369,8 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)
+@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone,
+    grad_view=_seen_part(_sliced))  # fmt: skip
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
@@ -353,7 +391,7 @@ def slice_scatter(
     return _replaced(input, src, part, lambda: Cells(jnp.asarray(_positions(input.shape)[cut])))
 
 
-@op(out=False, layout=Layout.PRESERVE)
+@op(out=False, layout=Layout.PRESERVE, grad_view=_seen_part(_on_diagonal))
 def diagonal_scatter(
     input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:

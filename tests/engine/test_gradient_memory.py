@@ -339,8 +339,10 @@ def what_replaces_a_part(m):
     calls = (
         (lambda x, s: x.slice_scatter(s, 0, 0, 2), (3, 2), (2, 2)),
         (lambda x, s: x.slice_scatter(s, 1, 0, 4, 2), (3, 4), (3, 2)),
-        (lambda x, s: x.slice_scatter(s, -1, -2), (3, 4), (3, 2)), (lambda x, s: x.select_scatter(s, 0, 1), (3, 2), (2,)),
-        (lambda x, s: x.select_scatter(s, -1, -1), (2, 3, 2), (2, 3)), (lambda x, s: x.select_scatter(s, 0, 1), (3,), ()),
+        (lambda x, s: x.slice_scatter(s, -1, -2), (3, 4), (3, 2)),
+        (lambda x, s: x.select_scatter(s, 0, 1), (3, 2), (2,)),
+        (lambda x, s: x.select_scatter(s, -1, -1), (2, 3, 2), (2, 3)),
+        (lambda x, s: x.select_scatter(s, 0, 1), (3,), ()),
         (lambda x, s: x.diagonal_scatter(s), (3, 3), (3,)),
         (lambda x, s: x.diagonal_scatter(s, 1, 0, 2), (3, 2, 4), (2, 3)),
         (lambda x, s: x.diagonal_scatter(s, -1), (3, 4), (2,)),

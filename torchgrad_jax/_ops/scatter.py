@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
-from .._core.meta import Meta
+from .._core.meta import Meta, View
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
     WRITERS,
@@ -27,6 +27,7 @@ from .places import (
     write_at,
 )  # fmt: skip
 from .registry import Array, Grad, Layout, Scalar, Static, op, with_rule
+from .shape import diagonal_geometry, select_geometry, slice_geometry
 
 Shape = tuple[int, ...]
 
@@ -312,43 +313,29 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-def _seen_part(view: Callable[..., Any]) -> Callable[..., Any]:
+def _seen_part(geometry: Callable[..., View]) -> Callable[..., Any]:
     """How the gradient of what replaces a part lies: as that part of the incoming one, which torch gives as a view."""
 
     def strides(ct: Meta, key: Meta, **statics: Any) -> Any:
         if ct.dtype is not key.dtype:
             return None
-        shape, found = view(ct, **statics)
-        return found if shape == key.shape != ct.shape else None
+        part = geometry(ct, **statics)
+        return part.strides if part.shape == key.shape != ct.shape else None
 
     return strides
 
 
-def _selected(ct: Meta, dim: int, index: int) -> tuple[Shape, Shape]:
-    axis = dim % ct.ndim
-    return tuple((*of[:axis], *of[axis + 1 :]) for of in (ct.shape, ct.strides))  # type: ignore[return-value]
+def _sliced(m: Meta, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> View:
+    chosen = range(*slice(start, end, step).indices(m.shape[dim]))
+    return slice_geometry(m, dim, chosen.start, len(chosen), step)
 
 
-def _sliced(ct: Meta, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    shape, strides = list(ct.shape), list(ct.strides)
-    shape[dim] = len(range(*slice(start, end, step).indices(shape[dim])))
-    strides[dim] *= step
-    return tuple(shape), tuple(strides)
-
-
-def _on_diagonal(ct: Meta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    d1, d2 = dim1 % ct.ndim, dim2 % ct.ndim
-    rest = [d for d in range(ct.ndim) if d not in (d1, d2)]
-    rows, cols = ct.shape[d1], ct.shape[d2]
-    length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
-    return (
-        (*(ct.shape[d] for d in rest), length),
-        (*(ct.strides[d] for d in rest), ct.strides[d1] + ct.strides[d2]),
-    )
+def _on_diagonal(m: Meta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> View:
+    return diagonal_geometry(m, offset, dim1, dim2)
 
 
 @op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone,
-    grad_view=_seen_part(_selected))  # fmt: skip
+    grad_view=_seen_part(select_geometry))  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     if not input.ndim:

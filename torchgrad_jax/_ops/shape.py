@@ -312,7 +312,8 @@ def unsqueeze(input: Array, dim: int) -> Array:
     return jnp.expand_dims(input, dim)
 
 
-def _select_geometry(m: Meta, dim: int, index: int) -> View:
+def select_geometry(m: Meta, dim: int, index: int) -> View:
+    """The slice at an index of one dimension, as a view."""
     if m.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d = shapes.wrap_dim(dim, m.ndim)
@@ -327,12 +328,13 @@ def _select_geometry(m: Meta, dim: int, index: int) -> View:
     )
 
 
-@op(geometry=_select_geometry, grad_view=_own, out=False)
+@op(geometry=select_geometry, grad_view=_own, out=False)
 def select(input: Array, dim: int, index: TracedInt) -> Array:
     return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
 
 
-def _slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:
+def slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:
+    """Some slices of one dimension, as a view."""
     d = shapes.wrap_dim(dim, m.ndim)
     shape, strides = list(m.shape), list(m.strides)
     shape[d] = length
@@ -340,7 +342,7 @@ def _slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> Vi
     return View(tuple(shape), tuple(strides), start * m.strides[d])
 
 
-@op(name="slice", geometry=_slice_geometry, grad_view=_own, function=False, method=False, out=False)
+@op(name="slice", geometry=slice_geometry, grad_view=_own, function=False, method=False, out=False)
 def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
     """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
     d = dim % input.ndim
@@ -460,7 +462,8 @@ def _diagonal_dims(ndim: int, dim1: int, dim2: int) -> tuple[int, int]:
     return a, b
 
 
-def _diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
+def diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
+    """A diagonal as the last dimension, as a view."""
     a, b = _diagonal_dims(m.ndim, dim1, dim2)
     if offset >= 0:
         n = max(min(m.shape[a], m.shape[b] - offset), 0)
@@ -476,7 +479,7 @@ def _diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
     )
 
 
-@op(geometry=_diagonal_geometry, grad_view=_own, out=False)
+@op(geometry=diagonal_geometry, grad_view=_own, out=False)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     return helpers.diagonal_of(input, offset, dim1, dim2)
 

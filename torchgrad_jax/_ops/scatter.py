@@ -12,6 +12,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.meta import Meta, View
+from .._core.parts import diagonal_geometry, select_geometry, slice_geometry
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
     WRITERS,
@@ -27,7 +28,6 @@ from .places import (
     write_at,
 )  # fmt: skip
 from .registry import Array, Grad, Layout, Scalar, Static, op, with_rule
-from .shape import diagonal_geometry, select_geometry, slice_geometry
 
 Shape = tuple[int, ...]
 

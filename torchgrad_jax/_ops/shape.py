@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import dtypes, errors, layouts, shapes
 from .._core.meta import Meta, View
+from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from . import helpers
 from .registry import (
     OWN,
@@ -312,34 +313,9 @@ def unsqueeze(input: Array, dim: int) -> Array:
     return jnp.expand_dims(input, dim)
 
 
-def select_geometry(m: Meta, dim: int, index: int) -> View:
-    """The slice at an index of one dimension, as a view."""
-    if m.ndim == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = shapes.wrap_dim(dim, m.ndim)
-    n = m.shape[d]
-    if not -n <= index < n:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(m.shape)} at dimension {d}"
-        )
-    i = index + n if index < 0 else index
-    return View(
-        m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d]
-    )
-
-
 @op(geometry=select_geometry, grad_view=_own, out=False)
 def select(input: Array, dim: int, index: TracedInt) -> Array:
     return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
-
-
-def slice_geometry(m: Meta, dim: int, start: int, length: int, step: int) -> View:
-    """Some slices of one dimension, as a view."""
-    d = shapes.wrap_dim(dim, m.ndim)
-    shape, strides = list(m.shape), list(m.strides)
-    shape[d] = length
-    strides[d] *= step
-    return View(tuple(shape), tuple(strides), start * m.strides[d])
 
 
 @op(name="slice", geometry=slice_geometry, grad_view=_own, function=False, method=False, out=False)
@@ -455,30 +431,6 @@ def unbind(input: Array, dim: int = 0) -> Any:
     return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
 
 
-def _diagonal_dims(ndim: int, dim1: int, dim2: int) -> tuple[int, int]:
-    a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return a, b
-
-
-def diagonal_geometry(m: Meta, offset: int, dim1: int, dim2: int) -> View:
-    """A diagonal as the last dimension, as a view."""
-    a, b = _diagonal_dims(m.ndim, dim1, dim2)
-    if offset >= 0:
-        n = max(min(m.shape[a], m.shape[b] - offset), 0)
-        start = offset * m.strides[b]
-    else:
-        n = max(min(m.shape[a] + offset, m.shape[b]), 0)
-        start = -offset * m.strides[a]
-    keep = [d for d in range(m.ndim) if d not in (a, b)]
-    return View(
-        (*[m.shape[d] for d in keep], n),
-        (*[m.strides[d] for d in keep], m.strides[a] + m.strides[b]),
-        start if n else 0,
-    )
-
-
 @op(geometry=diagonal_geometry, grad_view=_own, out=False)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     return helpers.diagonal_of(input, offset, dim1, dim2)
@@ -486,7 +438,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arr
 
 @op(name="diagonal_copy", node="DiagonalBackward0_copy", method=False)
 def diagonal_copy(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    _diagonal_dims(input.ndim, dim1, dim2)
+    diagonal_dims(input.ndim, dim1, dim2)
     return helpers.diagonal_of(input, offset, dim1, dim2)
 
 

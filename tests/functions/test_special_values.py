@@ -412,3 +412,19 @@ def sizes_of_complex_infinities(m):
         found += [z.abs(), *(m.linalg.vector_norm(z, p) for p in (0, 0.5, 1, 2, 3, INF, -INF))]
         found += [z.norm(), m.linalg.norm(z), m.linalg.matrix_norm(z[None])]
     return found
+
+
+@program
+def variances_of_equal_numbers(m):
+    """0 along a dimension, whatever their sum rounds to; and their mean is their value, or NaN after an infinity."""
+    found = []
+    for dtype in (m.float64, m.float32, m.complex128, m.bfloat16):
+        for value in (0.1, 3.3, 1e30, INF):
+            x = m.full((7, 3), value, dtype=dtype).requires_grad_()
+            y = x.std(0)
+            g = m.autograd.grad(y.sum(), x)[0]
+            found += [y == 0, x.t().var(1), g.isnan(), *m.var_mean(x, 0), *m.std_mean(x)]
+    x = m.tensor([[1.0, INF], [INF, 1.0], [-INF, INF], [NAN, 2.0]])
+    found += [*m.var_mean(x, 1), *m.var_mean(x[:1, 1:], 1), *m.var_mean(x[:, :0], 1)]
+    found += [*m.std_mean(x[:0], 0), *m.std_mean(x[0, 0])]
+    return found

@@ -13,6 +13,7 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .._core.division import divide
+from .._core.kernels import is_half
 from . import complexes
 from .helpers import (
     anywhere,
@@ -226,17 +227,34 @@ def _mean(x: Array, dims: Shape) -> Array:
     return divide(lax.reduce_sum(x, axes=dims), _numel(x, dims))
 
 
+def _first(x: Array, dims: Shape) -> Array:
+    """The first numbers along `dims`, or 0 for what is not finite; of no derivative."""
+    if not x.size:
+        return jnp.zeros((), x.dtype)
+    first = lax.slice(x, (0,) * x.ndim, [1 if d in dims else n for d, n in enumerate(x.shape)])
+    return lax.stop_gradient(jnp.where(jnp.isfinite(first), first, jnp.zeros_like(first)))
+
+
 def _running_mean(x: Array, dims: Shape) -> Array:
-    """The mean as one that is brought up to date element by element: after an infinity it is NaN."""
+    """The mean as one that is brought up to date element by element.
+
+    After an infinity it is NaN, and that of equal numbers is exact. Parts of complex numbers have theirs.
+    """
+    if is_complex(x):
+        return lax.complex(_running_mean(lax.real(x), dims), _running_mean(lax.imag(x), dims))
     kept = [d for d in range(x.ndim) if d not in dims]
     rows = lax.transpose(x, (*kept, *sorted(dims)))
     rows = rows.reshape(*(x.shape[d] for d in kept), _numel(x, dims))
     after = jnp.isinf(rows[..., :-1]).any(-1)
+    first = _first(rows, (len(kept),))
     # Added, so that the derivative is the mean's and reads nothing.
-    return _mean(x, dims) + lax.stop_gradient(jnp.where(after, jnp.nan, 0).astype(x.dtype))
+    start = jnp.where(after, jnp.nan, first[..., 0] if first.ndim else first)
+    return start.astype(x.dtype) + _mean(rows - first, (len(kept),))
 
 
-def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole: bool) -> Array:
+def _moment(
+    x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole: bool, online: bool
+) -> Array:
     """Variance or its root. The derivative holds the mean fixed, whose own terms cancel.
 
     Without degrees of freedom torch has a formula of its own for a `whole` tensor, and where dimensions are named
@@ -247,7 +265,7 @@ def _moment(x: Array, dims: Shape, dof: float, keepdim: bool, root: bool, whole:
         return x - _expand(_mean(x, dims), dims, x.ndim)
 
     def value(x: Array) -> Array:
-        d = deviation(x)
+        d = deviation(x - _first(x, dims) if online else x)
         square = d * d if is_float(d) else jnp.real(d) ** 2 + jnp.imag(d) ** 2
         y = divide(lax.reduce_sum(square, axes=dims), max(dof, 0))
         return jnp.sqrt(y) if root else y
@@ -273,7 +291,9 @@ def _moment_op(root: bool, with_mean: bool) -> Any:
         keepdim: bool = False,
     ) -> Any:  # fmt: skip
         dims, dof = _freedom(input, dim, correction)
-        y = _moment(input, dims, dof, keepdim, root, whole=dim is None or not input.ndim)
+        # torch goes over the numbers once, as `_running_mean` does, but where all of them give one variance.
+        online = with_mean or is_half(input) or _numel(input, dims) != input.size
+        y = _moment(input, dims, dof, keepdim, root, dim is None or not input.ndim, online)
         if not with_mean:
             return y
         average = _running_mean(_wide(input), dims).astype(input.dtype)

@@ -139,6 +139,70 @@ def edges_that_lead_nowhere(m):
 
 
 @program
+def values_for_edges_that_lead_nowhere(m):
+    """torch asks whether an edge is there only where one gradient alone reads a value; it complains of what it saved."""
+    v, u = m.tensor([[1.0, 0.3], [-1.3, 2.0]], dtype=m.float64), m.ones(2, 2, dtype=m.float64)
+    calls = [
+        m.mul, m.hypot, m.fmod, m.atan2, m.div, m.mm, m.xlogy,
+        lambda a, b: m.addmm(u, a, b), lambda a, b: m.addcmul(u, a, b), lambda a, b: m.addcdiv(u, a, b),
+        lambda a, b: a[0].dot(b[0]), lambda a, b: m.lerp(a, b, 0.5),
+    ]  # fmt: skip
+    found = []
+    for call in calls:
+        for pick in range(6):
+            x = v.clone().requires_grad_()
+            base = x.exp()
+            with m.no_grad():
+                quiet = base[:]
+            pairs = (
+                (quiet.t(), quiet),
+                (quiet, quiet.t()),
+                (x + 0, quiet),
+                (quiet, x + 0),
+                (quiet[:], quiet.t()),
+                (quiet, 2.0),
+            )
+            a, b = pairs[pick]
+            if pick == 5 and call not in calls[:1]:
+                continue
+            with m.autograd.graph.saved_tensors_hooks(
+                lambda t: found.append(t.detach()) or t, lambda t: t
+            ):
+                out = call(a, b)
+            found.append(
+                [getattr(out.grad_fn, n) is None for n in dir(out.grad_fn) if n == "_saved_other"]
+            )
+            out = call(a, b)
+            base.mul_(1)
+            found.append(complaint(lambda: out.sum().backward()))
+    low = x[:1].clamp(min=quiet[:1])
+    return found, low.grad_fn.name()
+
+
+@program
+def complaints_before_arguments(m):
+    """A view that must not be used any more says so before anything is said of a dimension or a shape."""
+    x = m.tensor([2.0, 1.0, -1.0], requires_grad=True)
+    base = x.exp()
+    _, part, _ = base.unbind()
+    with m.no_grad():
+        quiet = base[:1]
+    base.exp_()
+    found = []
+    for t in (part, quiet):
+        for use in (
+            lambda t: t[:1], lambda t: t[None, :1], lambda t: t.reshape(3), lambda t: t.rot90(), lambda t: t.std(4),
+            lambda t: t.T, lambda t: t.repeat(()),
+        ):  # fmt: skip
+            found.append(complaint(lambda: use(t).shape))
+    zero = m.tensor(1.0)
+    return found, [
+        complaint(lambda: zero[at])
+        for at in (slice(1), (slice(1),), (None, slice(1)), (0, slice(1)))
+    ]
+
+
+@program
 def gradients_of_inference_mode(m):
     """Adding to one outside of the mode is refused, once it is done."""
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,8 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
             out = None
     elif isinstance(value, Tensor):
         out = as_number(value)
+    elif isinstance(param.default, NUMBERS):
+        out = value if isinstance(value, numbers.Number) else None
     else:
         return tuple(value) if isinstance(value, list) else value
     if out is None:

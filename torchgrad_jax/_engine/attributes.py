@@ -265,7 +265,7 @@ def is_view(self: Tensor) -> bool:
 
 def retains_grad(self: Tensor) -> bool:
     """Whether a non-leaf keeps its gradient."""
-    return self._x is not None and self._x.retains
+    return self._x is not None and self._x.retains is not None
 
 
 # --- detaching ------------------------------------------------------------------------------------

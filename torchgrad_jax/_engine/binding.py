@@ -225,7 +225,7 @@ class Binding:
         if len(self.views) >= _MAX_VIEWS:
             self.views.clear()
         try:
-            self.views[(leaves[0]._m, *args[1:])] = known
+            self.views[(leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__)))] = known
         except TypeError:  # an unhashable list of dims
             pass
 

@@ -69,6 +69,10 @@ def composite(
     return public
 
 
+_NONE = type(None)
+_CLASSES = {"int": {int}, "bool": {bool}, "float": {float, int}, "str": {str}}
+_CLASSES.update({f"{kind} | None": {*taken, _NONE} for kind, taken in _CLASSES.items()})
+"""What an argument is nearly always, by its annotation; of others the parser is asked."""
 _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
 
 
@@ -114,6 +118,12 @@ def _with_conventions(
     first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
     alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
     alias.update(known_as)
+    classes = {
+        n: _CLASSES[k] for n, k in fn.__annotations__.items() if k in _CLASSES and n in names
+    }
+    by_position = [
+        (i, classes[n]) for i, n in enumerate(names[: fn.__code__.co_argcount]) if n in classes
+    ]
 
     @functools.wraps(fn)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -145,6 +155,12 @@ def _with_conventions(
         for a in args:
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
                 return handle(public, args, kwargs)
+        count = len(args)
+        if any(i < count and args[i].__class__ not in taken for i, taken in by_position) or (
+            kwargs
+            and any(n in classes and v.__class__ not in classes[n] for n, v in kwargs.items())
+        ):
+            raise_told(torch_name, said, args, kwargs, names, alias)
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))

@@ -580,15 +580,13 @@ def rebase(t: Tensor, node: PyNode, nr: int) -> None:
     """Attach a tensor that a Function wrote to; its base too, if it is a view."""
     al = t._al
     if al is None or al.base is None:
-        old, old_nr = t._fn, t._onr
         t._fn, t._onr, t._rg = node, nr, True
-        move_hooks(t, old, old_nr)
+        move_hooks(t)
         return
     base = al.base
     outer = CopySlices(base, t, node)
-    old, old_nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
-    move_hooks(base, old, old_nr)
+    move_hooks(base)
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)

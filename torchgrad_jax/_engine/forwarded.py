@@ -26,8 +26,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "margin_ranking_loss": ("input1.dim", "input2.dim", "target.dim"),
     "embedding": ("embedding(Tensor weight, Tensor indices=input)",),
     "batch_norm": (
-        "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var)",
+        "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+        "bool training, float momentum, float eps)",
     ),
+    "kl_div": ("kl_div(Tensor input, Tensor target, object reduction, *, bool log_target)",),
     "normalize": ("input.norm",), "glu": ("input.dim",), "interpolate": ("input.dim",),
     "softsign": ("input.abs",), "tanhshrink": ("input.tanh",), "tanh": ("input.tanh",), "sigmoid": ("input.sigmoid",),
     "grid_sample": ("grid_sampler(Tensor input, Tensor grid)",),
@@ -59,16 +61,19 @@ def _asked(step: str, given: Mapping[str, Any]) -> Exception | None:
 
 def _called(step: str, given: Mapping[str, Any]) -> Exception | None:
     name, _, rest = step.removesuffix(")").partition("(")
-    parts, values = [], []
+    parts, values, named = [], [], {}
     for part in rest.split(", "):
         written, _, ours = part.partition("=")
         ours = ours or written.rpartition(" ")[2]
-        optional = " = None" if ours not in given else ""
+        optional = " = None" if ours not in given and part != "*" else ""
         parts.append(written + optional)
-        values.append(given.get(ours))
+        if "*" not in parts:
+            values.append(given.get(ours))
+        elif ours in given:
+            named[ours] = given[ours]
     signature: Signature = parse_signature(", ".join(parts))
     try:
-        match(name, signature, values, {})
+        match(name, signature, values, named)
     except Mismatch as e:
         return TypeError(str(e))
     return None

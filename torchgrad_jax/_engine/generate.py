@@ -53,7 +53,8 @@ _LEAF = """
             _r{i} = {p}._rg
         else:
             _x{i} = _read({p})
-            _r{i} = {p}._rg or _requires({p})
+            _r{i} = {p}._rg
+            if not _r{i} and _requires({p}): return {fallback}
 {number}    else:
         return {fallback}
 """
@@ -244,11 +245,13 @@ def _source(
         fallback = f"_run_operator(_me, _binding, {args}, {slow})"
     if row.view and not inplace:
         first = names[0]
+        # The class is part of the key, since 1 == True.
+        rest = [x for n in names[1:] for x in (n, f"{n}.__class__")]
         space.update(_views=b.views, _fast_view=fast_view)
         lines += [
             "    _mode = _MODES.bits",
             f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain and {first}._x is None:",
-            f"        try: _known = _views[{_tuple([f'{first}._m', *names[1:]])}]",
+            f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
             "        except (KeyError, TypeError): pass",
             f"        else: return _fast_view(_known, {first}, _mode & 1)",
             f"    return {fallback}",
@@ -275,7 +278,6 @@ def _unrolled(
             space[f"_default_{p.name}"] = p.default
             lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
     if b.static:
-        # The class is part of the key, since 1 == 1.0 == True.
         key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
         lines += [
             f"    try: _call = _calls[{key}]",
@@ -456,7 +458,8 @@ def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str
         if value is MISSING:  # what follows was named, by a call that does not write names out
             named |= {q.name: v for q, v, there in passed[i:] if there}
             break
-        positional += value if p is me.spread and isinstance(value, tuple) else [value]
+        spread = p is me.spread and isinstance(value, tuple) and value
+        positional += value if spread else [value]
     return positional, {k: named[k] for k in (*[n for n in names if n in named], *named)}
 
 

@@ -30,6 +30,7 @@ from .tensor import (
     CREATED_MULTI,
     CREATED_NO_GRAD,
     Tensor,
+    extras,
 )
 from .trace import Call, Plan, ViewPlan
 
@@ -97,10 +98,9 @@ def _regenerate(t: Tensor) -> None:
         plain = t._m.dtype is base._m.dtype and not MODES.view_replay
         name = "AsStridedBackward0" if plain else (al.replay or "AsStridedBackward0")
         node = _window(edge, base._m, t._m, _relative(base, t), al.conj, al.neg, name)
-    old, nr = t._fn, t._onr
     t._fn, t._onr, t._rg = node, 0, True
     al.seen = t._vc.version
-    move_hooks(t, old, nr)
+    move_hooks(t)
 
 
 def _shared_out(x: Any, m: Meta) -> Any:
@@ -246,9 +246,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     """Attach a tensor that was just written to to the node of that write."""
     al = t._al
     if al is None or al.base is None:
-        old, nr = t._fn, t._onr
         t._fn, t._onr, t._rg = node, 0, True
-        move_hooks(t, old, nr)
+        move_hooks(t)
         return
     base = al.base
     relative = _relative(base, t)
@@ -267,9 +266,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     outer.extras = None
     if MODES.bits & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(outer)
-    old, nr = base._fn, base._onr
     base._fn, base._onr, base._rg = outer, 0, True
-    move_hooks(base, old, nr)
+    move_hooks(base)
     if base._al is not None:
         base._al.seen = base._vc.version
     _regenerate(t)
@@ -286,20 +284,22 @@ def seen_as(node: Node) -> Node | None:
     return None if found is None else found()
 
 
-def move_hooks(t: Tensor, old: Any, nr: int) -> None:
+def move_hooks(t: Tensor) -> None:
     """A tensor at a new node: hooks stay with the old one, and that of retain_grad comes along."""
     if t._x is not None:
         t._x.hooks = None
-        move_retained(t, old, nr)
+        if t._x.retains is not None:
+            retain_at_node(t)
 
 
-def move_retained(t: Tensor, old: Any, nr: int) -> None:
-    """Hooks that retain_grad put on the old node follow the tensor to its new one."""
-    x = t._x
-    if x is not None and x.retains:
-        if old is not None and old.extras is not None:
-            old.extras.retains.pop(nr, None)
-        t._fn._extras().retains[t._onr] = weakref.ref(t)
+def retain_at_node(t: Tensor) -> None:
+    """Put the hook of retain_grad on the tensor's node, and take it away from where it was."""
+    x = extras(t)
+    before = None if x.retains is None else x.retains[0]()
+    if before is not None and before.extras is not None:
+        before.extras.retains.pop(x.retains[1], None)
+    x.retains = weakref.ref(t._fn), t._onr
+    t._fn._extras().retains[t._onr] = weakref.ref(t)
 
 
 _COPY_SLICES: dict[Any, Any] = {}

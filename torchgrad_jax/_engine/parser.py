@@ -1,8 +1,8 @@
-"""What torch says of a call with wrong arguments, worked out after the call has failed here.
+"""What torch says of a call with wrong arguments, worked out after it has failed here, or where it looks odd.
 
 `signatures.txt` has the overloads of the functions that torch parses in C++. `complaint` tries them as
 torch does, and gives the error of torch's if none of them takes the arguments. Nothing of this runs
-before something has failed.
+where the arguments have the types that they nearly always have.
 """
 
 from __future__ import annotations
@@ -434,7 +434,8 @@ def _unmatched(pieces: Sequence[str], kwargs: Mapping[str, Any]) -> list[str]:
 def _inside(value: Sequence[Any]) -> str:
     """A list or tuple and what is in it."""
     left, right = "[]" if isinstance(value, list) else "()"
-    return f"{type_name(value)} of {left}{', '.join(type_name(v) for v in value)}{right}"
+    last = "," if isinstance(value, tuple) and len(value) == 1 else ""
+    return f"{type_name(value)} of {left}{', '.join(type_name(v) for v in value)}{last}{right}"
 
 
 def _marked(pieces: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

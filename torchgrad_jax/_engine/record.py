@@ -205,12 +205,16 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     saved = [leaves[i] for i in gp.saved_in]
     node.vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
-    if mode & (PACKING | INFERENCE) or any(
-        isinstance(v, Tensor) and v._x is not None for v in saved
+    if (
+        mode & (PACKING | INFERENCE)
+        or any(isinstance(v, Tensor) and v._x is not None for v in saved)
+        or any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, node.edges))
     ):
-        needed = _needed(gp, node.edges)
+        needed = needed_inputs(gp, node.edges)
         saved = [
-            save_general(v, False) if needed is None or i in needed else read(v)
+            save_general(v, False)
+            if needed is None or i in needed
+            else (read(v) if isinstance(v, Tensor) else v)
             for i, v in zip(gp.saved_in, saved)
         ]
     node.saved = tuple(saved)
@@ -219,17 +223,20 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     return node
 
 
-def _needed(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
+def needed_inputs(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
     """The inputs to save where some that require grad have no edge, and torch asks which have: None is all.
 
     It asks where one gradient alone reads an input.
     """
-    if len(edges) == 1 or None not in edges:
+    if len(edges) == 1 or None not in edges or gp.raises:
         return None
     wanted = [p for p, e in zip(gp.edge_grads, edges) if p >= 0 and e is not None]
     if len(wanted) == len(gp.inputs):
         return None
-    whole = grad_plan(gp.plan, sum(1 << i for i in gp.edge_leaves))
+    able = [i for i in gp.edge_leaves if isinstance(gp.plan.keys[i], Meta)]
+    whole = grad_plan(gp.plan, sum(1 << i for i in able))
+    if whole.raises:
+        return None
     present = (True,) * len(gp.diff)
     reads = Counter(i for p in range(len(whole.inputs)) for i in whole.call(p, present)[1])
     needed = {i for i, n in reads.items() if n > 1}
@@ -392,8 +399,10 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
                     mask |= bit
             else:
                 xs.append(read(v))
-                if v._rg or requires_grad_of(v):
+                if v._rg:
                     mask |= bit
+                elif requires_grad_of(v):  # its edge leads nowhere
+                    return None
         elif v is None:
             keys.append(None)
         elif kind in NUMBERS:

@@ -11,6 +11,7 @@ from .._core.meta import Meta, meta
 from .._ops.saved_names import SAVED_NUMBERS, SAVED_TENSORS
 from .grad_plan import grad_plan
 from .node import Node
+from .record import needed_inputs
 from .saved import SavedTensor, unpack_tensors
 from .tensor import make
 
@@ -100,6 +101,9 @@ def _unpacked(node: Any, at: Any) -> Any:
         raise RuntimeError(errors.SECOND_BACKWARD)
     if isinstance(at, tuple):
         return tuple(unpack_tensors(node, at=at))
+    needed = needed_inputs(node.gp, node.edges)
+    if needed is not None and at < len(node.gp.saved_in) and node.gp.saved_in[at] not in needed:
+        return None
     return _shown(node.gp, at, unpack_tensors(node, at=(at,))[0])
 
 

@@ -127,7 +127,7 @@ class Extras:
     def __init__(self) -> None:
         self.hooks = None
         self.post_acc = None
-        self.retains = False
+        self.retains: Any = None
         self.dual = None
         self.dual_level = -1
         self.inference = self.uncounted = False

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
-from .history import grad_fn_of, requires_grad_of
+from .history import grad_fn_of, requires_grad_of, retain_at_node
 from .hooks import Hooks, RemovableHandle, enter
 from .lift import is_hidden
 from .tensor import Tensor, extras
@@ -22,9 +21,8 @@ def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
             x.hooks = Hooks()
         return enter(x.hooks, hook)
     ex = fn._extras()
-    for nr, group in ex.tensor_pre:
-        if nr == t._onr and group is x.hooks:
-            return enter(group, hook)
+    if x.hooks is not None:  # those of the node before a view in place
+        return enter(x.hooks, hook)
     group = Hooks()
     ex.tensor_pre.append((t._onr, group))
     x.hooks = group
@@ -51,9 +49,7 @@ def retain_grad(t: Tensor) -> None:
         t._fn is None
     ):  # a leaf; torch counts views of something tracked later, until their node is looked at
         return
-    fn = grad_fn_of(t)
+    grad_fn_of(t)
     x = extras(t)
-    if x.retains:
-        return
-    x.retains = True
-    fn._extras().retains[t._onr] = weakref.ref(t)
+    if x.retains is None:
+        retain_at_node(t)

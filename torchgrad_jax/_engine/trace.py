@@ -338,7 +338,7 @@ class Plan:
 
     def _strides(self, out: Any, which: int) -> tuple[int, ...] | None:
         layout = self.call.layout
-        if layout is Layout.CONTIGUOUS or (len(out.shape) < 2 and layout is not Layout.PRESERVE):
+        if layout is Layout.CONTIGUOUS or (len(out.shape) < 2 and layout is Layout.ELEMENTWISE):
             return None
         metas = [k for k in self.keys if isinstance(k, Meta)]
         shape = tuple(out.shape)

@@ -16,7 +16,6 @@ from .history import (
     check_inplace,
     complain_first,
     grad_fn_of,
-    move_retained,
     outreaching_call,
     requires_grad_of,
     window_plan,
@@ -169,7 +168,6 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
     """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
     mode = MODES.bits
     al = me._al
-    old, nr = me._fn, me._onr
     me._vc.version += 1
     alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)
     if al is not None:
@@ -190,8 +188,9 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
     me._m, me._al = m, alias
     check_counted(me)
     if node is not None:
-        end_node(node, (me,), mode)
-        move_retained(me, old, nr)
+        end_node(
+            node, (me,), mode
+        )  # the hooks stay with the node before, that of retain_grad included
     if tangent is not None:
         MODES.tangents.set_tangent(me, tangent)
     return me

@@ -14,7 +14,7 @@ from .._core.kernels import cpp_name
 from .._core.numbers import check_fits, check_read, may_not_fit
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
-from .._engine.history import check_inplace, forbid_gradient, requires_grad_of
+from .._engine.history import check_inplace, complain_first, forbid_gradient, requires_grad_of
 from .._engine.record import concrete, is_traced
 from .._engine.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
@@ -99,7 +99,8 @@ def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     ndim = x._m.ndim
     if used > ndim:
         if ndim == 0:
-            if any(isinstance(v, slice) for v in items):
+            if isinstance(index, slice):
+                complain_first((x,))
                 raise IndexError("slice() cannot be applied to a 0-dim tensor.")
             if not isinstance(index, tuple) and (number := _as_int(index)) is not None:
                 raise IndexError(

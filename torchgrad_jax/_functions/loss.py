@@ -589,6 +589,8 @@ def triplet_margin_with_distance_loss(
 def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`."""
     eps = _real("cosine_similarity", "eps", eps, 4)
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
     common = dtypes.promote_types(x1._m.dtype, x2._m.dtype)
     if common.category != FLOATING:
         name = dtypes.scalar_type_name(common)

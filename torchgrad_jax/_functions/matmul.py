@@ -516,7 +516,7 @@ def cdist(
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1._m.shape[-1]} X2: {x2._m.shape[-1]}"
         )
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     (r1, columns), r2 = x1._m.shape[-2:], x2._m.shape[-2]
     batch = shapes.broadcast_shapes(x1._m.shape[:-2], x2._m.shape[:-2])

@@ -10,6 +10,7 @@ from .._core import dtypes, shapes, warn
 from .._engine.arguments import MISSING, as_int
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.composite import composite_out
+from .._engine.history import complain_first
 from .._engine.tensor import Tensor
 from .pointwise import div
 from .splitting import slice_along
@@ -83,7 +84,11 @@ def _moment(
         which = name if name.endswith("_mean") else "std and var"
         raise RuntimeError(f"{which} only support floating point and complex dtypes")
     shape = input._m.shape
-    dims = shapes.wrap_dims(dim, len(shape))
+    try:
+        dims = shapes.wrap_dims(dim, len(shape))
+    except IndexError:
+        complain_first((input,))
+        raise
     count = math.prod(shape[d] for d in dims)
     results = math.prod(n for d, n in enumerate(shape) if d not in dims)
     if results and count <= (1 if correction is None else correction):

@@ -14,6 +14,7 @@ from .._core.layouts import with_gradients
 from .._core.meta import Meta, View
 from .._engine.arguments import as_int, as_ints, missing_argument
 from .._engine.bind import composite, ops
+from .._engine.history import complain_first
 from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
@@ -123,7 +124,11 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 def _reshape(input: Tensor, size: tuple[int, ...]) -> Tensor:
     m = input._m
-    shape = shapes.infer_size(size, m.numel)
+    try:
+        shape = shapes.infer_size(size, m.numel)
+    except RuntimeError:
+        complain_first((input,))
+        raise
     if shapes.view_strides(m.shape, m.strides, shape) is not None:
         return ops.view(input, shape) if m.contiguous else ops._reshape_alias(input, shape)
     return ops._unsafe_view(ops.clone_contiguous(input), shape)
@@ -287,6 +292,8 @@ def squeeze_(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
 @composite(aliases=("moveaxis",))
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Move dimensions to other places, keeping the order of the rest."""
+    if isinstance(source, int) != isinstance(destination, int):
+        raise TypeError("movedim(): source and destination must be of one kind")
     src = (source,) if isinstance(source, int) else tuple(source)
     dst = (destination,) if isinstance(destination, int) else tuple(destination)
     n = input._m.ndim
@@ -409,6 +416,7 @@ def _rotation(k: int, a: int, b: int) -> Call:
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """The tensor turned by `k` quarters in the plane of two dimensions."""
     m, plane = input._m, sizes_of((dims,), "rot90")
+    complain_first((input,))
     if len(plane) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(plane)}")
     if m.ndim < 2:

@@ -21,9 +21,9 @@ from .._engine.history import (
     check_captured,
     check_inplace,
     edge_of,
-    move_retained,
     rebase_history,
     requires_grad_of,
+    retain_at_node,
 )
 from .._engine.node import Node
 from .._engine.record import begin_node, concrete, end_node
@@ -136,14 +136,14 @@ def set_(
     self._vc.version += 1
     check_counted(self)
     if node is not None:
-        before, nr = self._fn, self._onr
         if base is not None:
             rest = node.edges[1:]
             rebase_history(self, node)
             base._fn.edges = (base._fn.edges[0], *rest)
         else:
             end_node(node, (self,), MODES.bits)
-            move_retained(self, before, nr)
+            if self._x is not None and self._x.retains is not None:
+                retain_at_node(self)
     return self
 
 

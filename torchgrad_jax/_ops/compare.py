@@ -14,6 +14,7 @@ from jax import lax
 from .._core import dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
+from .._core.layouts import elementwise, preserved
 from .._core.meta import Meta
 from .helpers import broadcast, stays_complex
 from .registry import (
@@ -128,7 +129,7 @@ _predicate = functools.partial(unary, grad=Grad.NO, inplace=False, out=False)
 _predicate("isnan", _is(lambda x: x != x, False))
 _predicate("isinf", _is(lambda x: lax.abs(x) == jnp.inf, False))
 _predicate("isfinite", _is(lax.is_finite, True))
-_predicate("isreal", _isreal)
+_predicate("isreal", _isreal, layout=elementwise(preserved))
 unary("isposinf", _signed_inf(float("inf"), "isposinf"), grad=Grad.NO, inplace=False)
 unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.NO, inplace=False)
 

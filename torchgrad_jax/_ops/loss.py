@@ -90,7 +90,7 @@ def smooth_l1_loss(
     input: Array, target: Array, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
     """Quadratic within `beta`, linear outside."""
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
 
     def body(x: Array, y: Array) -> Array:
@@ -131,7 +131,7 @@ def _one_dtype(metas: dict[str, Any], results: Any, wanted: Any) -> str | None:
 @_loss(refused=_one_dtype)
 def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
     """Quadratic within `delta`, linear with slope `delta` outside."""
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
 
     return _like_first(_bowl(delta), input, target, reduction, "huber_cpu")

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
-from .._core.kernels import cpp_name, scalar_name
+from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
 from .helpers import is_bool, is_complex, is_float, is_integral
@@ -55,8 +55,18 @@ def _affine(input: Array, product: Array, beta: Any, alpha: Any) -> Array:
     if beta == 0:
         return _dropped(input, product)
     if beta != 1:
-        input = input * _coefficient(beta, product)
-    return jnp.broadcast_to(input, product.shape) + product
+        input = _rounded(input * _coefficient(beta, product))
+    return jnp.broadcast_to(input, product.shape) + _rounded(product)
+
+
+def _rounded(product: Array) -> Array:
+    """A product that is added to something; one of half types is rounded before that.
+
+    There are processors that multiply and add these at once. With something to choose from they do not.
+    """
+    if not _is_half(product):
+        return product
+    return where(product != product, jnp.asarray(jnp.nan, product.dtype), product)
 
 
 # The gradient of what is dropped is multiplied by 0, which makes NaN of infinities.

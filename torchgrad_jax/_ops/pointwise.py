@@ -17,7 +17,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .._core.layouts import elementwise
+from .._core.layouts import elementwise, preserved
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast, erf, from_zero
@@ -385,6 +385,7 @@ unary(
         lambda x: x * (math.pi / 180), "deg2rad is not supported for complex tensors.", RuntimeError
     ),
     promote=FLOAT,
+    layout=elementwise(preserved),
     node="Deg2RadBackward0",
 )
 unary(
@@ -393,6 +394,7 @@ unary(
         lambda x: x * (180 / math.pi), "rad2deg is not supported for complex tensors.", RuntimeError
     ),
     promote=FLOAT,
+    layout=elementwise(preserved),
     node="Rad2DegBackward0",
 )
 

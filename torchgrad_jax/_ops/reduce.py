@@ -527,9 +527,9 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
     for name, value in (("p", p), ("maxnorm", maxnorm)):
         if isinstance(value, complex):
             raise RuntimeError(f"renorm: {name} must be real-valued")
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if x.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")

@@ -25,7 +25,7 @@ ORDER = (
 
 
 def attempt(read: Callable[[], Any]) -> Any:
-    """A value, or the type of the exception that reading it raised; an assert of torch's makes the program worthless."""
+    """A value, or the type of the exception that reading it raised; an assert of torch's is nothing to compare with."""
     try:
         return read()
     except Exception as error:

@@ -144,3 +144,29 @@ def hook_on_becoming_non_leaf(m):
     x.register_hook(log.hook("x"))
     (x * 2).backward()
     return log
+
+
+@program
+def hooks_stay_behind_views_in_place(m):
+    """Transposing in place, say, gives a node of its own; hooks are those of the one before, later ones too."""
+    found = []
+    moves = (
+        lambda t: t.squeeze_(), lambda t: t.unsqueeze_(0), lambda t: t.t_(), lambda t: t.mul_(2),
+        lambda t: t.as_strided_((2,), (1,)), lambda t: t.transpose_(0, 1), lambda t: t.mul_(3).squeeze_(),
+    )  # fmt: skip
+    for move in moves:
+        for retained, hooked, limited in ((1, 0, 0), (1, 0, 1), (0, 1, 0), (0, 1, 1), (1, 1, 0)):
+            log = Log()
+            x = leaf(m, 1.0, 1.0, -2.0)
+            y = x.sin().reshape(1, 3)[:]
+            if retained:
+                y.retain_grad()
+            if hooked:
+                y.register_hook(log.hook("before"))
+            move(y)
+            y.sum().backward(inputs=[y] if limited else None, retain_graph=True)
+            first = None if y.grad is None else y.grad.clone()
+            y.register_hook(log.hook("after"))
+            y.sum().backward(retain_graph=True)
+            found.append((y.retains_grad, first, y.grad, log, x.grad))
+    return found

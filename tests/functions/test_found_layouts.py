@@ -177,3 +177,23 @@ def strides_of_addr(m):
         m.ones(8, 3).t()[:, ::2],
     )  # fmt: skip
     return [tuple(m.addr(t, m.ones(6)[::2], m.ones(4)).stride()) for t in given]
+
+
+@program
+def strides_of_lines_and_points(m):
+    """Where the result's memory is made like the input's, a dimension of one element keeps its stride."""
+    found = []
+    F = m.nn.functional
+    makers = m.deg2rad, m.rad2deg, m.isreal, F.hardtanh, F.relu6, m.clone, m.exp, F.relu
+    windows = (
+        ((1,), (4,)),
+        ((1, 1), (4, 7)),
+        ((2, 1), (1, 9)),
+        ((1, 2), (9, 1)),
+        ((2,), (3,)),
+        ((1, 3), (5, 2)),
+    )
+    for shape, strides in windows:
+        x = m.arange(24, dtype=m.float64).as_strided(shape, strides)
+        found.append([tuple(maker(x).stride()) for maker in makers])
+    return found

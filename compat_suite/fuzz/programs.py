@@ -218,6 +218,8 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
             raise InvalidProgram(line)
         precision.after(line, state)
         mine_error = mine.run(line)
+        if mine_error != error and _reduced_apart(mine_error, program.lines[:i]):
+            raise InvalidProgram(line)
         if found := compare_errors(mine_error, error, texts=not program.inference):
             return Mismatch(i, "exception", found)
         if look:
@@ -230,6 +232,19 @@ def compare(program: Program, got: Lib, want: Lib | list[Outcome]) -> Mismatch |
                 attribute, text = found[0]
                 return Mismatch(i, attribute, f"{attribute}: {text}")
     return None
+
+
+def _reduced_apart(error: tuple[str, str] | None, lines: tuple[str, ...]) -> bool:
+    """Whether a gradient does not fit a tensor that was turned in place without a record.
+
+    torch reduces what was broadcast to the shape that the tensor had before; here each node reduces its own.
+    """
+    turned = re.compile(r"no_grad\(\): v\d+\.(?:t|transpose|swapaxes|squeeze|unsqueeze)_\(")
+    return bool(
+        error
+        and "returned an invalid gradient at index" in error[1]
+        and any(turned.search(line) for line in lines)
+    )
 
 
 class InvalidProgram(Exception):

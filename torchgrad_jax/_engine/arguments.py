@@ -100,7 +100,7 @@ def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
 
 
 def as_int(value: Any) -> int | None:
-    """An int where torch takes an int: Python and numpy integers, 0-dim integer tensors."""
+    """An int where torch takes an int: Python and numpy integers, integer tensors of one element."""
     if value.__class__ is int:
         return value
     if isinstance(value, bool | np.bool_):
@@ -118,10 +118,15 @@ def as_int(value: Any) -> int | None:
     return None
 
 
+def as_single_int(value: Any) -> int | None:
+    """An int that is an argument of its own: no tensor with a dimension, which may stand for one in a size."""
+    return None if isinstance(value, Tensor) and value._m.ndim else as_int(value)
+
+
 def as_ints(value: Any) -> tuple[int, ...] | None:
-    """A tuple of ints from a sequence of ints, or None."""
+    """A tuple of ints from a sequence of ints, or None; torch looks at the type of the first alone, and bools count."""
     if isinstance(value, list | tuple):
-        out = tuple(as_int(v) for v in value)
+        out = tuple(int(v) if i and v.__class__ is bool else as_int(v) for i, v in enumerate(value))
         return None if None in out else out  # type: ignore[return-value]
     return None
 
@@ -135,7 +140,7 @@ def static_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
         return None
     out: Any = None
     if kind is int:
-        out = as_int(value)
+        out = as_single_int(value)
     elif kind is bool:
         out = bool(value) if isinstance(value, bool | np.bool_) else None
     elif kind is float:
@@ -172,7 +177,7 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
                 return number
             raise bad_argument(op, param, position, value)
         if param.kind is reg.TracedInt:
-            out = as_int(value)
+            out = as_single_int(value)
             if out is None:
                 raise bad_argument(op, param, position, value)
             return out
@@ -201,5 +206,10 @@ def size_argument(given: tuple[Any, ...], kw: dict[str, Any], name: str) -> Any:
     if name in kw:
         return kw.pop(name)
     if len(given) == 1 and isinstance(given[0], list | tuple):
-        return tuple(given[0])
-    return given or MISSING
+        given = tuple(given[0])
+    elif not given:
+        return MISSING
+    for v in given:
+        if v.__class__ is not int:  # a list is no key: True and 1.0 are not to be taken for 1
+            return list(given)
+    return given

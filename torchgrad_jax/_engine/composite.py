@@ -155,11 +155,15 @@ def _with_conventions(
         for a in args:
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
                 return handle(public, args, kwargs)
-        count = len(args)
-        if any(i < count and args[i].__class__ not in taken for i, taken in by_position) or (
-            kwargs
-            and any(n in classes and v.__class__ not in classes[n] for n, v in kwargs.items())
-        ):
+        odd, count = False, len(args)
+        for i, taken in by_position:
+            if i < count and args[i].__class__ not in taken:
+                odd = True
+        if kwargs:
+            for k, v in kwargs.items():
+                if k in classes and v.__class__ not in classes[k]:
+                    odd = True
+        if odd:
             raise_told(torch_name, said, args, kwargs, names, alias)
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())

@@ -187,10 +187,8 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
             me._fn._extras().reshaped = True
     me._m, me._al = m, alias
     check_counted(me)
-    if node is not None:
-        end_node(
-            node, (me,), mode
-        )  # the hooks stay with the node before, that of retain_grad included
+    if node is not None:  # the hooks stay with the node before, that of retain_grad included
+        end_node(node, (me,), mode)
     if tangent is not None:
         MODES.tangents.set_tangent(me, tangent)
     return me

@@ -263,9 +263,13 @@ def _nll(
     if not x.ndim:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim != 1 and (not t.ndim or x.shape[0] != t.shape[0]):
-        batch = t.shape[0] if t.ndim else 1
+        batch = t.shape[0] if t.ndim else 0
         raise ValueError(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({batch})."
+        )
+    if x.ndim == 1 and t.ndim == 1 and t.shape[0] != 1 and t.dtype.category < FLOATING:
+        raise ValueError(
+            f"For 1D input, 1D target must have size 1, but got target size: {t.shape[0]}"
         )
     if x.ndim <= 2:
         return ops.nll_loss(input, target, weight, ignore_index, reduction)

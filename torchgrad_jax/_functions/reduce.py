@@ -84,6 +84,8 @@ def _moment(
         which = name if name.endswith("_mean") else "std and var"
         raise RuntimeError(f"{which} only support floating point and complex dtypes")
     shape = input._m.shape
+    if (single := as_int(dim)) is not None:
+        dim = single
     try:
         dims = shapes.wrap_dims(dim, len(shape))
     except IndexError:
@@ -272,7 +274,8 @@ def norm(
     dtype: Any = None,
 ) -> Tensor:
     """A vector norm of order `p`, the Frobenius norm or the nuclear norm."""
-    dims = (dim,) if isinstance(dim, int) else None if dim is None else tuple(dim)
+    single = as_int(dim)
+    dims = None if dim is None else tuple(dim) if single is None else (single,)
     extra = {} if out is None else {"out": out}
     if p is None or not isinstance(p, str) or (p == "fro" and (dims is None or len(dims) <= 2)):
         order = 2 if p == "fro" else 2.0 if p is None else p

@@ -292,10 +292,11 @@ def squeeze_(input: Tensor, *dims: Any, dim: Any = None) -> Tensor:
 @composite(aliases=("moveaxis",))
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Move dimensions to other places, keeping the order of the rest."""
-    if isinstance(source, int) != isinstance(destination, int):
+    first, second = as_int(source), as_int(destination)
+    if (first is None) != (second is None):
         raise TypeError("movedim(): source and destination must be of one kind")
-    src = (source,) if isinstance(source, int) else tuple(source)
-    dst = (destination,) if isinstance(destination, int) else tuple(destination)
+    src = tuple(source) if first is None else (first,)
+    dst = tuple(destination) if second is None else (second,)
     n = input._m.ndim
     if len(src) != len(dst):
         raise RuntimeError(
@@ -426,7 +427,9 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {plane[0]} and dim1 = {plane[1]}"
         )
-    return apply(_rotation(k % 4, a, b), (input,))
+    quarters = as_int(k)
+    assert quarters is not None  # a number that is none has been refused
+    return apply(_rotation(quarters % 4, a, b), (input,))
 
 
 @composite

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
+from .._core import dtypes, shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -161,6 +161,11 @@ def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Ar
     common = _common(input, target)
     float_at_least = common if category(target) >= FLOATING else np.dtype(np.float32)
     _castable(jnp.zeros((), float_at_least), input)
+    broad = shapes.broadcast_shapes(input.shape, target.shape)
+    if broad != input.shape:  # torch has made the memory of the result already
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(broad)}"
+        )
     return _like_first(lambda x, y: _soft_margin(-y * x), input, target, reduction, "exp_vml_cpu")
 
 
@@ -313,11 +318,14 @@ def _target_range(
         raise IndexError(f"Target {int(t[bad].flat[0])} is out of bounds.")
 
 
-def _check_target(x: Array, target: Array, weight: Array | None, classes: int) -> None:
+def _check_labels(target: Array) -> None:
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {scalar_name(target)}"
         )
+
+
+def _check_weight(x: Array, weight: Array | None, classes: int) -> None:
     if weight is not None:
         if weight.ndim != 1 or weight.shape[0] != classes:
             raise RuntimeError(
@@ -382,7 +390,8 @@ def nll_loss(
             f"size mismatch (got input: {list(input.shape)}, target: {list(target.shape)})"
         )
     refuse(input, "nll_loss_out_frame", *_NOT_FLOAT)
-    _check_target(input, target, weight, input.shape[-1])
+    _check_labels(target)
+    _check_weight(input, weight, input.shape[-1])
     if input.ndim == 2:
         return _nll(input, target, weight, ignore_index, reduction)
     out = _nll(input[None], target.reshape(1), weight, ignore_index, reduction)
@@ -406,12 +415,13 @@ def nll_loss2d(
             "only batches of spatial inputs supported (4D tensors), but got input of dimension: "
             f"{input.ndim}"
         )
+    _check_labels(target)
     if (input.shape[0], *input.shape[2:]) != target.shape:
         raise RuntimeError(
             f"size mismatch (got input: {list(input.shape)} , target: {list(target.shape)}"
         )
     refuse(input, "nll_loss2d_forward_out_frame", *_NOT_FLOAT)
-    _check_target(input, target, weight, input.shape[1])
+    _check_weight(input, weight, input.shape[1])
     return _nll(input, target, weight, ignore_index, reduction)
 
 

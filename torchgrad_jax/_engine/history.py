@@ -295,9 +295,11 @@ def move_hooks(t: Tensor) -> None:
 def retain_at_node(t: Tensor) -> None:
     """Put the hook of retain_grad on the tensor's node, and take it away from where it was."""
     x = extras(t)
-    before = None if x.retains is None else x.retains[0]()
-    if before is not None and before.extras is not None:
-        before.extras.retains.pop(x.retains[1], None)
+    if x.retains is not None:
+        at, nr = x.retains
+        before = at()
+        if before is not None and before.extras is not None:
+            before.extras.retains.pop(nr, None)
     x.retains = weakref.ref(t._fn), t._onr
     t._fn._extras().retains[t._onr] = weakref.ref(t)
 

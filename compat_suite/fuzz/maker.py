@@ -192,9 +192,13 @@ def overlaps(t: Any) -> bool:
 
 
 def touches(a: Any, b: Any) -> bool:
-    """Whether some element lies in both."""
+    """Whether some byte lies in both: the imaginary parts begin where no complex number does."""
     same = a.untyped_storage()._cdata == b.untyped_storage()._cdata
-    return same and bool(places(a) & places(b))
+    return same and bool(_bytes(a) & _bytes(b))
+
+
+def _bytes(t: Any) -> set[int]:
+    return {p + k for p in places(t) for k in range(t.element_size())}
 
 
 def taints(me: Any, other: Any) -> bool:
@@ -217,11 +221,7 @@ def races(me: Any, other: Any) -> bool:
     """
     if taints(me, other):
         return True
-    if not me.numel() or not other.numel():
-        return False
-    if me.untyped_storage()._cdata != other.untyped_storage()._cdata or not places(me) & places(
-        other
-    ):
+    if not me.numel() or not other.numel() or not touches(me, other):
         return False
     same = (me.storage_offset(), me.stride(), me.shape, me.dtype)
     if same == (other.storage_offset(), other.stride(), other.shape, other.dtype):

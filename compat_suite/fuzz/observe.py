@@ -11,7 +11,7 @@ import numpy as np
 
 from ..libs import Lib, dtype_name
 from ..tolerances import difference
-from .precision import Precision, tolerance
+from .precision import Precision
 
 DERIVED = re.compile("BackwardBackward|CopySlicesBackward")
 MAX_NODES = 60
@@ -160,7 +160,7 @@ def differences(got: Any, want: Any, precision: Precision, path: str = "") -> li
         elif found := difference(
             _plain_infinities(got),
             _plain_infinities(want),
-            tolerance(want, precision.rank(path)),
+            precision.tolerance(want, path),
         ):
             out.append((path, found))
     elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..libs import Lib, live_torch, ours
 from . import observe
-from .precision import Precision, spelled
+from .precision import CENTRED, Precision, spelled
 from .programs import PLAIN, InvalidProgram, Kind, Mismatch, Program, Session, compare, make
 
 LENGTH = 14
@@ -30,10 +30,6 @@ _SUMS = re.compile(
 own differ with the number of elements."""
 _CANCELS = re.compile(r"(?:tanhshrink|sinc)\((v\d+)|(v\d+)\.sinc")
 """Lines with a difference of nearly equal numbers inside."""
-_CENTRED = re.compile(
-    r"norm\(|softm|log_softmax|cosine|std|var|cov\(|logsumexp|cross_entropy|_loss"
-)
-"""Functions whose gradients add up to 0, but for rounding."""
 _BY_SIZE = re.compile(
     r"functional\.(?:softshrink|hardshrink|hardtanh_?|relu6|elu_?|selu|celu|hardswish|gelu)\((v\d+)"
     r"|copysign\(v\d+, (v\d+)|logit\((v\d+)"
@@ -88,7 +84,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
         session = Session(lib, program.functions)
         centred = False
         for line in program.lines:
-            centred |= bool(_CENTRED.search(line))
+            centred |= bool(CENTRED.search(line))
             by_size = _BY_SIZE.search(line)
             if by_size:
                 x = session.env[by_size[1] or by_size[2] or by_size[3]]
@@ -104,7 +100,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 negated = _NEGATED.search(line)
                 if negated and session.env[negated[1]].is_complex():
                     _turn_zeros(session, names or [negated[1]], 0.0)
-                if _CENTRED.search(line) and made:
+                if CENTRED.search(line) and made:
                     _turn_zeros(session, names, 1e-16)
                 elif _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0

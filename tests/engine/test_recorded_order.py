@@ -178,7 +178,23 @@ def values_for_edges_that_lead_nowhere(m):
             base.mul_(1)
             found.append(complaint(out.sum().backward))
     low = x[:1].clamp(min=quiet[:1])
-    return found, low.grad_fn.name()
+    ratio = m.addcdiv(quiet, quiet, m.tensor([[True, True], [True, False]]))
+    return found, low.grad_fn.name(), ratio, complaint(ratio.sum().backward)
+
+
+@program
+def results_resized_without_a_record(m):
+    """The node still has the shape of before, which gradients have to fit."""
+    found = []
+    uses = (lambda v: 1 / v, lambda v: v * v, lambda v: v.sum(), lambda v: v.reshape(-1))
+    for size in ((6,), (3, 2), (2, 3), (7,), (3, 1), ()):
+        for use in uses:
+            x = m.tensor([[1.0, 1.0], [-2.0, 1.0], [1.0, -1.0]], requires_grad=True)
+            y = m.nn.functional.hardsigmoid(x)
+            with m.no_grad():
+                m.mul(m.full(size, 0.5), 2, out=y)
+            found.append((complaint(use(y).mean().backward), x.grad, y._version))
+    return found
 
 
 @program

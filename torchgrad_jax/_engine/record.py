@@ -233,14 +233,24 @@ def needed_inputs(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
     wanted = [p for p, e in zip(gp.edge_grads, edges) if p >= 0 and e is not None]
     if len(wanted) == len(gp.inputs):
         return None
-    able = [i for i in gp.edge_leaves if isinstance(gp.plan.keys[i], Meta)]
+    able = [
+        i
+        for i in gp.edge_leaves
+        if isinstance(k := gp.plan.keys[i], Meta) and k.dtype.category >= dtypes.FLOATING
+    ]
     whole = grad_plan(gp.plan, sum(1 << i for i in able))
     if whole.raises:
         return None
-    present = (True,) * len(gp.diff)
-    reads = Counter(i for p in range(len(whole.inputs)) for i in whole.call(p, present)[1])
+    reads = Counter(i for p in range(len(whole.inputs)) for i in _read_by(whole, p))
     needed = {i for i, n in reads.items() if n > 1}
-    return needed.union(*[gp.call(p, present)[1] for p in wanted])
+    return needed.union(*[_read_by(gp, p) for p in wanted])
+
+
+def _read_by(gp: GradPlan, which: int) -> Sequence[int]:
+    """The inputs that one gradient reads: none if all that it does is to raise."""
+    if which == getattr(gp, "about", None):
+        return ()
+    return gp.call(which, (True,) * len(gp.diff))[1]
 
 
 def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:

@@ -36,6 +36,8 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
     have = strided.elements(t._st.meta)
     if need > have:
         _grow(t, need, have)
+    if t._fn is not None and (t._al is None or t._al.base is None) and old.shape != shape:
+        t._fn._extras().reshaped = True
     _window(t, m, offset)
     return True
 

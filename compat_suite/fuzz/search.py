@@ -28,6 +28,8 @@ _SUMS = re.compile(
 )
 """Lines whose zeros have the sign that their kernel's order of additions leaves, which no two kernels share: torch's
 own differ with the number of elements."""
+_ADDS = re.compile(r"sum\(|mean\(|trace\(|dot\(")
+"""Lines that add up what a centred function may have made to be 0."""
 _CANCELS = re.compile(r"(?:tanhshrink|sinc)\((v\d+)|(v\d+)\.sinc")
 """Lines with a difference of nearly equal numbers inside."""
 _BY_SIZE = re.compile(
@@ -100,7 +102,7 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 negated = _NEGATED.search(line)
                 if negated and session.env[negated[1]].is_complex():
                     _turn_zeros(session, names or [negated[1]], 0.0)
-                if CENTRED.search(line) and made:
+                if made and (CENTRED.search(line) or (centred and _ADDS.search(line))):
                     _turn_zeros(session, names, 1e-16)
                 elif _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0

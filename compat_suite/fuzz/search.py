@@ -76,13 +76,14 @@ def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
 def _ill_conditioned(program: Program, lib: Lib) -> bool:
     """Whether the oracle's own numbers move far when the numbers in the program move by a few roundings.
 
-    Rounding then decides the result (0/0 after a cancellation, say), which no two libraries share. The zeros
+    Rounding then decides the result (0/0 after a cancellation, or the floor of a whole number, say), which no two
+    libraries share: they are moved up, and in another run down. The zeros
     that a Fourier transform gives are the rounding of its kernel, so its results move too; those of sums of products
     and of gradients change their sign.
     """
     states = []
     precision = Precision()
-    for moved in (False, True):
+    for moved in (0, 1, -1):
         session = Session(lib, program.functions)
         centred = False
         for line in program.lines:
@@ -92,13 +93,13 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 x = session.env[by_size[1] or by_size[2] or by_size[3]]
                 if not lib.module.isfinite(x).all() or (by_size[3] and (x == 0).any()):
                     return True
-            session.run(_nudged(line, precision.lowest) if moved else line)
+            session.run(_nudged(line, precision.lowest, moved) if moved else line)
             if moved:
                 made = _MADE.match(line)
                 names = (made[1] or made[2]).split(", ") if made else []
                 _move_large(session, names)
                 for name in names:
-                    session.run(_moved(name, line, precision.of.get(name, 0)))
+                    session.run(_moved(name, line, precision.of.get(name, 0), moved))
                 negated = _NEGATED.search(line)
                 if negated and session.env[negated[1]].is_complex():
                     _turn_zeros(session, names or [negated[1]], 0.0)
@@ -112,30 +113,32 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
             last = len(program.lines) - 1
             for k, line in enumerate(program.lines):
                 precision.after(line, states[0] if k == last else None)
-    found = observe.differences(states[0], states[1], precision)
+    found = [d for other in states[1:] for d in observe.differences(states[0], other, precision)]
     return any(re.search("value|log|shape", where) for where, _ in found)
 
 
-def _nudged(line: str, rank: int) -> str:
+def _nudged(line: str, rank: int, way: int) -> str:
     """The line with its numbers moved, and what was saved moved where it is unpacked, by the coarsest rounding.
 
     The gradient of `logcumsumexp` takes the logarithm of what comes in, and NaN falls out there: the definition
     stands in for it.
     """
-    step = _STEPS[spelled(line)]
+    step = way * _STEPS[spelled(line)]
     line = re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
-    line = re.sub(r"lambda t: t( / 2)?\): v", rf"lambda t: t\1 * {1 + _STEPS[rank]!r}): v", line)
+    line = re.sub(
+        r"lambda t: t( / 2)?\): v", rf"lambda t: t\1 * {1 + way * _STEPS[rank]!r}): v", line
+    )
     return line.replace(".logcumsumexp(0)", ".exp().cumsum(0).log()")
 
 
-def _moved(name: str, line: str, rank: int) -> str:
+def _moved(name: str, line: str, rank: int, way: int) -> str:
     """A line that moves the tensor just made: by the rounding of its format, if that is a coarse one."""
     if cancels := _CANCELS.search(line):
         return f"{name}.data.add_({cancels[1] or cancels[2]}.detach(), alpha={_STEPS[rank] if rank else 1e-15})"
     if "fft." in line:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
         return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"
-    return f"{name}.data.mul_({1 + _STEPS[rank]!r})" if rank else ""
+    return f"{name}.data.mul_({1 + way * _STEPS[rank]!r})" if rank else ""
 
 
 def _move_large(session: Session, made: Iterable[str]) -> None:

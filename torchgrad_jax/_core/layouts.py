@@ -54,6 +54,11 @@ def preserved(metas: Sequence[Any], out: Shape) -> Shape:
     return shapes.preserve_strides(out, metas[0].strides)
 
 
+def keeps_lines(layout: Any) -> bool:
+    """Whether a layout has something to say of a single dimension too: its stride, where it has one element."""
+    return getattr(layout, "func", layout) is preserved
+
+
 def row_major(metas: Sequence[Any], out: Shape) -> Shape:
     """A layout: row-major, where the gradient is a copy of the incoming one."""
     return shapes.contiguous_strides(out)

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core import abstract, dtypes, errors, shapes
 from .._core.devices import FakeDevice, fake
+from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
 from .._ops.registry import Grad, Layout, Promote
@@ -338,7 +339,9 @@ class Plan:
 
     def _strides(self, out: Any, which: int) -> tuple[int, ...] | None:
         layout = self.call.layout
-        if layout is Layout.CONTIGUOUS or (len(out.shape) < 2 and layout is Layout.ELEMENTWISE):
+        if layout is Layout.CONTIGUOUS:
+            return None
+        if len(out.shape) < 2 and layout is not Layout.PRESERVE and not keeps_lines(layout):
             return None
         metas = [k for k in self.keys if isinstance(k, Meta)]
         shape = tuple(out.shape)

@@ -6,17 +6,22 @@ from . import shapes
 from .meta import Meta, View
 
 
-def select_geometry(m: Meta, dim: int, index: int) -> View:
-    """The slice at an index of one dimension, as a view."""
-    if m.ndim == 0:
+def selected(shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
+    """The dimension and the index in it, counted from the front, of what `select` selects."""
+    if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = shapes.wrap_dim(dim, m.ndim)
-    n = m.shape[d]
+    d = shapes.wrap_dim(dim, len(shape))
+    n = shape[d]
     if not -n <= index < n:
         raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(m.shape)} at dimension {d}"
+            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}"
         )
-    i = index + n if index < 0 else index
+    return d, index + n if index < 0 else index
+
+
+def select_geometry(m: Meta, dim: int, index: int) -> View:
+    """The slice at an index of one dimension, as a view."""
+    d, i = selected(m.shape, dim, index)
     return View(
         m.shape[:d] + m.shape[d + 1 :], m.strides[:d] + m.strides[d + 1 :], i * m.strides[d]
     )

@@ -208,7 +208,10 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     if (
         mode & (PACKING | INFERENCE)
         or any(isinstance(v, Tensor) and v._x is not None for v in saved)
-        or any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, node.edges))
+        or (
+            None in node.edges
+            and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, node.edges))
+        )
     ):
         needed = needed_inputs(gp, node.edges)
         saved = [

@@ -12,7 +12,13 @@ from jax import lax
 
 from .._core import shapes
 from .._core.meta import Meta, View
-from .._core.parts import diagonal_geometry, select_geometry, slice_geometry
+from .._core.parts import (
+    diagonal_dims,
+    diagonal_geometry,
+    select_geometry,
+    selected,
+    slice_geometry,
+)
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
     WRITERS,
@@ -338,18 +344,10 @@ def _on_diagonal(m: Meta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> View
     grad_view=_seen_part(select_geometry))  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
-    if not input.ndim:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    axis = shapes.wrap_dim(dim, input.ndim)
-    n = input.shape[axis]
-    if not -n <= index < n:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input.shape)} at "
-            f"dimension {axis}"
-        )
+    axis, at = selected(input.shape, dim, index)
     part = input.shape[:axis] + input.shape[axis + 1 :]
     start = [0] * input.ndim
-    start[axis] = index % n
+    start[axis] = at
     if src.shape == part:
         src = convert(src, input.dtype)
         return lax.dynamic_update_slice(input, lax.expand_dims(src, (axis,)), start)
@@ -383,9 +381,7 @@ def diagonal_scatter(
     input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:
     """`input` with a diagonal replaced by `src`."""
-    d1, d2 = (shapes.wrap_dim(d, input.ndim) for d in (dim1, dim2))
-    if d1 == d2:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    d1, d2 = diagonal_dims(input.ndim, dim1, dim2)
     rows, cols = input.shape[d1], input.shape[d2]
     length = max(min(rows, cols - offset) if offset >= 0 else min(rows + offset, cols), 0)
     part = (*tuple(n for d, n in enumerate(input.shape) if d not in (d1, d2)), length)

@@ -162,6 +162,7 @@ def make(
                 text in line
                 for text in (
                     "requires_grad",
+                    ".data = ",
                     "deepcopy",
                     "backward(",
                     "grads(",

@@ -416,7 +416,12 @@ def set_data(m: Maker) -> str | None:
     if x is None:
         return None
     shape, dtype = m.env[x].shape, m.env[x].dtype
-    y = m.pick(lambda t: t.shape == shape and t.dtype == dtype) or x
+    # An inference tensor that requires grad is recorded where torch's kernels make an ordinary one on the way.
+    inference = m.env[x].is_inference()
+    y = (
+        m.pick(lambda t: t.shape == shape and t.dtype == dtype and t.is_inference() <= inference)
+        or x
+    )
     if not inexact(
         m.env[x]
     ):  # torch's backward pass looks whether saved indices are in bounds still

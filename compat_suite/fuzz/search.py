@@ -24,12 +24,15 @@ of single precision by the four or five roundings that kernels are apart (`tanh`
 _MADE = re.compile(r"(?:with .*: )?(?:(v\d+(?:, v\d+)*),? = |(v\d+)\.\w+_\()")
 _SUMS = re.compile(
     r"@|mm\(|mv\(|dot|matmul|outer|inner|kron|einsum|addr|linear|conv|attention|fft|cdist|cov\(|vander|maximum|"
-    r"minimum|norm|func\.|functional\.|vmap|grads\(|backward\("
+    r"minimum|amax|amin|max\(|min\(|norm|func\.|functional\.|vmap|grads\(|backward\("
 )
 """Lines whose zeros have the sign that their kernel's order of additions leaves, which no two kernels share: torch's
 own differ with the number of elements."""
 _ADDS = re.compile(r"sum\(|mean\(|trace\(|dot\(")
 """Lines that add up what a centred function may have made to be 0."""
+_SATURATES = re.compile(r"tanh|sigmoid|erfc?\b|ndtr|softmax|cosh?\b|expit")
+"""Functions that many numbers lead close to 1: what comes from the rest to 1 has the rounding of their kernels, which
+moving their arguments does not move."""
 _CANCELS = re.compile(r"(?:tanhshrink|sinc)\((v\d+)|(v\d+)\.sinc")
 """Lines with a difference of nearly equal numbers inside."""
 _BY_SIZE = re.compile(
@@ -135,6 +138,8 @@ def _moved(name: str, line: str, rank: int, way: int) -> str:
     """A line that moves the tensor just made: by the rounding of its format, if that is a coarse one."""
     if cancels := _CANCELS.search(line):
         return f"{name}.data.add_({cancels[1] or cancels[2]}.detach(), alpha={_STEPS[rank] if rank else 1e-15})"
+    if not rank and _SATURATES.search(line):
+        return f"{name}.data.mul_({1 + way * 2.3e-16!r})"
     if "fft." in line:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
         return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"

@@ -45,6 +45,19 @@ def node_abc(m):
 
 
 @program
+def node_classes(m):
+    """Nodes say that their classes are built in, and nobody else makes any."""
+    x = leaf(m, 1.0, 2.0)
+    part = x.clone()
+    part[0] = 1
+    nodes = [x.exp().grad_fn, x.exp().grad_fn.next_functions[0][0], part.grad_fn, x[:1].grad_fn]
+    kinds = [type(n) for n in nodes]
+    return [(str(k), k.__module__, k.__qualname__) for k in kinds], [
+        attempt(kinds[k]) for k in (0, 2, 3)
+    ]
+
+
+@program
 def saved_statics(m):
     x = leaf(m, 1.0, 2.0)
     return (

@@ -183,6 +183,26 @@ def values_for_edges_that_lead_nowhere(m):
 
 
 @program
+def nodes_without_edges_look_at_what_they_saved(m):
+    """Where nobody asks which edges are there (`atan2`), all is saved, and a pass complains of written values."""
+    found = []
+    for call in (m.atan2, m.hypot, m.mul, m.maximum, m.div, m.copysign):
+        for written in (None, 0, 1):
+            for through in (False, True):
+                leaf = m.tensor([[1.0, 2.0, 3.0]], dtype=m.float64, requires_grad=True)
+                with m.no_grad():
+                    (view,) = leaf.tensor_split(1)
+                pair = [m.full((2, 3), 0.5, dtype=m.float64), view]
+                y = call(*pair)
+                if written is not None:
+                    with m.no_grad():
+                        pair[written].mul_(2)
+                inputs = [y] if through else None
+                found.append((complaint(lambda y=y, i=inputs: y.sum().backward(inputs=i)), y.grad))
+    return found
+
+
+@program
 def results_resized_without_a_record(m):
     """The node still has the shape of before, which gradients have to fit."""
     found = []

@@ -476,8 +476,7 @@ def _function(
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
     if not wanted:  # torch's formulas look at what was saved, and compute nothing
-        if len(node.edges) == 1 or any(node.edges):  # of several inputs torch asks which have edges
-            unpack_tensors(node)
+        unpack_tensors(node)
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)

@@ -147,6 +147,7 @@ class AccumulateGrad(Node):
     """The sink that adds incoming gradients to a leaf's ``.grad``."""
 
     __slots__ = ("variable",)
+    __module__ = "builtins"  # where torch's nodes say that they are from
     variable: Any
 
     def __init__(self, variable: Any) -> None:
@@ -181,7 +182,13 @@ class GraphRoot(Node):
 @functools.cache
 def node_class(name: str) -> type[Node]:
     """The class of nodes of this name, so that ``type(node).__name__`` is torch's."""
-    return type(name, (Node,), {"__slots__": (), "__module__": "torchgrad_jax"})
+    return type(name, (Node,), {"__slots__": (), "__module__": "builtins", "__new__": _not_by_hand})
+
+
+def _not_by_hand(cls: type, *args: Any, **kwargs: Any) -> Any:
+    if cls.__name__ in _CPP_NODES:
+        raise RuntimeError("Cannot construct")
+    raise TypeError(f"cannot create '{cls.__name__}' instances")
 
 
 class SpentNode(Node):
@@ -205,7 +212,7 @@ class SpentNode(Node):
 
 @functools.cache
 def _spent_class(name: str) -> type[SpentNode]:
-    return type(name, (SpentNode,), {"__slots__": (), "__module__": "torchgrad_jax"})
+    return type(name, (SpentNode,), {"__slots__": (), "__module__": "builtins"})
 
 
 def spent(name: str, out: Any) -> Node:

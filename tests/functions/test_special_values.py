@@ -230,6 +230,44 @@ def signs_of_zeros(m):
 
 
 @program
+def zeros_of_running_and_leading_numbers(m):
+    """Running sums begin with 0, running extrema show the zero that stands there, equals stay in order for topk."""
+    rows = (
+        [-0.0],
+        [-0.0, 0.0],
+        [0.0, -0.0, 0.0],
+        [-0.0, 1.0, 0.0, -1.0],
+        [0.0, -0.0, -1.0, 1.0, 0.5],
+    )
+    found = []
+    for row in rows:
+        for x in (m.tensor(row, dtype=m.float64), m.tensor([row, row]).t(), m.tensor(row[0])):
+            for y in (
+                x.cumsum(0),
+                x.cummax(0),
+                x.cummin(0),
+                x.cumsum(-1),
+                x.to(m.complex64).cumsum(0),
+            ):
+                y = m.view_as_real(y) if isinstance(y, m.Tensor) and y.is_complex() else y
+                found.append((y, m.signbit(y if isinstance(y, m.Tensor) else y[0])))
+    for row in rows[1:3]:
+        found.extend(m.tensor(row).topk(2, largest=largest) for largest in (True, False))
+    return found
+
+
+@program
+def numbers_on_the_edges_of_bins(m):
+    """The edges are those of linspace, counted from both ends."""
+    found = []
+    for bins in range(2, 10):
+        for row in ([-2.0, -0.0, 2.0, -4.0], [3.0, -2.0, 0.1, 4.0, -4.0, 0.0], [0.25, -1.9, 3.7]):
+            x = m.tensor(row)
+            found.append((m.histc(x, bins), m.histc(x, bins, -5, 5), m.histogram(x, bins)))
+    return found
+
+
+@program
 def reductions(m):
     rows = ((0.0, 0.0, 0.0), (NAN, 1.0, 2.0), (NAN, NAN, NAN), (1.0, INF, 2.0), (3.0, -1.0, 0.0))
     functions = {

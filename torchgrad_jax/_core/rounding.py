@@ -41,6 +41,24 @@ def fma64(a: Array, b: float, c: float) -> NDArray[np.float64]:
     return total + bits.view(np.float64).reshape(rest.shape)
 
 
+def halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which of n evenly spaced elements are counted from the start, and how far each is from its end."""
+    i = np.arange(n)
+    lower = i < n // 2
+    return lower, np.where(lower, i, n - 1 - i)
+
+
+def spaced(first: Any, last: Any, n: int) -> Array:
+    """n >= 2 evenly spaced float32 or float64 values, counted from both ends."""
+    lower, away = halves(n)
+    step = (last - first) / first.dtype.type(n - 1)
+    if first.dtype == np.float32:
+        move = away.astype(np.float32)
+        return np.where(lower, fma32(move, step, first), fma32(move, -step, last))
+    a, b, move = float(first), float(last), away.astype(np.float64)
+    return np.where(lower, fma64(move, float(step), a), fma64(move, -float(step), b))
+
+
 def _sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:
     """x + y, and what rounding took from it."""
     total = x + y

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import meta
-from .._core.rounding import fma32, fma64
+from .._core.rounding import fma64, halves, spaced
 from .._engine.arguments import as_int
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -280,19 +280,12 @@ def linspace(
     )
 
 
-def _halves(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which elements are counted from the start, and how far each is from its end."""
-    i = np.arange(n)
-    lower = i < n // 2
-    return lower, np.where(lower, i, n - 1 - i)
-
-
 def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
     refuse("linspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
     a, b = data_.number_as(first, dt), data_.number_as(last, dt)
     if n < 2:
         return np.full(n, a, dt.np)
-    lower, away = _halves(n)
+    lower, away = halves(n)
     with np.errstate(all="ignore"):
         if dt.category == dtypes.INTEGRAL:
             step = (float(b) - float(a)) / (n - 1)
@@ -311,14 +304,7 @@ def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
             step = data_.convert(np.asarray((np.float32(b - a)) / np.float32(n - 1)), dt)
             move = step * away.astype(dt.np)
             return np.where(lower, a + move, b - move)
-        step = (b - a) / dt.np.type(n - 1)
-        if dt is dtypes.float32:
-            move = away.astype(np.float32)
-            return np.where(lower, fma32(move, step, a), fma32(move, -step, b))
-        move = away.astype(np.float64)
-        return np.where(
-            lower, fma64(move, float(step), float(a)), fma64(move, -float(step), float(b))
-        )
+        return spaced(a, b, n)
 
 
 @factory

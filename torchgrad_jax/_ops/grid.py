@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .._core.kernels import scalar_name, widen
+from .._core.rounding import spaced
 from .helpers import is_float
 from .registry import Array, Dims, op
 
@@ -23,8 +24,8 @@ BILINEAR, NEAREST, BICUBIC = range(3)
 def _ticks(n: int, align: bool, dtype: Any) -> np.ndarray:
     if n <= 1:
         return np.zeros(n, dtype)
-    ticks = np.linspace(-1, 1, n, dtype=dtype)
-    return ticks if align else ticks * dtype.type((n - 1) / n)
+    ticks = spaced(dtype.type(-1), dtype.type(1), n)
+    return ticks if align else ticks * dtype.type(n - 1) / dtype.type(n)
 
 
 @op(node="AffineGridGeneratorBackward0", method=False, out=False)

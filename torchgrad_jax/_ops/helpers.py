@@ -47,6 +47,8 @@ def _erf_jvp(primals: Any, tangents: Any) -> Any:
 @jax.custom_jvp
 def from_zero(x: Array) -> Array:
     """A sum as torch has it where it starts at 0: never -0. XLA leaves an addition of 0 out."""
+    if is_complex(x):
+        return lax.complex(from_zero(lax.real(x)), from_zero(lax.imag(x)))
     return jnp.where(x == 0, jnp.zeros((), x.dtype), x)
 
 

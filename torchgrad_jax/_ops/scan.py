@@ -14,7 +14,8 @@ from jax import lax
 from .._core import dtypes, shapes
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
-from .helpers import anywhere, convert, is_bool, is_complex, is_float, is_integral
+from .helpers import anywhere, convert, from_zero, is_bool, is_complex, is_float, is_integral
+from .ordering import along
 from .registry import SAME, Array, Dtype, op
 
 FLOAT0 = jax.dtypes.float0
@@ -46,6 +47,11 @@ def _ruled(x: Array, value: Callable[..., Array], tangent: Callable[..., Array])
         return y, tangent(*lifted).reshape(x.shape)
 
     return f(x)
+
+
+def _running_sum(x: Array, axis: int) -> Array:
+    total = lax.cumsum(x, axis)
+    return from_zero(total) if is_float(x) or is_complex(x) else total
 
 
 def _accumulating(x: Array, dtype: Any, scan: Callable[[Array, int], Array]) -> Any:
@@ -95,8 +101,9 @@ def _passed_on(ct: Meta, m: Meta, dim: int, **_: Any) -> str | None:
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     _no_bool_result("cumsum", input, dtype)
-    x, run = _accumulating(input, dtype, lax.cumsum)
-    return _on_axis(x, dim, run)
+    x, run = _accumulating(input, dtype, _running_sum)
+    shapes.wrap_dim(dim, x.ndim)
+    return _on_axis(x, dim, run) if x.ndim else x  # one number is copied, whatever its sign
 
 
 def _running_product(x: Array, axis: int) -> Array:
@@ -142,12 +149,15 @@ def _running_extremum(largest: bool) -> Callable[[Array, int], tuple[Array, Arra
             # An equal or a NaN element takes over, so the index is that of the last one to do so.
             takes = (key == best) | jnp.isnan(key) if is_float(key) else key == best
             places = lax.broadcasted_iota(np.int64, x.shape, axis)
-            return best.astype(x.dtype), lax.cummax(jnp.where(takes, places, 0), axis)
+            index = lax.cummax(jnp.where(takes, places, 0), axis)
+            if not is_float(x):
+                return best.astype(x.dtype), index
+            return along(x, index, axis), index  # of two zeros the one that stands there
 
         @f.defjvp
         def jvp(primals: Any, tangents: Any) -> Any:
             values, index = f(*primals)
-            moved = jnp.take_along_axis(tangents[0], index, axis=axis, mode="promise_in_bounds")
+            moved = along(tangents[0], index, axis)
             return (values, index), (moved, np.zeros(index.shape, FLOAT0))
 
         return f(x)

@@ -11,6 +11,8 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, layouts, shapes
+from .._core.division import divide
+from .._core.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation
 from .registry import COMMON, Array, Grad, Layout, Scalar, op
@@ -82,7 +84,8 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         key = key.astype(_at_least_float32(key))
         # XLA orders NaNs by their sign bit; torch counts every NaN as the largest.
         top = lax.abs(jnp.asarray(jnp.nan, key.dtype))
-        ahead = jnp.where(jnp.isnan(key), top, key)
+        # Nor are its two zeros one number.
+        ahead = jnp.where(jnp.isnan(key), top, jnp.where(key == 0, jnp.zeros_like(key), key))
         key = ahead if largest else -ahead
     elif not largest:
         key = ~key
@@ -239,16 +242,27 @@ def _range_of(x: Array, low: Array, high: Array, margin: float) -> tuple[Array, 
 def _counts(x: Array, edges: Array, weight: Array | None) -> Array:
     """Sum of weights per bin [a, b), the last one closed; what lies outside counts nowhere."""
     flat = x.reshape(-1)
-    bins = edges.shape[0] - 1
     place = _search(edges, flat, None, right=True) - 1
-    place = jnp.where(flat == edges[-1], bins - 1, place)
-    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    return _sums(flat, place, edges[0], edges[-1], edges.shape[0] - 1, weight)
+
+
+def _sums(
+    flat: Array, place: Array, low: Array, high: Array, bins: int, weight: Array | None = None
+) -> Array:
+    place = jnp.where(flat == high, bins - 1, place)
+    inside = (flat >= low) & (flat <= high)
     each = jnp.ones_like(flat) if weight is None else weight.reshape(-1)
     return jnp.zeros(bins, each.dtype).at[jnp.where(inside, place, bins)].add(each, mode="drop")
 
 
 def _linspace(low: Array, high: Array, n: int, dtype: Any) -> Array:
-    return jnp.linspace(low.astype(dtype), high.astype(dtype), n, dtype=dtype)
+    """As `linspace` counts: from both ends, and float32 rounded once."""
+    low, high = low.astype(dtype), high.astype(dtype)
+    lower, away = halves(n)
+    step = divide(high - low, max(n - 1, 1))
+    wide = jnp.float64 if dtype == jnp.float32 else dtype
+    low, high, move = low.astype(wide), high.astype(wide), step.astype(wide) * away.astype(wide)
+    return jnp.where(lower, low + move, high - move).astype(dtype)
 
 
 def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> None:
@@ -273,8 +287,10 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     dtype = _at_least_float32(input)
     x = input.astype(dtype)
     low, high = (jnp.asarray(v).astype(dtype) for v in (min, max))
-    edges = _linspace(*_range_of(x, low, high, 1.0), bins + 1, dtype)
-    return _counts(x, edges, None).astype(input.dtype)
+    flat, (low, high) = x.reshape(-1), _range_of(x, low, high, 1.0)
+    # Computed, not looked for: torch asks its edges in `histogram` only.
+    place = divide((flat - low) * bins, high - low).astype(jnp.int64)
+    return _sums(flat, place, low, high, bins).astype(input.dtype)
 
 
 def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:

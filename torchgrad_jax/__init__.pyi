@@ -361,16 +361,16 @@ def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable:
 def argwhere(input: Tensor) -> Tensor:
     """Coordinates of the nonzero elements, as rows."""
 
-def as_strided(input: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A view of the storage with any shape, strides and offset."""
 
-def as_strided_(input: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+def as_strided_(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """`as_strided` that changes how the tensor itself sees its storage."""
 
-def as_strided_copy(input: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None, *, out: Tensor | None = None) -> Tensor:
+def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """A copy of a window of the storage with any sizes and strides."""
 
-def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A copy of `input` with a window of any sizes and strides replaced by `src`."""
 
 def as_tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None) -> Tensor:
@@ -568,7 +568,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 
-def constant_pad_nd(input: Tensor, pad: _int | Sequence[_int], value: _Number = 0, *, out: Tensor | None = None) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """Grow (or, where negative, crop) the last axes with a value."""
 
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
@@ -766,7 +766,7 @@ def exp2_(input: Tensor) -> Tensor: ...
 
 def exp_(input: Tensor) -> Tensor: ...
 
-def expand_copy(input: Tensor, size: Any, *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
+def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
     """A copy broadcast to a larger shape."""
 
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -1921,7 +1921,7 @@ def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
 
 def unbind_copy(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
-def unflatten(input: Tensor, dim: _int, sizes: Any) -> Tensor:
+def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
     """Split one dimension into several."""
 
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor: ...
@@ -1987,7 +1987,7 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_real_copy(input: Tensor) -> Tensor:
     """A copy as pairs of real numbers."""
 
-def view_copy(input: Tensor, size: Any = None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+def view_copy(input: Tensor, size: Sequence[_int] | None = None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """A copy with another shape, or of the same bytes as another dtype."""
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:

@@ -22,14 +22,15 @@ def _leaf(m: Any, *shape: int, by: float = 0.0) -> Any:
 
 
 def _nodes(y: Any) -> list[Any]:
-    """The names of the nodes behind a tensor, the first recorded first."""
+    """The nodes behind a tensor, the first recorded first, each with the numbers of those that it leads to."""
     found, rest = {}, [y.grad_fn]
     while rest:
         node = rest.pop()
         if node is not None and node not in found and not node.name().endswith("AccumulateGrad"):
             found[node] = node._sequence_nr()
             rest += [n for n, _ in node.next_functions]
-    return [n.name() for n in sorted(found, key=found.__getitem__)]
+    order = {n: i for i, n in enumerate(sorted(found, key=found.__getitem__))}
+    return [(n.name(), [order.get(to) for to, _ in n.next_functions]) for n in order]
 
 
 @program
@@ -46,6 +47,7 @@ def losses(m):
         functional.hinge_embedding_loss(x, y.detach().sign()),
         functional.binary_cross_entropy_with_logits(x, y.sigmoid()),
         functional.cross_entropy(x, y.softmax(1), label_smoothing=0.1), functional.cosine_similarity(x, y),
+        functional.cross_entropy(x, m.tensor([0, 1, 2, 0, 1]), label_smoothing=0.1),
         functional.multilabel_soft_margin_loss(x, y.sigmoid()), functional.pairwise_distance(x, y),
     ]  # fmt: skip
     return [
@@ -60,6 +62,7 @@ def slopes_and_areas(m):
     made = [
         m.trapezoid(x, y), m.trapezoid(x), m.trapezoid(x, places[1]), m.cumulative_trapezoid(x, y),
         m.cumulative_trapezoid(x), m.tensordot(x, y, ([0], [0])), m.tensordot(x, y, 2), m.inner(x, y),
+        m.tensordot(x.t(), y.t(), 2), m.tensordot(x.t(), y, 1),
     ]  # fmt: skip
     for order in (1, 2):
         made += m.gradient(x, edge_order=order)
@@ -199,6 +202,52 @@ def nodes_without_edges_look_at_what_they_saved(m):
                         pair[written].mul_(2)
                 inputs = [y] if through else None
                 found.append((complaint(lambda y=y, i=inputs: y.sum().backward(inputs=i)), y.grad))
+    return found
+
+
+@program
+def parameters_that_second_derivatives_do_not_reach(m):
+    """A gradient penalty gives them no gradient at all; what recorded gradients require stays in name."""
+    F = m.nn.functional
+    calls = [
+        lambda x, w, b: F.layer_norm(x, (3,), w, b),
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        lambda x, w, b: F.batch_norm(x, m.zeros(3, dtype=x.dtype), m.ones(3, dtype=x.dtype), w, b),
+        lambda x, w, b: F.batch_norm(x, m.zeros(3, dtype=x.dtype), m.ones(3, dtype=x.dtype), w, b, True),
+        lambda x, w, b: F.instance_norm(x[None], weight=w, bias=b),
+        lambda x, w, b: F.conv1d(x[None], w[None, :, None].expand(2, -1, -1), b[:2]),
+        lambda x, w, b: F.conv_transpose1d(x[None], w[:, None, None], b[:1]),
+        lambda x, w, b: F.grid_sample(x[None, None], w[:2].reshape(1, 1, 1, 2) / 3 + b.sum() * 0),
+        lambda x, w, b: F.prelu(x - 2.2, w[:1]) + b,
+    ]  # fmt: skip
+    found = []
+    for call in calls:
+        for tracked in ((1, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)):
+            values = (
+                [[1.0, 2.0, 3.5], [0.5, 2.0, 2.5], [1.0, 0.7, 2.0]],
+                [0.3, 1.5, 0.7],
+                [0.1, 0.2, 0.3],
+            )
+            given = [
+                m.tensor(v, dtype=m.float64, requires_grad=bool(t)) for v, t in zip(values, tracked)
+            ]
+            leaves = [t for t in given if t.requires_grad]
+            y = call(*given)
+            if not y.requires_grad:
+                continue
+            y = (y * y).sum() if tracked[0] else y.sum()
+            first = m.autograd.grad(y, leaves, create_graph=True, allow_unused=True)
+            penalty = sum((g * g).sum() for g in first if g is not None)
+            found.append([(g.detach(), g.requires_grad) for g in first if g is not None])
+            if isinstance(penalty, m.Tensor) and penalty.requires_grad:
+                found.append(
+                    [
+                        complaint(lambda p=penalty, t=t: m.autograd.grad(p, t, retain_graph=True))
+                        for t in leaves
+                    ]
+                )
+                penalty.backward()
+                found.append([t.grad for t in leaves])
     return found
 
 

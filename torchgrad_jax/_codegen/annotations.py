@@ -47,6 +47,7 @@ _NAMES = {
     "object": "object",
     "NoReturn": "NoReturn",
     "_Ints": INTS,
+    "Ints": "Sequence[_int]",
     "dtypes.dtype": "_dtype",
     "devices.device": "_device",
     "shapes.Size": "_Size",

@@ -531,9 +531,13 @@ def _recorded(
         call, used, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
         leaves = [cts[j] for j in used]
         leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
-        leaves += _formal(node)
+        leaves += _stand_ins(node, gp.plan.call.formal)
+        idle = _stand_ins(node, gp.plan.call.idle)
+        leaves += idle
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
+            if idle and found._fn is not None:
+                found._fn.edges = (*found._fn.edges[: -len(idle)], *[None] * len(idle))
             if m.strides != found._m.strides:
                 _lay_out(found, m)
             viewed = kind == VIEWED
@@ -569,10 +573,9 @@ def _plain(v: Any, apart: bool) -> Any:
     return alias_of(v, v._m, plain_alias(v), v._vc) if apart and isinstance(v, Tensor) else v
 
 
-def _formal(node: Node) -> list[Tensor]:
+def _stand_ins(node: Node, names: tuple[str, ...]) -> list[Tensor]:
     """Stand-ins for inputs that a gradient depends on in name only: zeros with their places in the graph."""
     gp = node.gp
-    names = gp.plan.call.formal
     out = []
     for leaf, edge in zip(gp.edge_leaves, node.edges) if names else ():
         if edge is not None and leaf in gp.inputs and gp.plan.call.argnames[leaf] in names:

@@ -169,7 +169,8 @@ class Binding:
         )  # fmt: skip
         if (made_as := row.made_as) is not None:
             call.made_as = lambda shape: made_as(shape, **static)
-        call.keeps, call.formal = row.keeps, row.formal
+        call.keeps, call.formal, call.idle = row.keeps, row.formal, row.idle
+        call.from_inputs = row.from_inputs
         call.forward = row.forward and runner(row.forward)
         call.compares = 2 if "compares_later" in row.tags else int("compares" in row.tags)
         call.inplace_facts = (row.inplace_node, row.inplace_missing)

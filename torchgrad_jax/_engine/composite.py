@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._core import dtypes, events
+from .._core import dtypes, events, shapes
 from .._core.callers import beyond_overrides, names_in_call
 from .._core.state import MODES, OBSERVED
 from . import forwarded
@@ -56,7 +56,8 @@ def composite(
     for n, each in made.items():
         each.out_name = f"{namespace}.{n}" if namespace else n
         if function:
-            enter(NAMESPACES.setdefault(namespace, {}), n, named(each, namespace, n))
+            shown = _of_sequences(each) if method and each.star else each
+            enter(NAMESPACES.setdefault(namespace, {}), n, named(shown, namespace, n))
         if method and (namespace == "" or (namespace == "linalg" and method == "force")):
             enter(METHODS, n, each)
         if callable(inplace):
@@ -69,8 +70,12 @@ def composite(
     return public
 
 
+Ints = Sequence[int]
+"""A parameter that takes one sequence of ints, no int alone."""
+
 _NONE = type(None)
 _CLASSES = {"int": {int}, "bool": {bool}, "float": {float, int}, "str": {str}}
+_CLASSES["Ints"] = _SEQUENCES = {tuple, list, shapes.Size}
 _CLASSES.update({f"{kind} | None": {*taken, _NONE} for kind, taken in _CLASSES.items()})
 """What an argument is nearly always, by its annotation; of others the parser is asked."""
 _ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
@@ -134,6 +139,8 @@ def _with_conventions(
                     raise TypeError(f"{said}() got multiple values for argument '{alias[k]}'")
                 kwargs[alias[k]] = kwargs.pop(k)
             if star in kwargs:  # a size given by its name
+                if kwargs[star].__class__ not in _SEQUENCES:
+                    raise_told(torch_name, said, args, kwargs, names, alias)
                 before = (kwargs.pop(first),) if not args and first in kwargs else args
                 args = (*before, kwargs.pop(star))
             if out and not takes_out and "out" in kwargs:
@@ -179,7 +186,20 @@ def _with_conventions(
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
     public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
+    public.star, public.torch_name, public.said = star, torch_name, said  # type: ignore[attr-defined]
     return public
+
+
+def _of_sequences(public: Any) -> Any:
+    """The function beside a method that takes several ints: it takes them as one sequence only."""
+
+    @functools.wraps(public)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 2 or (len(args) == 2 and args[1].__class__ not in _SEQUENCES):
+            raise_told(public.torch_name, public.said, args, kwargs)
+        return public(*args, **kwargs)
+
+    return function
 
 
 def raise_told(

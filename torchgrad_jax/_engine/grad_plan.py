@@ -137,6 +137,10 @@ class GradPlan:
         )
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
+        if plan.call.from_inputs:  # and numbers, which only the recorded gradients read
+            ins = tuple(
+                dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0]))
+            )
         if plan.call.keeps:
             ins, outs = self._kept(ins, outs)
         if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
@@ -205,7 +209,8 @@ class GradPlan:
 
     # -- the pure function
     def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
-           ins: Sequence[int] | None = None, outs: Sequence[int] | None = None) -> list[Any]:  # fmt: skip
+           ins: Sequence[int] | None = None, outs: Sequence[int] | None = None,
+           cuts: frozenset[int] | None = None) -> list[Any]:  # fmt: skip
         """Gradients of the wanted inputs (positions in `inputs`) from cotangents and saved values.
 
         `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
@@ -218,10 +223,11 @@ class GradPlan:
             part = self._part(present)
             if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
                 return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
-        kept = self.slices.get(wanted)
+        cuts = self.cuts if cuts is None else cuts
+        kept = self.slices.get((wanted, cuts))
         refs = [self.grad_refs[w] for w in wanted]
         if kept is None:
-            kept = self.slices[wanted] = self._steps.slice(refs, self.cuts)[0]
+            kept = self.slices[wanted, cuts] = self._steps.slice(refs, cuts)[0]
         env: dict[int, Any] = {}
         plan = self.plan
         for leaf, v in zip(ins, saved):
@@ -237,7 +243,7 @@ class GradPlan:
         for j, (k, ct) in enumerate(zip(self.diff, cts)):
             m = plan.outs[k]
             env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
-        return Steps.run(kept, env, refs, self.cuts)
+        return Steps.run(kept, env, refs, cuts)
 
     def vjp(
         self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None
@@ -508,7 +514,8 @@ class GradPlan:
             used = tuple(p and next(it) for p in present)
             found = self.calls[key] = (call, ins, outs, used)
         if found is None:
-            _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
+            cuts = frozenset() if self.plan.call.from_inputs else self.cuts
+            _, read = self._steps.slice([self.grad_refs[which]], cuts)
             ins, outs = self._reads(read)
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
@@ -524,7 +531,7 @@ class GradPlan:
             def run(leaves: Sequence[Any]) -> Any:
                 it = iter(leaves[:n])
                 cts = [next(it) if u else None for u in used]
-                return self.fn(cts, leaves[n:], (which,), ins, outs)[0]
+                return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip

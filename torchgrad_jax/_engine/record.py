@@ -555,6 +555,7 @@ class InplaceCall(Call):
         self.held, self.held_if, self.transposes = inner.held, inner.held_if, inner.transposes
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
+        self.idle, self.from_inputs = inner.idle, inner.from_inputs
         self.forward = inner.forward
         self.compares, self.refused, self.severed = inner.compares, inner.refused, inner.severed
         if missing:

@@ -414,11 +414,11 @@ class Tensor:
         """The permutation that sorts along `dim`; always stable."""
     def argwhere(self) -> Tensor:
         """Coordinates of the nonzero elements, as rows."""
-    def as_strided(self, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """A view of the storage with any shape, strides and offset."""
-    def as_strided_(self, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """`as_strided` that changes how the tensor itself sees its storage."""
-    def as_strided_scatter(self, src: Tensor, size: Any, stride: _int | Sequence[_int] | None, storage_offset: _int | None = None) -> Tensor:
+    def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """A copy of `input` with a window of any sizes and strides replaced by `src`."""
     def as_subclass(self, cls: type) -> Any:
         """The same tensor as an instance of another class, by way of a view that is recorded."""
@@ -1309,7 +1309,7 @@ class Tensor:
     def type_as(self, other: Tensor | _Number) -> Tensor:
         """The tensor in another tensor's dtype and on its device."""
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    def unflatten(self, dim: _int, sizes: Any) -> Tensor:
+    def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
         """Split one dimension into several."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor: ...
     def uniform_(self, *args: Any, generator: _Generator | None = None) -> Tensor:

@@ -58,10 +58,10 @@ class Call:
 
     __slots__ = (
         "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
-        "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "inplace", "inplace_check", "inplace_facts",
-        "joins", "keeps", "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "plans", "promote",
-        "promoted", "real", "refused", "result", "severed", "run", "shown", "statics", "summed", "transposed",
-        "transposes", "undifferentiable", "wide_numbers",
+        "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle", "inplace",
+        "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name", "node_name",
+        "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed", "run", "shown",
+        "statics", "summed", "transposed", "transposes", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -85,13 +85,14 @@ class Call:
         self.shown: int | None = None
         self.compares = 0  # 1: gradients do, 2: those of the recorded gradient do
         self.formal: tuple[str, ...] = ()
+        self.idle: tuple[str, ...] = ()
         self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own
         self.refused: Any = None
         self.severed: Any = None
         self.inplace_facts: tuple[str | None, str] = (None, "")
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
-        self.masks = self.real = self.wide_numbers = False
+        self.masks = self.real = self.wide_numbers = self.from_inputs = False
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
         self.overlaps: Any = Overlap.REFUSED

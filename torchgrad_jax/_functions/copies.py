@@ -11,6 +11,7 @@ from .._core.errors import OVERLAP
 from .._core.meta import Meta
 from .._engine import strided
 from .._engine.bind import composite, ops
+from .._engine.composite import Ints
 from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
@@ -25,7 +26,7 @@ _top = functools.partial(composite, method=False, out=True)
 
 
 @_top
-def expand_copy(input: Tensor, size: Any, *, implicit: bool = False) -> Tensor:
+def expand_copy(input: Tensor, size: Ints, *, implicit: bool = False) -> Tensor:
     """A copy broadcast to a larger shape."""
     return ops.expand_copy(input, sizes_of((size,), "expand_copy"))
 
@@ -41,7 +42,7 @@ def squeeze_copy(input: Tensor, dim: Any = None) -> Tensor:
 
 
 @_top
-def view_copy(input: Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
+def view_copy(input: Tensor, size: Ints | None = None, *, dtype: Any = None) -> Tensor:
     """A copy with another shape, or of the same bytes as another dtype."""
     kind = dtype if dtype is not None else size
     if isinstance(kind, dtypes.dtype):
@@ -121,7 +122,7 @@ def detach_copy(input: Tensor) -> Tensor:
 
 
 def _window(
-    input: Tensor, size: Any, stride: Any, storage_offset: int | None
+    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None
 ) -> tuple[Tensor, int, bool]:
     """The window as a view, its offset from `input`, and whether it stays within its elements."""
     shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
@@ -134,7 +135,7 @@ def _window(
 
 @_top
 def as_strided_copy(
-    input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
 ) -> Tensor:
     """A copy of a window of the storage with any sizes and strides."""
     view, offset, inside = _window(input, size, stride, storage_offset)
@@ -155,7 +156,7 @@ def _reading(source: Meta, window: Meta, offset: int) -> Call:
 
 @composite(out=False)
 def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+    input: Tensor, src: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
 ) -> Tensor:
     """A copy of `input` with a window of any sizes and strides replaced by `src`."""
     view, offset, inside = _window(input, size, stride, storage_offset)

@@ -187,7 +187,7 @@ def repeat_interleave(
         return _host(_counted(input, output_size), input, input._m.dtype)
     if dim is None:
         input, dim = (
-            METHODS["reshape"](input, -1) if input._m.ndim != 1 else input,
+            METHODS["reshape"](input, (-1,)) if input._m.ndim != 1 else input,
             0,
         )
     axis = shapes.wrap_dim(dim, input._m.ndim)

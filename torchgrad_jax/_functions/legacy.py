@@ -88,7 +88,7 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """`view`, for tensors whose size stays the same; deprecated."""
     warnings.warn("non-inplace resize is deprecated", stacklevel=3)
-    return torch["reshape"](self, *sizes)
+    return METHODS["reshape"](self, *sizes)
 
 
 @_method

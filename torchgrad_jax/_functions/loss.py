@@ -365,9 +365,8 @@ def _smoothed(
         smooth = ops.true_divide(ops.sum(smooth), ops.sum(share))
     elif reduction == "sum":
         smooth = ops.sum(smooth)
-    return ops.add(
-        ops.mul_number(exact, 1 - smoothing), ops.mul_number(smooth, smoothing / m.shape[dim])
-    )
+    smooth = ops.mul_number(smooth, smoothing / m.shape[dim])
+    return ops.add(ops.mul_number(exact, 1 - smoothing), smooth)
 
 
 @_functional
@@ -608,7 +607,8 @@ def _cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) 
         with no_grad():  # below eps the size is a constant of the forward, not of the backward
             ops.clamp_min_(size, eps)
         sizes.append(size)
-    return ops.sum(ops.mul(ops.true_divide(a, sizes[0]), ops.true_divide(b, sizes[1])), dim)
+    second = ops.true_divide(b, sizes[1])  # torch takes it first
+    return ops.sum(ops.mul(ops.true_divide(a, sizes[0]), second), dim)
 
 
 def _pairwise_distance(

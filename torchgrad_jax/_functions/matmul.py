@@ -217,10 +217,11 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
     if rows == cols == 1:
         right = ops.permute(b, (*dims_b, *free_b))
         if not (left._m.contiguous and right._m.contiguous):
-            product = ops.mul(ops.squeeze_all(left), ops.squeeze_all(right))
+            right = ops.squeeze_all(right)  # torch does so first
+            product = ops.mul(ops.squeeze_all(left), right)
             return reshape(ops.sum(product, dtype=product._m.dtype), tuple(sizes))
-        left = left if left._m.ndim == 1 else reshape(left, (count,))
         right = right if right._m.ndim == 1 else reshape(right, (count,))
+        left = left if left._m.ndim == 1 else reshape(left, (count,))
         return reshape(ops.dot(left, right), tuple(sizes))
     left = reshape(left, (rows, count))
     right = reshape(ops.permute(b, (*dims_b, *free_b)), (count, cols))

@@ -471,8 +471,8 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
     if not y._m.shape[axis]:
         return ops.sum(y, (axis,))
     if x is None:
-        ends = ops.add(ops.select(y, axis, 0), ops.select(y, axis, -1))
-        half = ops.mul_number(ends, 0.5)
+        last = ops.select(y, axis, -1)  # torch takes it first
+        half = ops.mul_number(ops.add(ops.select(y, axis, 0), last), 0.5)
         inside = ops.sub(ops.sum(y, (axis,)), half)
         return ops.mul_number(inside, float(1.0 if dx is None else dx))
     steps = _steps(y, x, axis, "trapezoid")
@@ -490,7 +490,7 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
     if x is None:
         low, high = _ends(y, axis)
         return ops.cumsum(
-            ops.mul_number(ops.add(high, low), float(1.0 if dx is None else dx) / 2.0), axis
+            ops.mul_number(ops.add(low, high), float(1.0 if dx is None else dx) / 2.0), axis
         )
     steps = _steps(y, x, axis, "cumulative_trapezoid")
     low, high = _ends(y, axis)

@@ -14,6 +14,7 @@ from .._core.layouts import with_gradients
 from .._core.meta import Meta, View
 from .._engine.arguments import as_int, as_ints, missing_argument
 from .._engine.bind import composite, ops
+from .._engine.composite import Ints
 from .._engine.history import complain_first
 from .._engine.record import apply
 from .._engine.tensor import Tensor
@@ -171,7 +172,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+def unflatten(input: Tensor, dim: int, sizes: Ints) -> Tensor:
     """Split one dimension into several."""
     m = input._m
     sizes = sizes_of((sizes,), "unflatten")
@@ -225,6 +226,11 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @composite(method=False)
 def broadcast_shapes(*given: Any) -> shapes.Size:
     """The shape that tensors of these shapes broadcast to."""
+    for s in given:
+        if not isinstance(s, int | list | tuple):
+            raise RuntimeError(
+                f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}"
+            )
     dims = [(s,) if isinstance(s, int) else tuple(s) for s in given]
     for s in dims:
         for n in s:

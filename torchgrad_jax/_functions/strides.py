@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .._engine.bind import composite
+from .._engine.composite import Ints
 from .._engine.tensor import Tensor
 from .._engine.views import as_strided_inplace, as_strided_view
 from .shape import sizes_of
 
 
 @composite
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(
+    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
+) -> Tensor:
     """A view of the storage with any shape, strides and offset."""
     return as_strided_view(
         input, sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided"), storage_offset
@@ -19,7 +20,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 @composite(name="as_strided_")
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(
+    input: Tensor, size: Ints, stride: Ints, storage_offset: int | None = None
+) -> Tensor:
     """`as_strided` that changes how the tensor itself sees its storage."""
     shape, strides = sizes_of((size,), "as_strided_"), sizes_of((stride,), "as_strided_")
     return as_strided_inplace(input, shape, strides, storage_offset)

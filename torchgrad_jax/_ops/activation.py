@@ -163,6 +163,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     node="PreluKernelBackward0",
     inplace=False,
     layout=Layout.PRESERVE,
+    formal=("input", "weight"),
     keeps={"weight": ("input", "weight")},
 )
 def _prelu_kernel(input: Array, weight: Array) -> Array:

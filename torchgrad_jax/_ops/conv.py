@@ -56,7 +56,7 @@ with_gradients(_laid_out, by_inputs=True)
 @op(
     name="convolution",
     node="ConvolutionBackward0",
-    formal=("input", "weight"),
+    idle=("input", "weight"),
     out=False,
     method=False,
     layout=_laid_out,

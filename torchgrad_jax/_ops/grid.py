@@ -208,7 +208,7 @@ def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: boo
 
 @op(
     node="GridSampler2DBackward0",
-    formal=("input", "grid"),
+    idle=("input", "grid"),
     method=False,
     out=False,
     keeps=("input",),
@@ -221,7 +221,7 @@ def grid_sampler_2d(
 
 @op(
     node="GridSampler3DBackward0",
-    formal=("input", "grid"),
+    idle=("input", "grid"),
     method=False,
     out=False,
     keeps=("input",),

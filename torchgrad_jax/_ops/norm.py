@@ -46,18 +46,66 @@ def _normalize(
 
     weight and bias have x's rank; mean and 1 / std come with shape `stats` and `dtype`.
     """
-    y = widen(x)
-    count = math.prod(y.shape[a] for a in axes)
-    mean = divide(jnp.sum(y, axes, keepdims=True, dtype=y.dtype), max(count, 1))
-    centred = y - mean
-    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
-    invstd = lax.rsqrt(var + eps)
+    centred, mean, invstd, var = _moments(x, axes, eps)
     out = _affine(centred * invstd, weight, bias).astype(x.dtype)
     return (
         out,
         mean.reshape(stats).astype(dtype),
         invstd.reshape(stats).astype(dtype),
         var.reshape(stats),
+    )
+
+
+def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Array]:
+    y = widen(x)
+    count = math.prod(y.shape[a] for a in axes)
+    mean = divide(jnp.sum(y, axes, keepdims=True, dtype=y.dtype), max(count, 1))
+    centred = y - mean
+    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
+    return centred, mean, lax.rsqrt(var + eps), var
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3, 4))
+def _statistics(
+    x: Array, axes: Shape, eps: float, stats: Shape, dtype: Any
+) -> tuple[Array, Array, Array]:
+    """The mean, 1 / std and the variance alone: what gradients read of the result, and depends on no parameter."""
+    _, mean, invstd, var = _moments(x, axes, eps)
+    return (
+        mean.reshape(stats).astype(dtype),
+        invstd.reshape(stats).astype(dtype),
+        var.reshape(stats),
+    )
+
+
+@_statistics.defjvp
+def _statistics_jvp(
+    axes: Shape, eps: float, stats: Shape, dtype: Any, primals: Any, tangents: Any
+) -> Any:
+    mean, invstd, var = _statistics(*primals, axes, eps, stats, dtype)
+    moved = _moved(primals[0], tangents[0], mean, invstd, axes)[1:]
+    return (mean, invstd, var), _as_statistics(moved, var, stats, dtype)
+
+
+def _moved(x: Array, tx: Array, mean: Array, invstd: Array, axes: Shape) -> tuple[Array, ...]:
+    """From rounded statistics: x standardised, 1 / std, and the tangent, its mean and its projection on the former."""
+    y, t = widen(x), widen(tx)
+    keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    m, s = (widen(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
+    count = max(math.prod(x.shape[a] for a in axes), 1)
+    hat = (y - m) * s
+    t_mean = jnp.sum(t, axes, keepdims=True, dtype=t.dtype) / count
+    t_proj = jnp.sum(hat * t, axes, keepdims=True, dtype=t.dtype) / count
+    return hat, s, t_mean, t_proj
+
+
+def _as_statistics(moved: Any, var: Array, stats: Shape, dtype: Any) -> tuple[Array, Array, Array]:
+    s, t_mean, t_proj = moved
+    t_invstd, t_var = -(s * s) * t_proj, 2 * t_proj / s
+    return (
+        t_mean.reshape(stats).astype(dtype),
+        t_invstd.reshape(stats).astype(dtype),
+        t_var.reshape(stats).astype(var.dtype),
     )
 
 
@@ -68,28 +116,16 @@ def _normalize_jvp(
     # In terms of the mean and 1 / std that the op returns, which are what torch saves.
     x, weight, bias = primals
     tx, tw, tb = tangents
-    out, mean, invstd, var = _normalize(x, weight, bias, axes, eps, stats, dtype)
-    y, t = widen(x), widen(tx)
-    keep = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
-    m, s = (widen(a).reshape(keep).astype(y.dtype) for a in (mean, invstd))
-    count = max(math.prod(x.shape[a] for a in axes), 1)
-    hat = (y - m) * s
-    t_mean = jnp.sum(t, axes, keepdims=True, dtype=t.dtype) / count
-    t_proj = jnp.sum(hat * t, axes, keepdims=True, dtype=t.dtype) / count
-    t_out = (t - t_mean - hat * t_proj) * s
+    out, *_ = _normalize(x, weight, bias, axes, eps, stats, dtype)
+    mean, invstd, var = _statistics(x, axes, eps, stats, dtype)
+    hat, s, t_mean, t_proj = _moved(x, tx, mean, invstd, axes)
+    t_out = (widen(tx) - t_mean - hat * t_proj) * s
     if weight is not None:
-        t_out = t_out * widen(weight).astype(y.dtype) + hat * widen(tw).astype(y.dtype)
+        t_out = t_out * widen(weight).astype(hat.dtype) + hat * widen(tw).astype(hat.dtype)
     if bias is not None:
-        t_out = t_out + widen(tb).astype(y.dtype)
-    t_invstd = -(s * s) * t_proj
-    t_var = 2 * t_proj / s
-    tangents_out = (
-        t_out.astype(out.dtype),
-        t_mean.reshape(stats).astype(dtype),
-        t_invstd.reshape(stats).astype(dtype),
-        t_var.reshape(stats).astype(var.dtype),
-    )
-    return (out, mean, invstd, var), tangents_out
+        t_out = t_out + widen(tb).astype(hat.dtype)
+    moved = _as_statistics((s, t_mean, t_proj), var, stats, dtype)
+    return (out, mean, invstd, var), (t_out.astype(out.dtype), *moved)
 
 
 def _check_dtypes(label: str, input: Array, *params: Array | None) -> np.dtype:
@@ -118,7 +154,7 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
 
 @op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), shown=1, out=False,
     layout=following_unless_contiguous,
-    formal=("input", "weight", "bias"),
+    idle=("input", "weight"), from_inputs=True,
     undifferentiable=("running_mean", "running_var"),
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
@@ -195,7 +231,8 @@ def _check_batch_norm(
     node="NativeLayerNormBackward0",
     shown=1,
     grad_view=lambda *_, **__: OWN,
-    formal=("input", "weight", "bias"),
+    idle=("input", "weight", "bias"),
+    from_inputs=True,
     out=False,
     method=False,
     function=False,

@@ -12,7 +12,7 @@ from .._core import shapes
 from .._core.kernels import scalar_name
 from .._core.layouts import following, with_gradients, with_statics
 from .helpers import is_bool
-from .registry import Array, Dims, Scalar, op
+from .registry import Array, Dims, Scalar, Size, op
 
 Shape = tuple[int, ...]
 
@@ -39,7 +39,7 @@ with_gradients(_padded, by_inputs=False)
 
 
 @op(node="ConstantPadNdBackward0", layout=_padded, method=False)
-def constant_pad_nd(input: Array, pad: Dims, value: Scalar = 0) -> Array:
+def constant_pad_nd(input: Array, pad: Size, value: Scalar = 0) -> Array:
     """Grow (or, where negative, crop) the last axes with a value."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")

@@ -174,7 +174,9 @@ class OpDef:
     # which inputs stand one after the other in the result, or results in the input; whether the
     # parts lack that axis)
     formal: tuple[str, ...] = ()  # parameters that torch's gradient formula takes as arguments that
-    # could require grad, although no gradient depends on them
+    # could require grad, although no gradient depends on them: zeros come back
+    idle: tuple[str, ...] = ()  # such parameters to which nothing comes back
+    from_inputs: bool = False  # recorded gradients read inputs alone, not results that were saved
     refused: Callable[..., str | tuple[str, str] | None] | None = (
         None  # (metas by parameter, metas of
     )

@@ -68,6 +68,8 @@ def clone(m: Maker) -> str | None:
     )
     if how == "alias()":
         how = "view_as(" + str(x) + ")"
+    if how == "data" and x and not inexact(m.env[x]):  # a write to it would change saved indices
+        how = "detach()"
     return x and f"{m.new()} = {x}.{how}"
 
 

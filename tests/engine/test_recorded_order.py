@@ -202,6 +202,7 @@ def nodes_without_edges_look_at_what_they_saved(m):
                         pair[written].mul_(2)
                 inputs = [y] if through else None
                 found.append((complaint(lambda y=y, i=inputs: y.sum().backward(inputs=i)), y.grad))
+                found.append(complaint(lambda y=y, i=inputs: y.sum().backward(inputs=i)))
     return found
 
 

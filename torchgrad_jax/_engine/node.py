@@ -7,11 +7,14 @@ import threading
 import weakref
 from typing import Any
 
+import jax
+
 from .._core.errors import SECOND_BACKWARD
 from .._core.state import MODES, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
 Edge = "tuple[Node, int] | None"
+_VALUES = (jax.Array, int, float, complex, str, type(None))
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 
 
@@ -139,8 +142,11 @@ class Node:
 
     def _release(self) -> None:
         """Free what was saved; a node that saved no tensor can run again."""
-        if self.gp.saves_tensors:
-            self.saved = None
+        if not self.gp.saves_tensors:
+            return
+        if None in self.edges and all(isinstance(v, _VALUES) for v in self.saved or ()):
+            return  # there was no edge to save any for
+        self.saved = None
 
 
 class AccumulateGrad(Node):

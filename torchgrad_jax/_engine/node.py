@@ -7,19 +7,22 @@ import threading
 import weakref
 from typing import Any
 
-import jax
-
 from .._core.errors import SECOND_BACKWARD
 from .._core.state import MODES, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
 Edge = "tuple[Node, int] | None"
-_VALUES = (jax.Array, int, float, complex, str, type(None))
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 
 
 GRAD_LOCK = threading.RLock()
 """Held while a leaf's `.grad` is read and stored: several threads may accumulate into one leaf."""
+
+
+class Spare(tuple[Any, ...]):
+    """Saved values none of which is a tensor to torch, for there is no edge that it would be saved for."""
+
+    __slots__ = ()
 
 
 class NodeExtras:
@@ -142,11 +145,8 @@ class Node:
 
     def _release(self) -> None:
         """Free what was saved; a node that saved no tensor can run again."""
-        if not self.gp.saves_tensors:
-            return
-        if None in self.edges and all(isinstance(v, _VALUES) for v in self.saved or ()):
-            return  # there was no edge to save any for
-        self.saved = None
+        if self.gp.saves_tensors and self.saved.__class__ is not Spare:
+            self.saved = None
 
 
 class AccumulateGrad(Node):

@@ -46,7 +46,7 @@ from .history import (
     rebase_history,
     requires_grad_of,
 )
-from .node import Node
+from .node import Node, Spare
 from .strided import (
     check_disjoint,
     check_writable,
@@ -220,7 +220,9 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
             else (read(v) if isinstance(v, Tensor) else v)
             for i, v in zip(gp.saved_in, saved)
         ]
-    node.saved = tuple(saved)
+        if needed is not None and needed.isdisjoint(gp.saved_in):
+            saved = Spare(saved)
+    node.saved = tuple(saved) if saved.__class__ is list else saved
     node.seq = next_sequence_nr()
     node.extras = None
     return node

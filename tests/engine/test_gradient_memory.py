@@ -359,3 +359,28 @@ def what_replaces_a_part(m):
             (sum(x.exp().sum() for x in xs) + total(fn(*xs))).backward()
             found.append([(_shown(x.grad), x.grad.clone()) for x in xs])
     return found
+
+
+@program
+def gradients_of_permuted_leaves(m):
+    """Laid out like a leaf a gradient is taken as it is, else copied, which its version tells."""
+    calls = (
+        m.sin, m.asin, m.cos, m.sinh, m.atan, m.square, m.abs, m.angle, m.sgn, m.exp, m.tanh, lambda v: v**3,
+        lambda v: v.var(0), lambda v: v.std(0), m.linalg.vector_norm, lambda v: m.linalg.vector_norm(v, dim=0),
+        lambda v: v.abs() * 2, lambda v: v.exp().abs(),
+    )  # fmt: skip
+    found = []
+    for shape, order in (
+        ((2, 3, 4), (0, 2, 1)),
+        ((2, 1, 3), (0, 2, 1)),
+        ((2, 1, 3), (2, 0, 1)),
+        ((1, 3), (1, 0)),
+    ):
+        for dtype in (m.float64, m.complex128):
+            for call in calls:
+                x = m.full(shape, 0.7, dtype=dtype, requires_grad=True)
+                y = call(x.permute(order))
+                total = (y.abs() if y.is_complex() else y).sum()
+                total.backward()
+                found.append((_shown(x.grad), y.stride()))
+    return found

@@ -268,6 +268,25 @@ def numbers_on_the_edges_of_bins(m):
 
 
 @program
+def products_of_several_zeros(m):
+    """The gradient of the product of all elements is 0 then, whatever else there is."""
+    found = []
+    for row in (
+        [0.0, 0.0, NAN],
+        [0.0, 0.0, INF],
+        [0.0, NAN, 1.0],
+        [0.0, INF, 2.0],
+        [0.0, 0.0, 2.0],
+        [0.0, 3.0, 2.0],
+    ):
+        x = m.tensor(row, dtype=m.float64, requires_grad=True)
+        found += [
+            m.autograd.grad(y, x)[0] for y in (x.prod(), x.prod(0), x[:1].prod(), x[None].prod())
+        ]
+    return found
+
+
+@program
 def reductions(m):
     rows = ((0.0, 0.0, 0.0), (NAN, 1.0, 2.0), (NAN, NAN, NAN), (1.0, INF, 2.0), (3.0, -1.0, 0.0))
     functions = {

@@ -475,6 +475,9 @@ def _function(
         p for p, e in zip(positions, node.edges)
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
+    if False in present:
+        reached = gp.reached(cts)
+        wanted = [p for p in wanted if p in reached]
     if not wanted:  # torch's formulas look at what was saved, and compute nothing
         unpack_tensors(node)
         if gp.raises:

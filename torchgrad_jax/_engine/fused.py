@@ -361,6 +361,7 @@ def _compile(
             cts = cts_all
             if all(c is None for c in cts) or not edges:
                 continue
+            edges = windows.reached(gp, cts, edges)
             wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
             values = dict(zip(wanted, gp.fn(cts, [args[w] for w in where], wanted)))
             for p, m, nr in edges:
@@ -443,7 +444,7 @@ def _layouts(
             continue
         told = gp.describe(tuple([None if c is None else c[0].meta for c in cts]))
         made: list[Any] = []
-        for p, m, nr in edges:
+        for p, m, nr in windows.reached(gp, cts, edges):
             described, kind, version = told[p]
             came = cts[0]
             if kind == PASSED:

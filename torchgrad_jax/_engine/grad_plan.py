@@ -17,6 +17,7 @@ from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import RESHAPED, last_step, reshaped, summed
 from .._ops.gradient_steps import (
+    CAST,
     COLUMN_MAJOR,
     GRAD,
     GRADIENT_STEPS,
@@ -46,7 +47,7 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_in_numpy", "_parts", "_steps", "calls", "cuts", "described", "diff", "edge_grads", "edge_leaves",
+        "_in_numpy", "_parts", "_steps", "calls", "cuts", "dependent", "described", "diff", "edge_grads", "edge_leaves",
         "edge_pick", "filled", "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan",
         "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "unread", "vjps",
     )  # fmt: skip
@@ -83,6 +84,7 @@ class GradPlan:
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
         self._in_numpy: bool | None = None
+        self.dependent: frozenset[int] | None = None
         self.diff = plan.diff
         self.filled: GradPlan | None = None
         self.unread: frozenset[int] = frozenset()  # inputs that are saved for nothing, as in torch
@@ -446,7 +448,7 @@ class GradPlan:
             return meta(key.shape, key.dtype, key.device, tuple(formula))
         if formula == COLUMN_MAJOR and ct is not None:
             return self._by_columns(key, ct)
-        if formula is None or ct is None or ct.dtype is not key.dtype:
+        if formula is None or ct is None or (ct.dtype is not key.dtype and CAST not in formula):
             return None
         if formula == ROW_MAJOR:
             return meta(key.shape, key.dtype, key.device)
@@ -460,7 +462,7 @@ class GradPlan:
                 operands = [laid_out(s) for s in step]
                 shape = shapes.broadcast_shapes(*[o[0] for o in operands])
                 return shape, shapes.elementwise_strides(shape, operands)
-            if step == NUMBER:
+            if step in (NUMBER, CAST):
                 return (), ()
             if step == ROW_MAJOR:
                 return key.shape, shapes.contiguous_strides(key.shape)
@@ -591,10 +593,22 @@ class GradPlan:
         found = self._parts.get(present)
         if found is None:
             found = self._parts[present] = copy.copy(self)
-            found.calls, found.slices = {}, {}
+            found.calls, found.slices, found.dependent = {}, {}, None
             found.diff = tuple(k for k, p in zip(self.diff, present) if p)
             found._derive()
         return found
+
+    def reached(self, cts: Sequence[Any]) -> frozenset[int]:
+        """The gradients that depend on one that came back; where some results got none, torch has no others."""
+        if self.raises or self.plan.call.joins is not None:
+            return frozenset(range(len(self.inputs)))
+        part, base = self._part(tuple([c is not None for c in cts])), len(self.plan.present)
+        if part.dependent is None:
+            reads = [part._steps.slice([r], part.cuts)[1] for r in part.grad_refs]
+            part.dependent = frozenset(
+                p for p, read in enumerate(reads) if any(i >= base for i in read)
+            )
+        return part.dependent
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""

@@ -100,9 +100,10 @@ class Flow:
     def through(self, node: Any, gp: Any, edges: Sequence[Any], saved: Any, vjp: Any) -> None:
         """Run one node: take its gradients out, put its inputs' gradients in."""
         given = [self.slots.pop((node, k), None) for k in range(len(gp.plan.diff))]
-        wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
         if all(g is None for g in given):
             return
+        edges = reached(gp, given, edges)
+        wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
         values = {}
         if wanted:
             arrays = vjp(gp, [None if g is None else g[0] for g in given], saved, wanted)
@@ -124,6 +125,14 @@ class Flow:
                 g[1].drop()
         for p, target, nr in edges:
             self.put(target, nr, *values[p])
+
+
+def reached(gp: Any, cts: Sequence[Any], edges: Sequence[Any]) -> Sequence[Any]:
+    """The edges ``(gradient, ...)`` that something flows along when some results may have got no gradient."""
+    if all(c is not None for c in cts):
+        return edges
+    ways = gp.reached(cts)
+    return [e for e in edges if e[0] in ways]
 
 
 def _traced_vjp(gp: Any, cts: list[Any], saved: Any, wanted: tuple[int, ...]) -> Any:

@@ -18,6 +18,7 @@ from .._core.matrices import column_major
 from .._core.shapes import contiguous_strides
 
 GRAD, RESULT, ROW_MAJOR, NUMBER = "grad", "result", "row-major", "number"
+CAST = "cast"  # an operand that is none: the incoming gradient has another dtype, and is cast first
 COLUMN_MAJOR = "column-major"
 
 Formula = str | tuple[Any, ...] | Callable[[dict[str, Any], Any], Any]
@@ -54,20 +55,34 @@ def _tall(statics: dict[str, Any], key: Any) -> Any:
 def _norm(statics: dict[str, Any], key: Any) -> Any:
     """The norms whose slope is the input over the norm."""
     ord = statics.get("ord", statics.get("p"))
-    return (GRAD, (0, RESULT)) if ord is None or ord == 2 else None
+    if ord is not None and ord != 2:
+        return None
+    return ((GRAD,), (0, RESULT), CAST) if key.dtype.is_complex else (GRAD, (0, RESULT))
 
 
-_SLOPE_FIRST = ((0,), GRAD)
+def _magnitude(statics: dict[str, Any], key: Any) -> Any:
+    return _CAST_FIRST if key.dtype.is_complex else _SLOPE_LAST
+
+
+def _like_the_input(statics: dict[str, Any], key: Any) -> Any:
+    return list(key.strides) if key.dense else _SLOPE_FIRST
+
+
+_SLOPE_FIRST, _SLOPE_LAST, _CAST_FIRST = ((0,), GRAD), (GRAD, (0,)), ((GRAD,), (0,), CAST)
 _MASK_OF_TWO = ((0, 1), GRAD)
 _SIGN_FIRST, _OF_RESULT = ((GRAD,), (0,)), ((GRAD,), (RESULT,))
 _LARGER = ((0, 1), (GRAD,), GRAD)
 
+_OF_THE_ARGUMENT = ("Sin", "Cos", "Sinh", "Cosh", "Asin", "Acos", "Atan", "Asinh", "Acosh")
+
 GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
+    **{f"{n}Backward0": {0: _SLOPE_LAST} for n in _OF_THE_ARGUMENT},
+    "AbsBackward0": {0: _magnitude},
     "AddcdivBackward0": {2: ((GRAD,), ((1,), (2,)))},
     "AmaxBackward0": {0: ((GRAD,), (0, RESULT))},
     "AminBackward0": {0: ((GRAD,), (0, RESULT))},
     "AminmaxBackward0": {0: (GRAD, 0)},
-    "AngleBackward0": {0: _SLOPE_FIRST},
+    "AngleBackward0": {0: _like_the_input},
     "Atan2Backward0": {0: (GRAD, 1), 1: (GRAD, 0)},
     "AtanhBackward0": {0: _SIGN_FIRST},
     "BernoulliBackward0": {0: (GRAD,)},
@@ -118,7 +133,9 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "NormBackward0": {0: _norm},
     "NormBackward1": {0: _norm},
     "OrmqrBackward0": {2: COLUMN_MAJOR},
-    "PowBackward0": {0: lambda statics, _: ROW_MAJOR if statics.get("exponent") == 0 else None},
+    "PowBackward0": {
+        0: lambda statics, _: ROW_MAJOR if statics.get("exponent") == 0 else _SLOPE_LAST
+    },
     "PowBackward1": {0: ((1,), (GRAD, (1, (0, (1,))))), 1: (GRAD, (RESULT, (0,)))},
     "PreluKernelBackward0": {0: (0, 1, GRAD), 1: (0, 1, GRAD)},
     "ProdBackward1": {0: ((GRAD, RESULT), 0)},
@@ -136,10 +153,10 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "SpecialLogNdtrBackward0": {0: _SIGN_FIRST},
     "SpecialNdtriBackward0": {0: _OF_RESULT},
     "SpecialXlog1PyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), (1,))},
-    "StdBackward0": {0: (GRAD, 0)},
+    "StdBackward0": {0: (((GRAD, RESULT),), 0, CAST)},
     "ThresholdBackward0": {0: (0, GRAD)},
     "TriangularSolveBackward0": {0: COLUMN_MAJOR},
-    "VarBackward0": {0: (GRAD, 0)},
+    "VarBackward0": {0: ((GRAD,), 0, CAST)},
     "WhereBackward0": {1: (0, GRAD, NUMBER), 2: (0, NUMBER, GRAD)},
     "XlogyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), 1)},
 }

@@ -166,7 +166,10 @@ unary(
 )  # fmt: skip
 unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
-unary("sgn", _unit, keeps=("input", "result"))
+unary(
+    "sgn", _unit, keeps=("input", "result"),
+    grad_version=lambda metas, recorded: int(metas["input"].dtype.is_complex),  # masked
+)  # fmt: skip
 unary(
     "signbit",
     _no_complex(_signbit, "signbit is not implemented for complex tensors."),

@@ -160,7 +160,7 @@ def _zero_where(at: Array, x: Array) -> Array:
     return jnp.where(at, jnp.zeros_like(x), x)
 
 
-def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
+def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
     def value(x: Array) -> Array:
         return lax.reduce_prod(x, axes=dims)
 
@@ -174,7 +174,11 @@ def _product(x: Array, dims: Shape, keepdim: bool) -> Array:
             return lax.reduce_sum(y / jnp.where(zero, jnp.ones_like(x), x) * t, axes=dims)
 
         def by_others(x: Array, y: Array, t: Array) -> Array:
-            return lax.reduce_sum(_products_of_others(x, dims) * t, axes=dims)
+            others = _products_of_others(x, dims)
+            if of_all:  # torch counts the zeros: of two the gradient is 0, whatever else there is
+                several = lax.reduce_sum(zero.astype(np.int64), axes=dims) > 1
+                others = jnp.where(several, jnp.zeros_like(others), others)
+            return lax.reduce_sum(others * t, axes=dims)
 
         return lax.cond(anywhere(zero), by_others, by_division, x, y, t)
 
@@ -209,7 +213,7 @@ def prod(
     x = convert(input, _sum_dtype(input, dtype))
     if is_bool(x):
         return _keep(lax.reduce_and(x, axes=dims), dims, x.ndim, keepdim)
-    return _product(x, dims, keepdim)
+    return _product(x, dims, keepdim, dim is None)
 
 
 # --- moments ---

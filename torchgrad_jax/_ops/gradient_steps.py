@@ -64,7 +64,10 @@ def _magnitude(statics: dict[str, Any], key: Any) -> Any:
     return _CAST_FIRST if key.dtype.is_complex else _SLOPE_LAST
 
 
-def _like_the_input(statics: dict[str, Any], key: Any) -> Any:
+def _angle(statics: dict[str, Any], key: Any) -> Any:
+    """Of complex numbers a choice between 0 and the slope, of real ones zeros laid out as they are."""
+    if key.dtype.is_complex:
+        return ((0,), NUMBER, (GRAD, 0))
     return list(key.strides) if key.dense else _SLOPE_FIRST
 
 
@@ -82,7 +85,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "AmaxBackward0": {0: ((GRAD,), (0, RESULT))},
     "AminBackward0": {0: ((GRAD,), (0, RESULT))},
     "AminmaxBackward0": {0: (GRAD, 0)},
-    "AngleBackward0": {0: _like_the_input},
+    "AngleBackward0": {0: _angle},
     "Atan2Backward0": {0: (GRAD, 1), 1: (GRAD, 0)},
     "AtanhBackward0": {0: _SIGN_FIRST},
     "BernoulliBackward0": {0: (GRAD,)},

@@ -221,6 +221,16 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "w.sum().backward()",
         "(b * 2).sum().backward()",
     ),
+    "triangles_of_what_overlaps_itself": (
+        "x = torch.arange(12.0).reshape(2, 3, 2)",
+        "x.expand(2, 2, 3, 2).triu_()",
+        "a = torch.arange(12.0).reshape(2, 3, 2).transpose(0, 2).expand(2, 2, 3, 2)",
+        "a.triu_()",
+        "a.tril_(1)",
+        "b = torch.arange(6.0).reshape(3, 2).expand(2, 3, 2).transpose(0, 2); b.tril_()",
+        "c = torch.arange(6.0).reshape(1, 3, 2).expand(2, 2, 3, 2); c.triu_()",
+        "d = torch.arange(6.0).reshape(3, 2).expand(1, 1, 2, 3, 2)[0]; d.triu_()",
+    ),
     "no_derivative_and_no_gradient": (
         "x = torch.tensor([0.0, -1.9], requires_grad=True); y = x // 2",
         "class F(torch.autograd.Function): forward = staticmethod(lambda ctx, x: x * 1); "

@@ -253,6 +253,63 @@ torch.arange()
 torch.polygamma(x, 1)
 """
 
+NUMBERS_AND_NONE = """
+torch.add(1, 2)
+torch.add(1.5, True)
+torch.add(True, False)
+torch.add(1, 2, alpha=3)
+torch.sub(2j, 3)
+torch.sub(True, 2)
+torch.subtract(1, 2, 3)
+torch.mul(1.5, 2)
+torch.multiply(True, False)
+torch.div(1, 2)
+torch.div(7, 2, rounding_mode='floor')
+torch.true_divide(1, 2)
+torch.divide(True, False)
+torch.floor_divide(7, 2)
+torch.floor_divide(True, False)
+torch.pow(1, 2)
+torch.eq(1, 2)
+torch.Tensor.add(1, 2)
+torch.add(x, x, alpha=None)
+x.add(x, alpha=None)
+x.clone().sub_(x, alpha=None)
+torch.addcmul(x, x, x, value=None)
+x.addcdiv(x, x, value=None)
+x.round(decimals=None)
+torch.special.round(x, decimals=None)
+x.prod(dim=None)
+x.prod(axis=None)
+torch.prod(x, None)
+x.prod(None, True)
+x.var(unbiased=None)
+x.std(0, None)
+x.std(unbiased=False, keepdim=True)
+torch.var_mean(x, unbiased=None)
+x.std(None, False, True)
+x.renorm(2, 0, None)
+torch.renorm(x, None, 0, 1)
+torch.clamp(x, 0, x)
+x.clamp(x, 1)
+x.clamp(min=x, max=None)
+torch.unique(x, sorted=None)
+x.unique(return_inverse=1)
+x.unique(dim=1.5)
+x.unique(dim=0, return_counts=None)
+torch.unique_consecutive(x, return_counts=1)
+torch.unique_consecutive(x, dim='a')
+torch.tensordot(x, x, None)
+torch.tensordot(x, x, 1.5)
+torch.tensordot(x, x, [1])
+torch.tensordot(x, x, (1, 1))
+torch.tensordot(x, x, (None, 1))
+torch.tensordot(x, x, torch.tensor([1, 1, 1]))
+torch.einsum(None, x)
+torch.einsum(('ij->ji',), x)
+x.reshape(1, *x.shape).t_()
+"""
+
 
 def _told(m: Any, calls: str) -> dict[str, list[str]]:
     x, i = m.ones(2, 3), m.tensor([0, 1])
@@ -265,6 +322,7 @@ def _told(m: Any, calls: str) -> dict[str, list[str]]:
 
 for _name, _calls in {
     "positions": POSITIONS, "counts": COUNTS, "overloads": OVERLOADS, "sizes": SIZES, "functional": FUNCTIONAL,
+    "numbers_and_none": NUMBERS_AND_NONE,
     "others": OTHERS,
 }.items():  # fmt: skip
     _told_of = functools.partial(_told, calls=_calls)
@@ -293,7 +351,19 @@ def older_overloads(m):
             complaint(lambda: x.add("a", x)),
             complaint(lambda: m.add(x, 2, "a")),
             complaint(lambda: m.addmm(2, x, "a", x)),
+            complaint(lambda: m.add(x, x, 2)),
+            complaint(lambda: m.add(2, x, x)),
+            complaint(lambda: x.add(x, 2)),
+            complaint(lambda: m.addcmul(x, x, 2, x)),
+            complaint(lambda: x.addmm(2, 3, x)),
+            complaint(lambda: m.addmm(2, 3, x, x)),
+            complaint(lambda: m.addmm(2, x, 3, x, m.ones(3))),
             m.add(x, 2, x),
+            m.add(2, 3, x),
+            m.add(2, 3, 4),
+            x.add(2, x),
+            x.addcmul(2, x, x),
+            x.addmm(2, 3, x, x),
             m.addmm(2, x, x, x),
         ]
 

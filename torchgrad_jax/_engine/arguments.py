@@ -14,7 +14,7 @@ from .._ops import registry as reg
 from . import record
 from .history import requires_grad_of
 from .record import NUMBERS
-from .tensor import Tensor
+from .tensor import Tensor, wrap_array
 
 EMPTY = inspect.Parameter.empty
 ALIASES = {
@@ -45,6 +45,11 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
+def tensor_of(number: Any) -> Tensor:
+    """What a number becomes where there is no tensor."""
+    return wrap_array(np.asarray(number, dtypes.of_python(number.__class__).np))
+
+
 def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
     """torch's complaint about an argument of the wrong type."""
     named = param.kwonly or by_keyword(param.name)
@@ -56,6 +61,8 @@ def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeEr
     return error
 
 
+LEFT_OUT: Any = None
+"""Default of arguments that may be left out, but not given as None: what is given has the annotated class."""
 MISSING: Any = type("missing", (), {"__slots__": (), "__repr__": lambda self: "<required>"})()
 """Default of required arguments, which may come under numpy's name instead."""
 

@@ -194,6 +194,7 @@ class Binding:
             call.overlaps = Overlap.WARNED
         if fits := [tag for tag in row.tags if tag.startswith("fits")]:
             call.fits = fits[0]
+        call.alike = "alike" in row.tags
         call.wide_numbers = "wide_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)

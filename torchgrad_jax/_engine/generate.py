@@ -18,13 +18,13 @@ from .._core.callers import caller_of, names_in_call
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, next_sequence_nr
 from .._ops import registry as reg
 from . import record
-from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument
+from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, tensor_of
 from .binding import Binding
 from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
 from .out import write_out
 from .overrides import foreign, handle
-from .parser import raise_if_any, told
+from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
 from .tensor import Storage, Tensor
@@ -66,8 +66,9 @@ _NUMBER = """    elif _c{i} in _numbers:
 _RUN = """
     try: _plan = _call.plans[{keys}]
     except KeyError: _plan = None
-    if _plan is None:
-        _plan = _new_plan(_call, {keys}, {leaves})
+    if _plan is None:{alone}
+        try: _plan = _new_plan(_call, {keys}, {leaves})
+        except Exception: _raise_told(_me, _binding, {args}); raise
     if not _plan.single:
         return _general(_call, {leaves})
     _a = _plan.fwd({xs})
@@ -119,6 +120,10 @@ _EDGE = """
             _e{i} = None"""
 
 
+UNSAID: Any = type("unsaid", (), {"__slots__": (), "__repr__": lambda self: "<left out>"})()
+"""Default of arguments that may be left out, but not given as None."""
+
+
 def spreading(b: Binding) -> reg.Param | None:
     """The size that may come as so many arguments: one that comes last."""
     plain = [p for p in b.params if not p.kwonly]
@@ -130,7 +135,7 @@ def _signature(
     b: Binding, space: dict[str, Any], out: bool, varargs: reg.Param | None, more: bool
 ) -> str:
     parts, star, rest = [], False, "*_more" if more else "*"
-    space["_missing"] = MISSING
+    space.update(_missing=MISSING, _unsaid=UNSAID)
     for p in b.params:
         if p is varargs:
             parts.append(f"*{p.name}")
@@ -141,6 +146,8 @@ def _signature(
             star = True
         if p.default is EMPTY and not (varargs and star):
             parts.append(f"{p.name}=_missing")
+        elif p.name in b.row.left_out:
+            parts.append(f"{p.name}=_unsaid")
         else:
             space[f"_default_{p.name}"] = None if p.default is EMPTY else p.default
             parts.append(f"{p.name}=_default_{p.name}")
@@ -217,7 +224,7 @@ def _source(
         "_size_argument": size_argument, "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
         "_write_out": write_out, "_raise_told": raise_told, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
-        "_run_general": run_general,
+        "_run_general": run_general, "_refuse_none": refuse_none,
     }  # fmt: skip
     varargs = spreading(b) if spread else None
     with_out = row.out and not inplace and not operator and not row.view
@@ -227,6 +234,11 @@ def _source(
     args = _tuple(names)
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    for name in row.left_out:
+        lines += [
+            f"    if {name} is _unsaid: {name} = None",
+            f"    elif {name} is None: _refuse_none(_me, _binding, {args}, {name!r})",
+        ]
     spare = f"_more, {'out' if with_out else None}" if more else "(), None"
     lines.append(
         f"    if _kw{' or _more' if more else ''}: return _rebind(_me, _binding, {args}, _kw, {spare})"
@@ -321,59 +333,75 @@ def _unrolled(
             )
         )
         return lines
+    alone = ""
+    if all(p.scalar for p in hot):  # numbers may be all there is
+        alone = f"\n        if {' and '.join(f'_c{i} in _numbers' for i in range(len(hot)))}: return {fallback}"
     lines.append(
         _RUN.format(
             keys=keys, xs=", ".join(f"_x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
             anyr=" or ".join(rs), mask=mask, edges=edges, edge_tuple=edge_tuple,
-            leaf_list=", ".join(leaves),
+            leaf_list=", ".join(leaves), alone=alone, args=_tuple([p.name for p in b.params]),
         )
     )  # fmt: skip
     return lines
 
 
-def _signatures(
-    names: Sequence[str], n: int, others: Sequence[str], inplace: bool
-) -> tuple[str, str]:
-    """An older overload with `n` numbers and the present one, as torch writes them."""
-    numbers, rest = [f"Number {name}" for name in names], [f"Tensor {name}" for name in others]
-    defaults = ["*", *(f"{number} = 1" for number in numbers)]
-    if inplace:
-        return ", ".join(numbers[:n] + rest[1:]), ", ".join(rest[1:] + defaults)
-    at = 1 if names[0] == "beta" else 0  # one number stands before the input, the other after it
-    older = [*numbers[:at], rest[0], *numbers[at:n], *rest[1:], "*", "Tensor out = None"]
-    return ", ".join(older), ", ".join([*rest, *defaults, "Tensor out = None"])
+def _older(names: Sequence[str], n: int, others: Sequence[str], method: bool) -> list[str]:
+    """The arguments of an older overload with `n` numbers: one called beta stands before the input of a function."""
+    at = 1 if names[0] == "beta" and not method else 0
+    return [*names[:at], others[0], *names[at:n], *others[1:]]
+
+
+def _deprecated(me: Any, b: Binding, slots: Sequence[str], others: Sequence[str]) -> str:
+    """The warning about an older overload, and the present one, as torch writes them."""
+    numbers = b.row.numbers_first
+    method, out = _is_method(me), [] if _is_method(me) else ["Tensor out = None"]
+    older = [f"{'Number' if s in numbers else 'Tensor'} {s}" for s in slots[method:]]
+    newer = [f"Tensor {s}" for s in others[method:]]
+    newer += ["*", *(f"Number {s} = 1" for s in numbers), *out]
+    return (
+        f"This overload of {me.__name__} is deprecated:\n"
+        f"\t{me.__name__}({', '.join([*older, *(['*', *out] if out else [])])})\n"
+        f"Consider using one of the following signatures instead:\n\t{me.__name__}({', '.join(newer)})"
+    )
+
+
+def _is_method(me: Any) -> bool:
+    return bool(me.where) and me.where.startswith("Tensor.")
 
 
 def numbers_first(me: Any, b: Binding, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """torch's older overloads, which have their numbers among the positional arguments; an alias has none of them."""
+    """torch's older overloads, which have their numbers among the positional arguments, or NotImplemented."""
     names, others = b.row.numbers_first, [p.name for p in b.params if not p.kwonly]
-    alias = me.__name__.removesuffix("_") in b.row.aliases
-    tensors = [a for a in args if a.__class__ not in NUMBERS]
-    numbers = [a for a in args if a.__class__ in NUMBERS]
-    two = names == ("alpha",) and len(numbers) == 2 and len(args) == 3 and tensors[0] is args[0]
-    if two and alias:  # an overload for numbers, which is no older one
-        named["alpha"] = numbers.pop()
-        return me(*args[:2], **{k: v for k, v in named.items() if v is not None})
-    if two:
-        tensors.append(numbers.pop())
-    if alias or any(a is MISSING for a in args) or not 0 < len(numbers) <= len(names):
-        given = {k: v for k, v in named.items() if v is not None and v is not _default(b, k)}
-        args = tuple(a for a in args if a is not MISSING)
-        raise _told(me, args, given) or _too_many(me, others, args)
-    older, newer = _signatures(names, len(numbers), others, me.__name__.endswith("_"))
-    warn.once(
-        f"This overload of {me.__name__} is deprecated:\n\t{me.__name__}({older})\n"
-        f"Consider using one of the following signatures instead:\n\t{me.__name__}({newer})",
-        4,
-    )
-    named.update(zip(names, numbers))
-    return me(*tensors, **{k: v for k, v in named.items() if v is not None})
+    n = len(args) - len(others)
+    if not 0 < n <= len(names):
+        return NotImplemented
+    named = {k: v for k, v in named.items() if v is not None}
+    alone = me.__name__ in NUMBERS_AS_TENSORS
+    if (
+        me.__name__.removesuffix("_") in b.row.aliases
+    ):  # an overload for numbers, which is no older one
+        if not alone or [a.__class__ in NUMBERS for a in args[1:]] != [True, True]:
+            return NotImplemented
+        return me(*args[:2], **named, alpha=args[2])
+    slots = _older(names, n, others, _is_method(me))
+    for slot, a in zip(slots, args):
+        number = a.__class__ in NUMBERS
+        if number if slot not in names and not alone else not number and slot in names:
+            return NotImplemented
+        if not number and not isinstance(a, Tensor):
+            return NotImplemented
+    warn.once(_deprecated(me, b, slots, others), 4)
+    named.update(zip(slots, args))
+    return me(*[named.pop(name) for name in others], **named)
 
 
 def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     """Anything that is not the plain case."""
     if foreign(args):
         return override(me, b, args)
+    if args[0].__class__ in NUMBERS and me.__name__ in NUMBERS_AS_TENSORS and not _is_method(me):
+        args = (tensor_of(args[0]), *args[1:]) if args[1].__class__ in NUMBERS else args
     try:
         return apply(*b.general(args))
     except Exception:
@@ -435,6 +463,17 @@ def raise_told(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> Non
     if out is not None:
         named["out"] = out
     raise_if_any(_told(me, positional, named))
+
+
+def refuse_none(me: Any, b: Binding, args: Sequence[Any], name: str) -> None:
+    """Raise what torch says where None is given for something that may only be left out."""
+    positional, named = given(me, b, args)
+    at = next(i for i, p in enumerate(b.params) if p.name == name)
+    if b.params[at].kwonly:
+        named[name] = None
+    elif not any(name in (n, ALIASES.get(n)) for n in named):
+        positional = [*positional, *([None] if len(positional) <= at else [])]
+    raise _told(me, positional, named) or bad_argument(b.public, b.params[at], at + 1, None)
 
 
 def _names(me: Any) -> tuple[str, ...]:
@@ -503,11 +542,10 @@ def rebind(
     if more and b.row.numbers_first and not kw:
         numbers = {p.name: named[p.name] for p in b.params if p.kwonly}
         first = tuple(named[p.name] for p in b.params if not p.kwonly)
-        try:
-            return numbers_first(me, b, first + more, {**numbers, "out": out})
-        except Exception:
-            raise_if_any(_complaint(me, b, args, kw, more, out))
-            raise
+        result = numbers_first(me, b, first + more, {**numbers, "out": out})
+        if result is not NotImplemented:
+            return result
+    said = set()
     for k, v in kw.items():
         known = ALIASES.get(k)
         taken = known in named and named[known] is not MISSING
@@ -515,9 +553,13 @@ def rebind(
             message = f"{me.__name__}() got an unexpected keyword argument '{k}'"
             raise _complaint(me, b, args, kw, more, out) or TypeError(message)
         named[known] = v
+        said.add(known)
     if more:
         takes = [p.name for p in b.params if not p.kwonly]
         raise _complaint(me, b, args, kw, more, out) or _too_many(me, takes, (*takes, *more))
+    for name in b.row.left_out:
+        if named[name] is None and name not in said:
+            del named[name]
     return me(**named, **({} if out is None else {"out": out}))
 
 

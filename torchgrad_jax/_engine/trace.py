@@ -57,8 +57,8 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal", "forward",
-        "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle", "inplace",
+        "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal",
+        "forward", "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle", "inplace",
         "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name", "node_name",
         "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed", "run", "shown",
         "statics", "summed", "transposed", "transposes", "undifferentiable", "wide_numbers",
@@ -92,7 +92,7 @@ class Call:
         self.inplace_facts: tuple[str | None, str] = (None, "")
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
-        self.masks = self.real = self.wide_numbers = self.from_inputs = False
+        self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
@@ -213,6 +213,8 @@ class Plan:
             raise TypeError(
                 f"{call.name}() received an invalid combination of arguments - got ({given})"
             )
+        if call.alike and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1:
+            raise TypeError(f"{call.name}() takes limits that are all tensors or all numbers")
         self.device = _common_device(keys, call.name)
         self.grads: dict[
             Any, Any

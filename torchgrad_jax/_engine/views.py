@@ -152,7 +152,7 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if mode & GRAD and requires:
         check_inplace(me)
     tangent = MODES.tangents.moved_tangent(call, leaves) if mode & DUAL else None
-    found = call.geometry(me._m, leaves)
+    found = _geometry_inplace(call, leaves)
     m = meta(found.shape, me._m.dtype, me._m.device, found.strides)
     node = None
     if mode & GRAD and requires:
@@ -162,6 +162,17 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
         node = begin_node(grad_plan(plan, 1), leaves, mode)
     return _seen_as(me, m, storage_offset(me) + found.offset, node, tangent)
+
+
+def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
+    """Errors that name the function name its in-place form."""
+    try:
+        return call.geometry(leaves[0]._m, leaves)
+    except RuntimeError as e:
+        named, said = f"{call.name}()", str(e)
+        if not said.startswith(named):
+            raise
+        raise RuntimeError(f"{call.name}_(){said.removeprefix(named)}") from None
 
 
 def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.dtypes import scalar_type_name
+from .._engine.arguments import type_name
 from .._engine.bind import composite, ops
 from .._engine.tensor import Tensor
 from .arguments import only_tensors
@@ -281,6 +282,10 @@ def einsum(*args: Any) -> Tensor:
         equation, operands = _from_sublists(args)
     else:
         equation, operands = args[0], list(args[1:])
+        if not isinstance(equation, str):
+            raise TypeError(
+                f"einsum(): argument 'equation' (position 1) must be str, not {type_name(equation)}"
+            )
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             return einsum(equation, *operands[0])
     try:

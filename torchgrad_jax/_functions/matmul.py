@@ -14,7 +14,7 @@ from .._core import dtypes, shapes, warn
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.state import GRAD, MODES
-from .._engine.arguments import real as _real
+from .._engine.arguments import real as _real, type_name
 from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.history import check_inplace, rebase_history, requires_grad_of
 from .._engine.out import store_out
@@ -230,21 +230,43 @@ def _tensordot(a: Tensor, b: Tensor, dims_a: tuple[int, ...], dims_b: tuple[int,
 
 def _contraction(dims: Any, na: int, nb: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The two lists of dimensions that `dims` stands for."""
-    if isinstance(dims, Tensor):
-        dims = dims.tolist() if dims._m.numel > 1 else int(dims.item())
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(na, nb):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         return tuple(range(na - dims, na)), tuple(range(dims))
-    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
+    if not isinstance(dims, list | tuple):
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] "
+            f"containing two lists, but got dims={dims}"
+        )
+    first, second = dims
+    for name, given, at in (("self", first, 3), ("other", second, 4)):
+        if not isinstance(given, list | tuple):
+            raise TypeError(
+                f"tensordot(): argument 'dims_{name}' (position {at}) must be tuple of ints, not "
+                f"{type_name(given)}"
+            )
     return tuple(first), tuple(second)
+
+
+def _number_or_lists(dims: Any) -> Any:
+    """`dims` of tensordot without tensors."""
+    if not isinstance(dims, Tensor):
+        return dims
+    if dims._m.numel <= 1:
+        return int(dims.item())
+    assert dims._m.shape[0] == 2, (
+        f"dims tensor must have size 2 in first dimension, got {dims._m.shape[0]}"
+    )
+    return dims.tolist()
 
 
 @composite(method=False)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Contract several dimensions of two tensors."""
+    dims = _number_or_lists(dims)
     first, second = _contraction(dims, a._m.ndim, b._m.ndim)
     if isinstance(dims, int) and dims:
         for i, j in zip(first, second):

@@ -9,8 +9,9 @@ import numpy as np
 from .._core import dtypes, errors, warn
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.numbers import check_fits
+from .._engine.arguments import tensor_of
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.record import as_leaf, concrete
+from .._engine.record import NUMBERS, as_leaf, concrete
 from .._engine.tensor import Tensor
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
@@ -165,6 +166,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient, true or rounded ("trunc", "floor")."""
     if rounding_mode is None:
         return ops.true_divide(input, other)
+    if isinstance(input, NUMBERS) and isinstance(other, NUMBERS):
+        input = tensor_of(input)
     return ops.div_mode(input, other, rounding_mode)
 
 

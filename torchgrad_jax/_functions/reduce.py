@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from .._core import dtypes, shapes, warn
-from .._engine.arguments import MISSING, as_int
+from .._engine.arguments import LEFT_OUT, MISSING, as_int
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.composite import composite_out
 from .._engine.history import complain_first
@@ -69,8 +69,11 @@ def nanmedian(input: Tensor, dim: Any = MISSING, keepdim: Any = None) -> Any:
 def _moment(
     name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any
 ) -> Any:
+    if dim is MISSING and unbiased is not None and keepdim:
+        raise TypeError(f"{name}() received an invalid combination of arguments")
     if isinstance(dim, bool):  # std(x, unbiased)
         dim, unbiased = None, dim
+    dim = None if dim is MISSING else dim
     if unbiased is not None:
         if not isinstance(unbiased, bool):
             raise TypeError(f"{name}() received an invalid combination of arguments")
@@ -105,8 +108,8 @@ def _moment(
 @composite(out=True)
 def std(
     input: Tensor,
-    dim: Any = None,
-    unbiased: Any = None,
+    dim: Any = MISSING,
+    unbiased: bool = LEFT_OUT,
     keepdim: bool = False,
     *,
     correction: Any = None,
@@ -118,8 +121,8 @@ def std(
 @composite(out=True)
 def var(
     input: Tensor,
-    dim: Any = None,
-    unbiased: Any = None,
+    dim: Any = MISSING,
+    unbiased: bool = LEFT_OUT,
     keepdim: bool = False,
     *,
     correction: Any = None,
@@ -131,8 +134,8 @@ def var(
 @composite(method=False)
 def std_mean(
     input: Tensor,
-    dim: Any = None,
-    unbiased: Any = None,
+    dim: Any = MISSING,
+    unbiased: bool = LEFT_OUT,
     keepdim: bool = False,
     *,
     correction: Any = None,
@@ -144,8 +147,8 @@ def std_mean(
 @composite(method=False)
 def var_mean(
     input: Tensor,
-    dim: Any = None,
-    unbiased: Any = None,
+    dim: Any = MISSING,
+    unbiased: bool = LEFT_OUT,
     keepdim: bool = False,
     *,
     correction: Any = None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, shapes
+from .._engine.arguments import as_int, type_name
 from .._engine.bind import composite, ops
 from .._engine.record import concrete
 from .._engine.tensor import Tensor
@@ -93,6 +94,17 @@ def _plain(input: Tensor, what: str = "") -> np.ndarray:
     return array.astype(np.float32) if input._m.dtype is dtypes.bfloat16 else array
 
 
+def _check_bools(name: str, **given: Any) -> None:
+    for argument, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}(): argument '{argument}' must be bool, not {type_name(value)}")
+
+
+def _check_dim(where: str, dim: Any) -> None:
+    if dim is not None and as_int(dim) is None:
+        raise TypeError(f"{where} must be int, not {type_name(dim)}")
+
+
 @composite
 def unique(
     input: Tensor,
@@ -102,6 +114,9 @@ def unique(
     dim: Any = None,
 ) -> Any:
     """The distinct elements, or slices along `dim`, in ascending order."""
+    bools = {"sorted": sorted, "return_inverse": return_inverse, "return_counts": return_counts}
+    _check_bools("_unique2" if dim is None else "unique_dim", **bools)
+    _check_dim("unique_dim(): argument 'dim' (position 2)", dim)
     _no_complex(input, "unique")
     wanted = (return_inverse, return_counts)
     if dim is None:
@@ -123,6 +138,9 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Any:
     """The elements, or slices along `dim`, that differ from the one before."""
+    bools = {"return_inverse": return_inverse, "return_counts": return_counts}
+    _check_bools("unique_consecutive", **bools)
+    _check_dim("unique_consecutive(): argument 'dim'", dim)
     _no_complex(input, "unique")
     axis = None
     if dim is None:

@@ -93,7 +93,7 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
     return _plus_half(x, y, alpha), t
 
 
-@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",),
+@_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",), left_out=("alpha",),
               wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__",
               tags=_ALPHA)  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
@@ -121,7 +121,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
     return _plus(x, y, alpha, -1)
 
 
-@_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",),
+@_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
               wraps=True, operator="__sub__", inplace_operator="__isub__", tags=_ALPHA)  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
@@ -137,7 +137,7 @@ def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA,
+@op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA, left_out=("alpha",),
               node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
 def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``other - alpha * input``."""
@@ -300,7 +300,7 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), tags=frozenset({"fits_as_float"}))  # fmt: skip
+              numbers_first=("value",), left_out=("value",), tags=frozenset({"fits_as_float"}))  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     x, a, b = broadcast(input, tensor1, tensor2)
@@ -336,7 +336,7 @@ def _divides_in_place(
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), check=_check_addcdiv, refused=_divides_in_place,
+              numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
               keeps={"input": ("tensor2",)}, tags=frozenset({"fits_as_float"}))  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""

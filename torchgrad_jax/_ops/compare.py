@@ -367,7 +367,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     inplace=True,
     aliases=("clip",),
     node=_clamp_node,
-    tags=frozenset({"masks", "fits"}),
+    tags=frozenset({"masks", "fits", "alike"}),
     inplace_check=_check_clamp_inplace,
 )
 def clamp(

@@ -182,7 +182,7 @@ unary("trunc", _integers_stay(_trunc, "trunc"), aliases=("fix",))
 unary("frac", _kernel(lambda x: x - _trunc(x), "frac_cpu", BOOL, INTEGRAL, COMPLEX))
 
 
-@_elementwise(promote=COMMON, inplace=True,
+@_elementwise(promote=COMMON, inplace=True, left_out=("decimals",),
               node=lambda a: "RoundBackward0" if a.get("decimals") is None else "RoundBackward1")  # fmt: skip
 def round_(input: Array, *, decimals: int | None = None) -> Array:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""

@@ -202,7 +202,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
 
 
 @op(
-    node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", keeps=("input", "result"),
+    node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", left_out=("dim",), keeps=("input", "result"),
     grad_follows=True, grad_view=lambda ct, m, **_: None if m.ndim else SAME,
 )  # fmt: skip
 def prod(

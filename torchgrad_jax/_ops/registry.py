@@ -214,6 +214,7 @@ class OpDef:
     # be written to and of the result, and at the kinds of the others; true where any result may be cast
     numbers_first: tuple[str, ...] = ()  # keyword-only numbers that torch's older overloads take as
     # positional arguments, in front of the tensors they belong to
+    left_out: tuple[str, ...] = ()  # parameters that may be left out, but are not to be None
     doc: str = ""
     tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
     # "reads_partly_apart", "reads_as_stored": see check_disjoint; "writes_overlap" and "warns_of_overlap":
@@ -222,6 +223,7 @@ class OpDef:
     # "fits": Python numbers must fit the result's dtype; "fits_as_float": half types take what
     # float32 takes; "fits_widely": they take anything; "fits_alpha": only `alpha` has to fit;
     # "fits_read": a tensor that is the `value` must, too, since torch reads it as a number;
+    # "alike": what is given besides the first argument is all tensors or all numbers;
     # "wide_numbers": lone numbers meet tensors of half precision in float32;
     # "compares": what a gradient only compares gets no gradient of its own in torch;
     # "compares_later": the same of the gradients of the recorded gradient;

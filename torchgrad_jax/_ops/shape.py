@@ -660,13 +660,28 @@ def _triangle_check(input: Array, name: str) -> None:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
 
 
-@op(inplace=True, tags=frozenset({"writes_overlap"}))
+def _check_triangle_inplace(me: Meta, out: Any, others: Any) -> bool:
+    """Where matrices do not lie one after the other, torch computes in a copy and writes that back."""
+    if me.ndim < 4 or not shapes.has_overlap(me.shape, me.strides):
+        return False
+    first, *batch = zip(me.shape[:-2], me.strides[:-2])
+    step = me.shape[-1] * me.shape[-2]
+    for size, stride in reversed(batch):
+        if stride != step:
+            raise RuntimeError(errors.OVERLAP)
+        step *= size
+    if first[0] != 1 and first[1] not in (0, step):
+        raise RuntimeError(errors.OVERLAP)
+    return False
+
+
+@op(inplace=True, tags=frozenset({"writes_overlap"}), inplace_check=_check_triangle_inplace)
 def tril(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "tril")
     return jnp.tril(input, diagonal)
 
 
-@op(inplace=True, tags=frozenset({"writes_overlap"}))
+@op(inplace=True, tags=frozenset({"writes_overlap"}), inplace_check=_check_triangle_inplace)
 def triu(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "triu")
     return jnp.triu(input, diagonal)

@@ -175,14 +175,20 @@ def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
             else torch.where(t == 0, -t, t)
         )
 
-    live = [t for t in session.env.values() if isinstance(t, session.lib.tensor_type)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        grads = [t.grad for t in live if t.is_leaf and t.grad is not None]
-        for t in [*map(session.env.get, made), *grads]:
+        for t in [*map(session.env.get, made), *map(_gradient, session.env.values())]:
             if isinstance(t, session.lib.tensor_type) and (t.is_floating_point() or t.is_complex()):
                 with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
                     t.data.copy_(turned(t.detach()))
+
+
+def _gradient(value: Any) -> Any:
+    """What a leaf has in `.grad`, if this is one; a view that must not be used any more says nothing."""
+    try:
+        return value.grad if value.is_leaf else None
+    except (AttributeError, RuntimeError):
+        return None
 
 
 def shrink(finding: Finding, got: Lib, want: Lib, budget: int = 150) -> Finding:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torchgrad_jax
 from tests.autograd.programs import leaf
-from tests.programs import Programs
+from tests.programs import Programs, complaint
 
 tg: Any = torchgrad_jax
 
@@ -443,6 +443,18 @@ def increment_version_of_inference_tensor(m):
         x = m.ones(1)
     m.autograd.graph.increment_version(x)
     return x.tolist()
+
+
+@program
+def increment_version_of_what_is_not_counted(m):
+    with m.inference_mode():
+        x = m.ones(2)
+    x.data = m.zeros(2)
+    before, increment = m.ones(1), m.autograd.graph.increment_version
+    with m.inference_mode():
+        increment(x)
+    said = [complaint(lambda t=t: increment(t)) for t in (x, [before, x], x.detach(), x.view(2))]
+    return x.is_inference(), before._version, said
 
 
 @program

@@ -19,7 +19,7 @@ from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import Node as _EngineNode
 from .._engine.strided import read, storage_offset
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Tensor, check_counted, make
 from ._lowering import to_jaxpr as to_jaxpr
 from ._passes import Engine, GradientEdge as GradientEdge
 from .variable import Variable as Variable
@@ -120,6 +120,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
             )
     for t in tensors:
         if not t.is_inference():
+            check_counted(t)
             t._vc.version += 1
 
 

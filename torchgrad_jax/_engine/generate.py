@@ -22,7 +22,7 @@ from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, ten
 from .binding import Binding
 from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
-from .out import write_out
+from .out import without_unsaid, write_out
 from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
@@ -557,9 +557,8 @@ def rebind(
     if more:
         takes = [p.name for p in b.params if not p.kwonly]
         raise _complaint(me, b, args, kw, more, out) or _too_many(me, takes, (*takes, *more))
-    for name in b.row.left_out:
-        if named[name] is None and name not in said:
-            del named[name]
+    if not said.intersection(b.row.left_out):
+        named = without_unsaid(me, named)
     return me(**named, **({} if out is None else {"out": out}))
 
 

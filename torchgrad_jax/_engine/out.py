@@ -18,6 +18,13 @@ from .surface import METHODS
 from .tensor import Tensor
 
 
+def without_unsaid(me: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, without those that were left out and are not to be None."""
+    binding = getattr(me, "binding", None)  # a composition has none
+    left_out = binding.row.left_out if binding is not None else ()
+    return {k: v for k, v in named.items() if v is not None or k not in left_out}
+
+
 def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
     """Compute, then write into `out`, resizing it as torch does."""
     targets = out if isinstance(out, tuple | list) else (out,)
@@ -39,7 +46,7 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     kind = outputs.variant(name, metas, named.get("dtype") is not None)
     if name in outputs.COMPUTED_AS and named.get("dtype") is None:
         named["dtype"] = targets[0]._m.dtype
-    result = me(**named)
+    result = me(**without_unsaid(me, named))
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
         raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
     results = result if isinstance(result, tuple) else (result,)

@@ -124,11 +124,15 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.steps": frozenset(),
     "_engine.first_uses": frozenset({"_core"}),
     "_engine.trace": frozenset({"_core", "_ops", "_engine.first_uses", "_engine.wide"}),
+    "_engine.grad_layouts": frozenset({"_core", "_ops", "_engine.steps", "_engine.trace"}),
     "_engine.grad_plan": frozenset(
         {
             "_core",
             "_ops",
-            *(f"_engine.{n}" for n in ("first_uses", "node", "steps", "trace", "wide")),
+            *(
+                f"_engine.{n}"
+                for n in ("first_uses", "grad_layouts", "node", "steps", "trace", "wide")
+            ),
         }
     ),
 }

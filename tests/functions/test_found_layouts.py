@@ -40,6 +40,72 @@ def strides_of_their_gradients(m):
     return found
 
 
+_OF_COMPLEX = (
+    lambda m, v: v + v, lambda m, v: v.conj() + v, lambda m, v: -v + v, lambda m, v: v.exp() + v,
+    lambda m, v: v.real * v.imag, lambda m, v: v.real * v.real * v.imag, lambda m, v: v.real[0] + v.imag[1],
+    lambda m, v: v.real.t() + v.imag, lambda m, v: m.view_as_real(v) + m.view_as_real(v),
+    lambda m, v: v.abs() + v.real, lambda m, v: v.real + v.abs(), lambda m, v: m.addcmul(v, v, v),
+    lambda m, v: m.complex(v.real, v.imag), lambda m, v: m.polar(v.abs(), v.angle()),
+    lambda m, v: m.view_as_complex(m.view_as_real(v) * 2), lambda m, v: v.conj().imag + v.imag,
+)  # fmt: skip
+
+
+@program
+def gradients_of_complex_numbers_that_meet(m):
+    found = []
+    for f in _OF_COMPLEX:
+        for v in (m.ones(2, 2) + 2j, m.ones(2, 2).t() * 1j, (m.ones(2, 1) + 1j).expand(2, 2)):
+            v = v.detach().requires_grad_()
+            losses = f(m, v).sum().abs(), f(m, v).abs().sum()
+            found += [_looks(m.autograd.grad(loss, v)) for loss in losses]
+    return found
+
+
+_OF_BOTH = (
+    lambda m, x, z: x * z, lambda m, x, z: z + x, lambda m, x, z: x - z, lambda m, x, z: z / x,
+    lambda m, x, z: m.pow(z, x), lambda m, x, z: m.where(x > 2, x, z), lambda m, x, z: m.addcmul(z, x, z),
+    lambda m, x, z: m.polar(x, x.detach()) + z, lambda m, x, z: m.complex(x.detach(), x) * z,
+    lambda m, x, z: m.cat([x, z]), lambda m, x, z: x.to(m.complex64) @ z.mT, lambda m, x, z: (z * 1).copy_(x),
+    lambda m, x, z: z.masked_fill(z.abs() > 3, 1) * x, lambda m, x, z: (z * 1).fill_(x.sum()) + x,
+)  # fmt: skip
+
+
+@program
+def gradients_of_real_and_complex_numbers(m):
+    found = []
+    layouts = m.ones(2, 3), m.ones(3, 2).t(), m.ones(3).expand(2, 3), m.ones(2, 6)[:, ::2]
+    for f in _OF_BOTH:
+        for x in layouts:
+            for z in layouts:
+                x, z = x.detach().requires_grad_(), (z * 1j).detach().requires_grad_()
+                y = f(m, x, z)
+                turned = m.ones(y.shape[::-1], dtype=y.dtype).t()
+                gs = m.ones_like(y), turned, m.ones((), dtype=y.dtype).expand(y.shape)
+                found += [_looks(m.autograd.grad(y, (x, z), g, retain_graph=True)) for g in gs]
+    return found
+
+
+_WRITTEN_OVER = (
+    lambda x, z: (z * 1).copy_(x), lambda x, z: (z * 1).fill_(x.sum()) + 0 * x, lambda x, z: (z * 1).zero_() + x,
+    lambda x, z: z.clone().fill_(2) * x,
+)  # fmt: skip
+
+
+@program
+def gradients_of_what_is_written_over(m):
+    found = []
+    for x, z in ((m.ones(2, 3), m.ones(3, 2).t()), (m.ones(3, 2).t(), m.ones(2, 3))):
+        x, z = x.detach().requires_grad_(), z.detach().requires_grad_()
+        for f in _WRITTEN_OVER:
+            gs = m.ones(2, 3), m.ones(3, 2).t(), m.ones(()).expand(2, 3)
+            found += [_looks(m.autograd.grad(f(x, z), (x, z), g)) for g in gs]
+    return found
+
+
+def _looks(gradients: Any) -> list[Any]:
+    return [(tuple(g.stride()), g._version) for g in gradients]
+
+
 @program
 def isclose_is_written_to(m):
     x, z, i = m.ones(2), m.ones(2) * 1j, m.tensor([1, 2])

@@ -19,7 +19,7 @@ from .._core.transfer import filled
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
-from .grad_plan import FRESH, PASSED, VIEWED
+from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors

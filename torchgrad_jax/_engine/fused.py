@@ -20,7 +20,7 @@ from .._core import sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import LIFT, MODES
 from . import wide, windows
-from .grad_plan import FRESH, PASSED, VIEWED
+from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
 from .strided import read

@@ -20,7 +20,8 @@ from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, OBSERVED, next_sequence_nr
 from .._ops.aten import usual_overload
 from . import first_uses, strided
-from .grad_plan import FRESH, HELD, PASSED, VIEWED, grad_plan
+from .grad_layouts import FRESH, HELD, PASSED, VIEWED
+from .grad_plan import grad_plan
 from .node import Node, accumulator, node_class
 from .strided import storage_offset
 from .tensor import (

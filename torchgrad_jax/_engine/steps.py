@@ -24,6 +24,9 @@ class Steps:
     def __init__(self, closed: Any) -> None:
         self.steps: list[tuple[Any, list[Any], list[int]]] = []
         self.size = 0
+        self._conjugates: dict[int, Any] = {}
+        self.real_parts: dict[Any, Any] = {}
+        """What the real parts among the results are of."""
         self.n_in = len(closed.jaxpr.invars)
         ins = [self._new() for _ in closed.jaxpr.invars]
         self.out = self._inline(closed.jaxpr, [Const(c) for c in closed.consts], ins)
@@ -46,11 +49,29 @@ class Steps:
                 sub = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
                 inner = getattr(sub, "jaxpr", sub)
                 outs = self._inline(inner, [Const(c) for c in getattr(sub, "consts", ())], refs)
+            elif (undone := self._undone(eqn, refs)) is not None:
+                outs = [undone]
             else:
                 outs = [self._new() for _ in eqn.outvars]
                 self.steps.append((eqn, refs, outs))
             env.update(zip(eqn.outvars, outs))
         return [ref(v) for v in jaxpr.outvars]
+
+    def _undone(self, eqn: Any, refs: list[Any]) -> Any:
+        """What a conjugate is the conjugate of, if this is one of that."""
+        name = eqn.primitive.name
+        if name not in ("conj", "convert_element_type", "real") or isinstance(refs[0], Const):
+            return None
+        if not jnp.iscomplexobj(eqn.invars[0].aval):
+            return None
+        if name != "conj":
+            if jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.floating):
+                self.real_parts[self.size] = self._conjugates.get(refs[0], refs[0])
+            return None
+        before = self._conjugates.get(refs[0])
+        if before is None:
+            self._conjugates[self.size] = refs[0]  # the id that the result is about to get
+        return before
 
     def slice(self, wanted: Sequence[Any], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
         """The steps that `wanted` refs need when ids in `cuts` are given, and the ids they read."""

@@ -360,9 +360,11 @@ class Plan:
                 and self.call.argnames[i] not in ("exponent", "min", "max")
             ]  # fmt: skip
             # One of another dtype is converted first, which gives an expanded one its own memory.
-            target = compute_dtype(self.call, self.keys)
+            target, promoted = compute_dtype(self.call, self.keys), {*self.call.promoted}
+            if target is None and out.dtype != jnp.bool_:  # the row has promoted them by itself
+                target, promoted = dtypes.BY_NP[out.dtype], {*named}
             converted = {
-                i for i in self.call.promoted
+                i for i in promoted
                 if target is not None and isinstance(k := self.keys[i], Meta) and k.dtype is not target
             }  # fmt: skip
             operands = [

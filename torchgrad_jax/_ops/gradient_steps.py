@@ -67,7 +67,7 @@ def _magnitude(statics: dict[str, Any], key: Any) -> Any:
 def _angle(statics: dict[str, Any], key: Any) -> Any:
     """Of complex numbers a choice between 0 and the slope, of real ones zeros laid out as they are."""
     if key.dtype.is_complex:
-        return ((0,), NUMBER, (GRAD, 0))
+        return ((0, NUMBER), NUMBER, (GRAD, 0), CAST)
     return list(key.strides) if key.dense else _SLOPE_FIRST
 
 
@@ -96,12 +96,14 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "ClampMaxBackward1": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO},
     "ClampMinBackward0": {0: _SLOPE_FIRST},
     "ClampMinBackward1": {0: _MASK_OF_TWO, 1: _MASK_OF_TWO},
+    "CopyBackwards": {0: ROW_MAJOR},
     "CopysignBackward0": {1: ROW_MAJOR},
     "DistBackward0": {0: (0, 1), 1: (0, 1)},
     "DivBackward0": {1: ((GRAD,), ((0, 1), 1))},
     "ErfBackward0": {0: _SLOPE_FIRST},
     "ErfcBackward0": {0: _SLOPE_FIRST},
     "ErfinvBackward0": {0: _SLOPE_FIRST},
+    **{f"FillBackward{n}": {0: (GRAD,)} for n in range(4)},
     "FmaxBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
     "FminBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
     "FmodBackward1": {1: ((GRAD,), (0, 1))},
@@ -136,6 +138,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "NormBackward0": {0: _norm},
     "NormBackward1": {0: _norm},
     "OrmqrBackward0": {2: COLUMN_MAJOR},
+    "PolarBackward0": {0: ((GRAD,), (RESULT,)), 1: ((GRAD,), (RESULT,))},
     "PowBackward0": {
         0: lambda statics, _: ROW_MAJOR if statics.get("exponent") == 0 else _SLOPE_LAST
     },
@@ -162,4 +165,5 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "VarBackward0": {0: ((GRAD,), 0, CAST)},
     "WhereBackward0": {1: (0, GRAD, NUMBER), 2: (0, NUMBER, GRAD)},
     "XlogyBackward0": {0: ROW_MAJOR, 1: ((GRAD, 0), 1)},
+    "ZeroBackward0": {0: (GRAD,)},
 }

@@ -741,7 +741,7 @@ def _same_real(first: Array, second: Array) -> None:
         )
 
 
-@_elementwise(method=False, keeps=("real", "imag"))
+@_elementwise(method=False, keeps=("real", "imag"), grad_view=lambda ct, m: ct.strides)
 def complex_(real: Array, imag: Array) -> Array:
     """``real + imag * 1j``."""
     _same_real(real, imag)

@@ -473,7 +473,18 @@ def _view_as_real_geometry(m: Meta) -> View:
     return View((*m.shape, 2), (*[2 * s for s in m.strides], 1), 0, m.dtype.to_real())
 
 
-@op(geometry=_view_as_real_geometry, method=False, function=False, out=False)
+def _seen_in_a_copy(ct: Meta, m: Meta) -> tuple[int, ...]:
+    """torch sees the pairs of a row-major gradient as complex numbers, or the other way round."""
+    return shapes.contiguous_strides(m.shape)
+
+
+@op(
+    geometry=_view_as_real_geometry,
+    grad_view=_seen_in_a_copy,
+    method=False,
+    function=False,
+    out=False,
+)
 def view_as_real(input: Array) -> Array:
     # By way of the conjugate, since JAX's transpose conjugates: the zeros of a gradient of `real` or
     # `imag` stay positive that way.
@@ -498,7 +509,7 @@ def _view_as_complex_geometry(m: Meta) -> View:
     return View(m.shape[:-1], tuple(s // 2 for s in m.strides[:-1]), 0, dtypes.to_complex(m.dtype))
 
 
-@op(geometry=_view_as_complex_geometry, method=False, out=False)
+@op(geometry=_view_as_complex_geometry, grad_view=_seen_in_a_copy, method=False, out=False)
 def view_as_complex(input: Array) -> Array:
     return lax.complex(input[..., 0], input[..., 1])
 

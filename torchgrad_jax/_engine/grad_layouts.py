@@ -90,11 +90,8 @@ class GradientLayouts:
             or call.geometry is not None
         ):
             return self._made_as(p, cts, key)
-        plain = meta(key.shape, key.dtype, key.device)
-        if Layout.steps(call.layout) and ct.shape != key.shape:
-            return plain, FRESH, 0  # summed
-        if len(cts) != 1:
-            return plain, FRESH, self._writes(self.inputs[p], False)
+        if Layout.steps(call.layout) and ct.shape != key.shape:  # summed
+            return meta(key.shape, key.dtype, key.device), FRESH, 0
         # The real part of what a complex input would get, as a view of it.
         imagined = meta(key.shape, ct.dtype, key.device, key.strides)
         m, _, version = self._made_as(p, cts, imagined)
@@ -114,7 +111,7 @@ class GradientLayouts:
         stepped = self._stepped(leaf, cts, key) if key.ndim else None
         if stepped is not None:  # a part of something larger, if there are gaps in it
             return stepped, FRESH if stepped.dense else HELD, version
-        unchanged = self.passes(p) or self._real_part(p)
+        unchanged = self.passes(p) or (key.dtype.is_complex and self._gives_real_part(p))
         if follows and key.dense and not unchanged:
             return key, FRESH, version
         laid_out = self._laid_out(leaf, ct, key)
@@ -241,7 +238,7 @@ class GradientLayouts:
         dims = sorted(d % key.ndim for d in ((dim,) if isinstance(dim, int) else dim))
         return tuple(dims) if ct.ndim + len(dims) == key.ndim else None
 
-    def _real_part(self, p: int) -> bool:
+    def _gives_real_part(self, p: int) -> bool:
         """Whether a gradient is the real part of the incoming one."""
         ref = self._steps.real_parts.get(self.grad_refs[p])
         return ref is not None and len(self.plan.present) <= ref < self._steps.n_in

@@ -499,6 +499,8 @@ class MissingGradPlan(GradPlan):
         """Never: there is no gradient."""
         return False
 
+    _gives_real_part = passes
+
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say which op has no derivative."""
         if self.complaint is not None:

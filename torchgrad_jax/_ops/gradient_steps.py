@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core.matrices import column_major
 from .._core.shapes import contiguous_strides
 
 GRAD, RESULT, ROW_MAJOR, NUMBER = "grad", "result", "row-major", "number"
@@ -32,13 +31,6 @@ def _from_the_left(statics: dict[str, Any], key: Any) -> Any:
 
 def _real(statics: dict[str, Any], key: Any) -> Any:
     return None if key.dtype.is_complex else COLUMN_MAJOR
-
-
-def _real_part(statics: dict[str, Any], key: Any) -> Any:
-    """Of a real matrix the gradient is that of a complex one, of which the real part is taken."""
-    if key.dtype.is_complex:
-        return COLUMN_MAJOR
-    return [2 * s for s in column_major([key], key.shape)]
 
 
 def _block(statics: dict[str, Any], key: Any) -> Any:
@@ -115,7 +107,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "LinalgCrossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
     "LinalgCholeskyExBackward0": {0: COLUMN_MAJOR},
     "LinalgDetBackward0": {0: COLUMN_MAJOR},
-    "LinalgEigBackward0": {0: _real_part},
+    "LinalgEigBackward0": {0: COLUMN_MAJOR},
     "LinalgLstsqBackward0": {0: COLUMN_MAJOR},
     "LinalgLuSolveBackward0": {2: _from_the_left},
     "LinalgMatrixExpBackward0": {0: _block},

@@ -169,11 +169,10 @@ def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
     def turned(t: Any) -> Any:
         if t.is_complex():
             return torch.complex(turned(t.real), turned(t.imag))
-        return (
-            torch.where(t.abs() < 1e4 * shift, -t - shift, t)
-            if shift
-            else torch.where(t == 0, -t, t)
-        )
+        if not shift:
+            return torch.where(t == 0, -t, t)
+        step = shift * 1e7 if t.dtype is torch.float32 else shift
+        return torch.where(t.abs() < 1e4 * step, -t - step, t)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

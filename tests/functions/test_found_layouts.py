@@ -87,7 +87,8 @@ def gradients_of_real_and_complex_numbers(m):
 
 _WRITTEN_OVER = (
     lambda x, z: (z * 1).copy_(x), lambda x, z: (z * 1).fill_(x.sum()) + 0 * x, lambda x, z: (z * 1).zero_() + x,
-    lambda x, z: z.clone().fill_(2) * x,
+    lambda x, z: z.clone().fill_(2) * x, lambda x, z: (x * z).index_put_((x.to(int).new_tensor([0, 1]),), x),
+    lambda x, z: (z * x).index_put((x.to(int).new_tensor([1, 0]),), x, accumulate=True),
 )  # fmt: skip
 
 
@@ -100,6 +101,57 @@ def gradients_of_what_is_written_over(m):
             gs = m.ones(2, 3), m.ones(3, 2).t(), m.ones(()).expand(2, 3)
             found += [_looks(m.autograd.grad(f(x, z), (x, z), g)) for g in gs]
     return found
+
+
+_PARTS = (
+    lambda y: y.t(), lambda y: y[:, ::2], lambda y: y[:, 1:].t(), lambda y: y[:, 0], lambda y: y.diagonal(),
+    lambda y: y.view(-1) if y.is_contiguous() else y.t().view(-1), lambda y: y.t().t(), lambda y: y[None].mT,
+)  # fmt: skip
+
+
+def _written_to(m: Any, write: Any) -> list[Any]:
+    """What writes to parts of a tensor get and give, whatever way it and its gradient lie."""
+    found = []
+    for x in (m.ones(2, 3), m.ones(3, 2).t()):
+        for part in _PARTS:
+            for g in (
+                m.arange(6.0).reshape(2, 3),
+                m.arange(6.0).reshape(3, 2).t(),
+                m.ones(()).expand(2, 3),
+            ):
+                x = x.detach().requires_grad_()
+                y = x.clone()
+                v = part(y)
+                z = m.ones(v.shape).requires_grad_()
+                write(v, z)
+                grads = m.autograd.grad(y, (x, z), g)
+                found.append((_looks(grads), [t.tolist() for t in grads]))
+    return found
+
+
+@program
+def gradients_of_writes_to_parts(m):
+    writes = lambda v, z: v.mul_(z), lambda v, z: v.copy_(z), lambda v, z: v.add_(z)
+    return [_written_to(m, write) for write in writes]
+
+
+@program
+def functions_that_write_to_parts(m):
+    seen = []
+
+    class Add(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.mark_dirty(a)
+            a.add_(b)
+            return a
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append((tuple(g.stride()), g._version, g.tolist()))
+            return g, g * 2
+
+    return _written_to(m, Add.apply), seen
 
 
 def _looks(gradients: Any) -> list[Any]:

@@ -253,6 +253,19 @@ torch.arange()
 torch.polygamma(x, 1)
 """
 
+EMPTY = """
+torch.zeros(1, 0).index_select(0, i)
+torch.zeros(0, 3).index_select(0, i)
+torch.zeros(0, 1).index_select(1, i)
+torch.zeros(2, 0).index_select(0, i).shape
+torch.zeros(0).index_select(0, i)
+torch.zeros(1, 0).index_add(1, i, torch.zeros(1, 2)).shape
+F.embedding(i, torch.zeros(1, 0))
+F.embedding(i, torch.zeros(0, 3))
+torch.zeros(1, 0).index_reduce(0, i, torch.zeros(2, 0), 'prod')
+torch.zeros(0, 3).index_reduce(0, i, torch.zeros(2, 3), 'prod')
+torch.zeros(0).index_reduce(0, i, torch.zeros(2), 'prod')
+"""
 NUMBERS_AND_NONE = """
 torch.add(1, 2)
 torch.add(1.5, True)
@@ -322,7 +335,7 @@ def _told(m: Any, calls: str) -> dict[str, list[str]]:
 
 for _name, _calls in {
     "positions": POSITIONS, "counts": COUNTS, "overloads": OVERLOADS, "sizes": SIZES, "functional": FUNCTIONAL,
-    "numbers_and_none": NUMBERS_AND_NONE,
+    "numbers_and_none": NUMBERS_AND_NONE, "empty": EMPTY,
     "others": OTHERS,
 }.items():  # fmt: skip
     _told_of = functools.partial(_told, calls=_calls)

@@ -69,6 +69,27 @@ def early_stop_setting_wins(m):
 
 
 @program
+def inputs_that_left_the_graph(m):
+    found = []
+    for reentrant in (False, True):
+        for change in (
+            "t.detach_()",
+            "t.add_(1)",
+            "t.detach_().add_(1)",
+            "t.detach_().requires_grad_()",
+        ):
+            x = m.tensor(1.0, requires_grad=True)
+            t = x + x
+            y = module(m).checkpoint(
+                lambda a, b: (a * b).exp().sum(), t, t, use_reentrant=reentrant
+            )
+            with m.no_grad():
+                eval(change, {"t": t})
+            found.append((error(y.neg().backward), x.grad))
+    return found
+
+
+@program
 def nothing_to_recompute(m):
     x, f = leaf(m, 0.5), Counted("neg", "neg")
     module(m).checkpoint(f, x, use_reentrant=False).sum().backward()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import dtypes, errors, events, shapes
+from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
@@ -25,7 +26,7 @@ from .history import (
 )
 from .node import Node
 from .record import save_general
-from .saved import Packed, SavedTensor, check_version, rewired, unpack_hooked
+from .saved import DETACHED, Packed, SavedTensor, check_version, rewired, unpack_hooked
 from .strided import storage_offset
 from .tensor import (
     CREATED_CUSTOM,
@@ -160,9 +161,12 @@ class PyNode(Node):
                 else rewired(value, entry.edge)
             )
         nr = entry._onr if self._is_output[i] else 0
-        check_version(
-            self, i, entry, self.vers[i], type(self).__name__ if self._is_output[i] else None, nr
-        )
+        producer = type(self).__name__ if self._is_output[i] else None
+        if (
+            id(entry) in DETACHED and entry._fn is None
+        ):  # torch takes it for one of the Function's own
+            producer = type(self).__name__.removesuffix("Backward")
+        check_version(self, i, entry, self.vers[i], producer, nr)
         return (
             self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr)
             if self._is_output[i]
@@ -282,7 +286,7 @@ class CopySlices(Node):
 
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """The base's gradient with the view's part replaced by what the Function says."""
-        from .bind import ops
+        from .bind import METHODS, ops
         from .views import as_strided_view, seen_through
 
         if self.saved is None:
@@ -290,13 +294,13 @@ class CopySlices(Node):
         (g,) = tensors
         if g is None:
             return [None] * len(self.edges)
-        out = ops.clone(g)
-        m = self.view
+        m, strides = self.view, self.base.strides
+        out = ops.copy_(METHODS["new_empty_strided"](g, g._m.shape, strides), g)
         if self.conj or self.neg or m.dtype is not self.base.dtype:
             part = seen_through(out, m, self.offset, self.conj, self.neg)
         else:
             part = as_strided_view(out, m.shape, m.strides, self.offset)
-        grads = self.fn.run([ops.clone(part)])
+        grads = self.fn.run([METHODS["clone"](part, memory_format=contiguous_format)])
         if grads[0] is None:
             ops.zero_(part)
         else:

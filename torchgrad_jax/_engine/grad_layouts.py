@@ -83,12 +83,8 @@ class GradientLayouts:
     def _as_made(self, p: int, cts: tuple[Meta | None, ...]) -> tuple[Meta, int, int]:
         key, ct, call = self.plan.keys[self.inputs[p]], cts[0], self.plan.call
         assert isinstance(key, Meta)
-        if (
-            ct is None
-            or not ct.dtype.is_complex
-            or key.dtype.is_complex
-            or call.geometry is not None
-        ):
+        real = ct is not None and ct.dtype.is_complex and not key.dtype.is_complex
+        if ct is None or not real or call.geometry is not None:
             return self._made_as(p, cts, key)
         if Layout.steps(call.layout) and ct.shape != key.shape:  # summed
             return meta(key.shape, key.dtype, key.device), FRESH, 0
@@ -96,7 +92,10 @@ class GradientLayouts:
         imagined = meta(key.shape, ct.dtype, key.device, key.strides)
         m, _, version = self._made_as(p, cts, imagined)
         strides = tuple([2 * s for s in m.strides])
-        return meta(key.shape, key.dtype, key.device, strides), VIEWED, version
+        if ct.dtype.to_real() is key.dtype:
+            return meta(key.shape, key.dtype, key.device, strides), VIEWED, version
+        strides = shapes.preserve_strides(key.shape, strides)
+        return meta(key.shape, key.dtype, key.device, strides), FRESH, 0
 
     def _made_as(self, p: int, cts: tuple[Meta | None, ...], key: Meta) -> tuple[Meta, int, int]:
         call = self.plan.call

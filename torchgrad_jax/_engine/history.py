@@ -393,8 +393,8 @@ class CopySlicesPlan:
 
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """Layouts of the gradients: the base's was copied and then written to once."""
-        piece = meta(self.view.shape, self.view.dtype, self.view.device, self.view.strides)
-        # What the write passes on is a copy of its piece, not the gradient that came to the base.
+        # What the write gets, and passes on, is a row-major copy of its piece of the base's gradient.
+        piece = meta(self.view.shape, self.view.dtype, self.view.device)
         alone: dict[Any, Any] = {PASSED: FRESH, VIEWED: HELD}
         rest = [(m, alone.get(kind, kind), v) for m, kind, v in self.inner.describe((piece,))]
         if self.has_self:

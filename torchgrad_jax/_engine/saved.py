@@ -123,10 +123,7 @@ def attached(node: Any) -> bool:
 def check_attached(node: Any) -> None:
     """Refuse what torch refuses: a saved input that has been cut from the graph since."""
     if not attached(node):
-        raise RuntimeError(
-            "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
-            "This is not supported, please use out-of-place `.detach()` instead"
-        )
+        raise RuntimeError(errors.DETACHED_IN_PLACE)
 
 
 def unpack_arrays(node: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core import dtypes
 from .._core.errors import UnsupportedLayoutError
-from .places import bounds, is_index, rows
+from .places import bounds, check_selected, is_index, rows
 from .registry import Array, op
 
 SUM, MEAN, MAX = range(3)
@@ -56,8 +56,7 @@ def _looked_up_jvp(padding: int, by_frequency: bool, primals: Any, tangents: Any
 
 
 def _check_rows(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
-    if bounds(indices, weight.shape[0], negative=False) is not None:
-        raise IndexError("index out of range in self")
+    check_selected(weight, 0, indices)
 
 
 def _embedding_forward(

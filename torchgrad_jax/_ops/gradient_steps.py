@@ -56,6 +56,13 @@ def _magnitude(statics: dict[str, Any], key: Any) -> Any:
     return _CAST_FIRST if key.dtype.is_complex else _SLOPE_LAST
 
 
+def _sign(statics: dict[str, Any], key: Any) -> Any:
+    """Of complex numbers a difference of two quotients, of real ones zeros."""
+    if not key.dtype.is_complex:
+        return ROW_MAJOR
+    return (GRAD, (0,)), (((GRAD, RESULT), (0,)), RESULT)
+
+
 def _angle(statics: dict[str, Any], key: Any) -> Any:
     """Of complex numbers a choice between 0 and the slope, of real ones zeros laid out as they are."""
     if key.dtype.is_complex:
@@ -102,6 +109,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "HuberLossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
     "HypotBackward0": {0: (GRAD, (0, RESULT)), 1: (GRAD, (1, RESULT))},
     "IndexCopyBackward0": {0: (GRAD,)},
+    "IndexPutBackward0": dict.fromkeys(range(1, 66), ROW_MAJOR),  # the values, after the indices
     "LeakyReluBackward0": {0: (0, GRAD)},
     "LeakyReluBackward1": {0: (RESULT, GRAD)},
     "LinalgCrossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
@@ -143,7 +151,7 @@ GRADIENT_STEPS: dict[str, dict[int, Formula]] = {
     "RenormBackward0": {0: (GRAD, 0)},
     "RreluWithNoiseBackward0": {0: lambda statics, _: None if statics["training"] else (0, GRAD)},
     "RsqrtBackward0": {0: _OF_RESULT},
-    "SgnBackward0": {0: ROW_MAJOR},
+    "SgnBackward0": {0: _sign},
     "SincBackward0": {0: ((0,), (GRAD, (0,)))},
     "SmoothL1LossBackward0": {0: ROW_MAJOR, 1: ROW_MAJOR},
     "SoftMarginLossBackward0": {0: (1, 0, GRAD)},

@@ -14,10 +14,12 @@ from .._core.dtypes import BOOL, COMPLEX
 from .._core.kernels import refuse
 from .helpers import is_bool, is_complex, stays_complex
 from .places import (
+    OUT_OF_RANGE,
     Slices,
     add_at,
     bounds,
     check_dim,
+    check_selected,
     combine,
     is_index,
     rows,
@@ -89,7 +91,7 @@ def index(input: Array, indices: OptArrays) -> Array:
 
 
 @op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)}, held=("values",))  # fmt: skip
+    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -126,20 +128,7 @@ def _index_put_number(
 # --- whole slices along one dimension ---
 
 
-_in_range = check_dim(IndexError, "index out of range in self")
-
-
-def _check_index_select(input: Any, dim: int, index: Any) -> None:
-    if input.ndim > 1 and index.size and not input.shape[shapes.wrap_dim(dim, input.ndim)]:
-        raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    size = size_at(input, dim)
-    bad = bounds(index, size, negative=False)
-    if bad is not None and input.ndim > 1 and shapes.wrap_dim(dim, input.ndim):
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
-    _in_range(input, dim, index)
-
-
-@op(grad_version=1, check=_check_index_select)
+@op(grad_version=1, check=check_selected)
 def index_select(input: Array, dim: int, index: Array) -> Array:
     """The slices along `dim` at the entries of a vector `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -190,12 +179,13 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
     return axis
 
 
-_IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, "index out of range in self")
+_IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANGE)
 
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
     """torch adds whole slices of a matrix one by one, and single elements and scaled slices otherwise."""
-    (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
+    if input.size or input.ndim < 2:
+        (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
 
 
 @op(
@@ -317,7 +307,15 @@ _BETA = "index_reduce() is in beta and the API may change at any time."
 
 def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
     warn.once(_BETA)
-    _in_range(input, dim, index)
+    size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
+    if (
+        index.size and not size and input.ndim > 1
+    ):  # torch begins with a slice, whatever the index is
+        raise IndexError(
+            f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}"
+        )
+    if bounds(index, size, negative=False) is not None:
+        raise IndexError(OUT_OF_RANGE)
 
 
 @op(

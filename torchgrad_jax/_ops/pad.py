@@ -28,14 +28,19 @@ _following = following()
 
 @with_statics
 def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
-    """A copy where nothing is padded, else channels last only where they were."""
-    m = metas[0]
-    if any(statics["pad"]):
+    """A copy where something is only cropped, else channels last only where they were."""
+    if any(n > 0 for n in statics["pad"]):
         return _following(metas, out)
-    return shapes.preserve_strides(m.shape, m.strides)
+    return shapes.preserve_strides(out, metas[0].strides)
 
 
-with_gradients(_padded, by_inputs=False)
+@with_statics
+def _unpadded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
+    """The gradient is padded the other way."""
+    return _padded(metas, out, {"pad": [-n for n in statics["pad"]]})
+
+
+with_gradients(_padded, _unpadded, by_inputs=False)
 
 
 @op(node="ConstantPadNdBackward0", layout=_padded, method=False)

@@ -287,6 +287,22 @@ def touches(input: Any, size: int) -> bool:
     return not size or all(input.shape)
 
 
+OUT_OF_RANGE = "index out of range in self"
+
+
+def check_selected(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
+    """The checks of index_select, which looks at indices also where there is nothing to select."""
+    size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
+    if input.ndim > 1 and index.size and not size:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    bad = bounds(index, size, negative=False)
+    if bad is None:
+        return
+    if input.ndim > 1 and (axis or not input.size):
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
+    raise IndexError(OUT_OF_RANGE)
+
+
 def check_dim(
     kind: type[Exception], text: str | None = None, negative: bool = False
 ) -> Callable[..., None]:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core import errors
 from .._core.state import GRAD, MODES
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import AccumulateGrad
@@ -60,6 +61,9 @@ class SavedInput:
     def unpack(self) -> Tensor:
         """The tensor, after checking that nobody wrote to it."""
         if not isinstance(self.entry, Packed):
+            inner = self.edge is not None and not isinstance(self.edge[0], AccumulateGrad)
+            if inner and self.entry._fn is None:
+                raise RuntimeError(errors.DETACHED_IN_PLACE)
             check_version(None, 0, self.entry, self.version, None, 0)
             return self.entry
         value = unpack_hooked(self.entry)

@@ -207,6 +207,7 @@ class Binding:
         call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
         call.held_if, call.shown = row.held_if, row.shown
         call.transposes = frozenset(i for i, name in enumerate(argnames) if name in row.transposes)
+        call.summed_ndim = row.summed_ndim
         call.summed = frozenset(i for i, name in enumerate(argnames) if name in row.summed)
         return call
 

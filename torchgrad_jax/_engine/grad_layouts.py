@@ -60,7 +60,10 @@ class GradientLayouts:
         call, ct = self.plan.call, cts[0]
         # Dimensions that broadcasting put in front are summed, and torch makes a view without them.
         leaf = self.inputs[p]
-        spread = ct is not None and ct.ndim > m.ndim > 0 and call.grad is not Grad.IN_PLACE
+        ndim = 0 if ct is None else ct.ndim
+        if call.summed_ndim is not None and leaf in call.summed:
+            ndim = call.summed_ndim(self.plan.keys)
+        spread = ndim > m.ndim > 0 and call.grad is not Grad.IN_PLACE
         spread = spread and (Layout.steps(call.layout) or leaf in call.summed)
         key = self.plan.keys[leaf]
         shares = leaf in call.held and (call.held_if is None or call.held_if(key, **call.statics))

@@ -553,7 +553,8 @@ class InplaceCall(Call):
             edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
         )  # fmt: skip
         self.inner = inner
-        self.grad_facts, self.summed = inner.grad_facts, inner.summed
+        self.grad_facts, self.alike = inner.grad_facts, inner.alike
+        self.summed, self.summed_ndim = inner.summed, inner.summed_ndim
         self.held, self.held_if, self.transposes = inner.held, inner.held_if, inner.transposes
         self.apart, self.overlaps = inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal

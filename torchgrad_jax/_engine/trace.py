@@ -61,7 +61,7 @@ class Call:
         "forward", "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle", "inplace",
         "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name", "node_name",
         "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed", "run", "shown",
-        "statics", "summed", "transposed", "transposes", "undifferentiable", "wide_numbers",
+        "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,7 @@ class Call:
         self.held: frozenset[int] = frozenset()
         self.held_if: Any = None
         self.summed: frozenset[int] = frozenset()
+        self.summed_ndim: Any = None
         self.transposes: frozenset[int] = frozenset()
         # Leaves whose gradients are those of their transposes, transposed.
         self.transposed: frozenset[int] = frozenset()

@@ -90,8 +90,15 @@ def index(input: Array, indices: OptArrays) -> Array:
     return input if places is None else places.take(input)
 
 
-@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
+def _indexed_ndim(keys: Sequence[Any]) -> int:
+    """Dimensions of what indices, which come between the input and the values, select."""
+    source, *indices, _ = keys
+    given = [m.ndim for m in indices if m is not None]
+    return source.ndim - len(given) + max(given, default=0)
+
+
+@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True, summed=("values",),
+    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)}, summed_ndim=_indexed_ndim)  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:

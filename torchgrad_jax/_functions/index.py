@@ -124,6 +124,8 @@ composite(_index_put_inplace, name="index_put_", method=False)
 
 
 def _tensor_indices(indices: Any) -> tuple[Any, ...]:
+    if isinstance(indices, Tensor):
+        raise TypeError("index_put(): argument 'indices' must be tuple of Tensors, not Tensor")
     for i, t in enumerate(indices):
         if t is not None and not isinstance(t, Tensor):
             raise TypeError(

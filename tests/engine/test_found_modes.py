@@ -150,6 +150,18 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "i.mul_(i)",
         "y.sum().backward()",
     ),
+    "transforms_of_what_nobody_counts": (
+        "with torch.inference_mode(): i, a = torch.ones(2, 2), torch.ones(2, 2)",
+        "a.data = torch.full((2, 2), 3.0)",
+        "b = torch.vmap(lambda t: t * 2)(a); c = torch.func.grad(lambda t: (t * t).sum())(a)",
+        "d = torch.vmap(lambda t: t.view(-1))(a)",
+        "d, _ = torch.func.vjp(lambda t: t.t() * 1, a)",
+        "d = torch.func.grad(lambda t: t[0].sum())(a)",
+        "d = torch.autograd.functional.jacobian(lambda t: t * 2, a)",
+        "d = torch.autograd.functional.jacobian(lambda t: t.view(-1), a)",
+        "d = torch.autograd.functional.jacobian(lambda t: t * 2, i)",
+        "e = torch.func.grad(lambda t: t[0].sum())(i)",
+    ),
     "empty_sin": (
         "x = torch.zeros(0, 3, requires_grad=True)",
         "y = x.sin()",

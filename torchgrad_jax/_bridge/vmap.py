@@ -17,7 +17,7 @@ from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.record import apply
 from .._engine.tape import aval_of
-from .._engine.tensor import Alias, Tensor, make
+from .._engine.tensor import Alias, Tensor, count_like, make
 from .._engine.trace import Call
 from .._functions import random
 from .._functions.shape import movedim
@@ -220,6 +220,8 @@ def _run(
         inner = []
         for i, array, m in zip(batched, arrays, metas):
             t = examples[i] = make(array, m)
+            if not flat[i].is_inference():
+                count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
             MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i], t
             inner.append(t)

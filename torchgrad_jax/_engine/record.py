@@ -292,7 +292,7 @@ def save_general(value: Any, is_output: bool) -> Any:
             "a clone to get a normal tensor and use it in autograd, or use `torch.no_grad()` "
             "instead of `torch.inference_mode()`."
         )
-    if isinstance(value, Tensor) and value._x is not None:
+    if isinstance(value, Tensor) and value._x is not None and not MODES.transforms:
         check_shareable(value)
     return saving.pack(value, is_output)
 

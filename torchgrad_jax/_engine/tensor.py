@@ -266,6 +266,13 @@ def check_shareable(t: Tensor) -> None:
         raise RuntimeError("Inference tensors do not track version counter.")
 
 
+def count_like(t: Tensor, source: Tensor) -> None:
+    """Nobody counts the writes to `t` where nobody counts those to its source."""
+    if source._x is not None and source._x.uncounted:
+        x = extras(t)
+        x.uncounted, x.inference = True, source._x.inference
+
+
 def mark_inference(t: Tensor) -> None:
     """Make `t` a tensor of inference mode: never saved, and without a version counter."""
     x = extras(t)

@@ -14,7 +14,7 @@ from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
-from .._engine.tensor import Tensor, alias_of, make, plain_alias
+from .._engine.tensor import Tensor, alias_of, count_like, make, plain_alias, uncounted
 from .._functions.shape import movedim
 from .._functions.splitting import split
 from . import forward_ad
@@ -52,6 +52,9 @@ def _variables(inputs: Sequence[Tensor], create: bool, needed: bool = True) -> t
         if MODES.transforming():
             raise RuntimeError(errors.REQUIRES_GRAD_INSIDE)
         fresh = alias_of(t, t._m, plain_alias(t), t._vc)
+        if uncounted(t):
+            count_like(fresh, t)
+            fresh.requires_grad_(needed)  # which is not for inference tensors
         fresh._rg = needed
         out.append(fresh)
     return tuple(out)

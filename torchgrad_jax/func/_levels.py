@@ -16,7 +16,7 @@ from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, next_level
 from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node
-from .._engine.tensor import Tensor, alias_of, plain_alias
+from .._engine.tensor import Tensor, alias_of, count_like, plain_alias
 
 
 class Level:
@@ -101,6 +101,8 @@ class Level:
 def detached(t: Tensor) -> Tensor:
     """`t` outside of every graph; a tangent of an enclosing forward-mode level stays."""
     out = alias_of(t, t._m, plain_alias(t), t._vc)
+    if not t.is_inference():
+        count_like(out, t)
     if MODES.bits & DUAL:
         tangent = MODES.tangents.tangent_of(t)
         if tangent is not None:

@@ -366,6 +366,26 @@ def recorded_gradients_of_writes_to_parts(m):
 
 
 @program
+def writes_to_what_recorded_gradients_save(m):
+    f, found = m.nn.functional, []
+    functions = (
+        m.abs, m.sin, m.exp, m.relu, m.square, f.hardshrink, f.hardtanh, f.leaky_relu, f.relu6, f.softshrink, f.selu,
+        lambda x: f.threshold(x, 0.3, 0.0), lambda x: m.fmod(x, x * 0.3), lambda x: f.mse_loss(x, x.detach() * 2),
+    )  # fmt: skip
+    for fn in functions:
+        for written in range(3):
+            for recorded in (False, True):
+                x = m.tensor([0.3, 0.9], requires_grad=True) * 1
+                y = fn(x)
+                given = m.ones_like(y).requires_grad_(recorded)
+                (g,) = m.autograd.grad(y, x, given, create_graph=True)
+                with m.no_grad():
+                    (x, y, given)[written].mul_(1)
+                found.append(complaint(g.sum().backward)[0])
+    return found
+
+
+@program
 def numbers_of_another_dtype_written_by_a_mask(m):
     found = []
     at, mask = m.tensor([1]), m.tensor([True, False, True])

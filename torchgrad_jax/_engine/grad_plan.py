@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from .._core import abstract, dtypes, errors, exact
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
-from .._ops.double_names import RESHAPED, last_step, reshaped, summed
+from .._ops.double_names import KEPT_AGAIN, RESHAPED, last_step, reshaped, summed
 from .._ops.registry import Grad, Layout
 from . import first_uses, wide
 from .grad_layouts import GradientLayouts
@@ -334,6 +334,10 @@ class GradPlan(GradientLayouts):
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             call.compares = self.plan.call.compares // 2
+            if self.name in KEPT_AGAIN:
+                names = self.plan.call.argnames
+                call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
+                call.keeps = {"input": KEPT_AGAIN[self.name]}
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)

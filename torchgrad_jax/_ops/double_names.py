@@ -225,3 +225,15 @@ def last_step(node: str, edge: int) -> Step:
         return found
     stem = node.rstrip("0123456789")
     return f"{stem}Backward0" if stem.endswith("Backward") else f"{stem}BackwardBackward0"
+
+
+KEPT_AGAIN: dict[str, tuple[str, ...]] = {
+    "AbsBackward0": ("input", "grad"),
+    "FmodBackward1": ("input",),
+    "MseLossBackward0": ("input",),
+    **{
+        f"{n}Backward0": ("input",)
+        for n in ("Hardshrink", "Hardtanh", "LeakyRelu", "Softshrink", "Threshold")
+    },
+}
+"""What the recorded gradients of an input save although no gradient of theirs reads it: torch's steps do so."""

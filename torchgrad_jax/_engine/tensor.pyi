@@ -1379,6 +1379,8 @@ def check_counted(me: Tensor) -> None:
     """Complain about a write outside of inference mode that no version counter saw."""
 def check_shareable(t: Tensor) -> None:
     """Complain about sharing a version counter that an ordinary tensor does not have."""
+def count_like(t: Tensor, source: Tensor) -> None:
+    """Nobody counts the writes to `t` where nobody counts those to its source."""
 def mark_inference(t: Tensor) -> None:
     """Make `t` a tensor of inference mode: never saved, and without a version counter."""
 def wrap_array(array: Any) -> Tensor:

@@ -378,18 +378,16 @@ def numbers_first(me: Any, b: Binding, args: tuple[Any, ...], named: dict[str, A
         return NotImplemented
     named = {k: v for k, v in named.items() if v is not None}
     alone = me.__name__ in NUMBERS_AS_TENSORS
-    if (
-        me.__name__.removesuffix("_") in b.row.aliases
-    ):  # an overload for numbers, which is no older one
+    if me.__name__.removesuffix("_") in b.row.aliases:
+        # An overload for numbers, which is no older one.
         if not alone or [a.__class__ in NUMBERS for a in args[1:]] != [True, True]:
             return NotImplemented
         return me(*args[:2], **named, alpha=args[2])
     slots = _older(names, n, others, _is_method(me))
     for slot, a in zip(slots, args):
         number = a.__class__ in NUMBERS
-        if number if slot not in names and not alone else not number and slot in names:
-            return NotImplemented
-        if not number and not isinstance(a, Tensor):
+        fits = number if slot in names else alone or not number
+        if not fits or not (number or isinstance(a, Tensor)):
             return NotImplemented
     warn.once(_deprecated(me, b, slots, others), 4)
     named.update(zip(slots, args))

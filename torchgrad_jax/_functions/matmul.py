@@ -257,9 +257,10 @@ def _number_or_lists(dims: Any) -> Any:
         return dims
     if dims._m.numel <= 1:
         return int(dims.item())
-    assert dims._m.shape[0] == 2, (
-        f"dims tensor must have size 2 in first dimension, got {dims._m.shape[0]}"
-    )
+    if dims._m.shape[0] != 2:
+        raise AssertionError(
+            f"dims tensor must have size 2 in first dimension, got {dims._m.shape[0]}"
+        )
     return dims.tolist()
 
 

@@ -495,7 +495,7 @@ def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str
         if value is MISSING:  # what follows was named, by a call that does not write names out
             named |= {q.name: v for q, v, there in passed[i:] if there}
             break
-        spread = p is me.spread and isinstance(value, list | tuple) and value
+        spread = p is me.spread and _is_method(me) and isinstance(value, list | tuple) and value
         positional += value if spread else [value]
     return positional, {k: named[k] for k in (*[n for n in names if n in named], *named)}
 

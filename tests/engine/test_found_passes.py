@@ -386,6 +386,31 @@ def writes_to_what_recorded_gradients_save(m):
 
 
 @program
+def writes_to_what_recorded_gradients_of_pairs_save(m):
+    found = []
+    for fn in (m.fmod, m.remainder, m.nn.functional.mse_loss, m.mul, m.sub):
+        for needed in ((True, False), (False, True), (True, True)):
+            for written in range(3):
+                a, b = (
+                    m.tensor(v).requires_grad_(n) * 1
+                    for v, n in zip(([0.3, 0.9], [0.2, 0.7]), needed)
+                )
+                y = fn(a, b)
+                given = m.ones_like(y)
+                grads = m.autograd.grad(
+                    y, [t for t in (a, b) if t.requires_grad], given, create_graph=True
+                )
+                with m.no_grad():
+                    (a, b, given)[written].mul_(1)
+                found += [
+                    g.requires_grad
+                    and complaint(lambda g=g: g.sum().backward(retain_graph=True))[0]
+                    for g in grads
+                ]
+    return found
+
+
+@program
 def numbers_of_another_dtype_written_by_a_mask(m):
     found = []
     at, mask = m.tensor([1]), m.tensor([True, False, True])

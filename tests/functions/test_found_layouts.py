@@ -85,6 +85,33 @@ def gradients_of_real_and_complex_numbers(m):
     return found
 
 
+_TRANSFORMED = (
+    lambda m, x: m.fft.fft(x, dim=0), lambda m, x: m.fft.fft2(x), lambda m, x: m.fft.irfft(x),
+    lambda m, x: m.fft.irfft(x, 2), lambda m, x: m.fft.hfft(x, dim=0), lambda m, x: m.sgn(x),
+    lambda m, x: m.nn.functional.pad(x, (1, 1)), lambda m, x: m.nn.functional.pad(x, (-1, 1)),
+    lambda m, x: m.fft.rfft(x if not x.is_complex() else x.real, dim=0), lambda m, x: x.to(m.complex64),
+    lambda m, x: m.fft.rfft2(x if not x.is_complex() else x.imag), lambda m, x: m.linalg.eigvals(x[:3, :3]),
+)  # fmt: skip
+
+
+@program
+def gradients_of_transforms(m):
+    found = []
+    for x in (m.eye(3, 4), m.eye(4, 3).t(), m.ones(4).expand(3, 4), m.eye(3, 8)[:, ::2]):
+        for dtype in (m.float64, m.complex128):
+            for f in _TRANSFORMED:
+                v = (
+                    (x.to(dtype) + 0.5).detach().requires_grad_()
+                    if x.stride()[0]
+                    else x.to(dtype).requires_grad_()
+                )
+                y = f(m, v)
+                turned = m.ones(y.shape[::-1], dtype=y.dtype).permute(*range(y.dim() - 1, -1, -1))
+                gs = m.ones_like(y), turned, m.ones((), dtype=y.dtype).expand(y.shape)
+                found += [_looks(m.autograd.grad(y, v, g, retain_graph=True)) for g in gs]
+    return found
+
+
 _WRITTEN_OVER = (
     lambda x, z: (z * 1).copy_(x), lambda x, z: (z * 1).fill_(x.sum()) + 0 * x, lambda x, z: (z * 1).zero_() + x,
     lambda x, z: z.clone().fill_(2) * x, lambda x, z: (x * z).index_put_((x.to(int).new_tensor([0, 1]),), x),

@@ -262,6 +262,8 @@ torch.zeros(0).index_select(0, i)
 torch.zeros(1, 0).index_add(1, i, torch.zeros(1, 2)).shape
 F.embedding(i, torch.zeros(1, 0))
 F.embedding(i, torch.zeros(0, 3))
+F.embedding(i, torch.zeros(0, 3), max_norm=1.0)
+F.embedding(i * 5, torch.zeros(2, 3), max_norm=1.0)
 torch.zeros(1, 0).index_reduce(0, i, torch.zeros(2, 0), 'prod')
 torch.zeros(0, 3).index_reduce(0, i, torch.zeros(2, 3), 'prod')
 torch.zeros(0).index_reduce(0, i, torch.zeros(2), 'prod')

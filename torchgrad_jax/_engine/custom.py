@@ -162,9 +162,8 @@ class PyNode(Node):
             )
         nr = entry._onr if self._is_output[i] else 0
         producer = type(self).__name__ if self._is_output[i] else None
-        if (
-            id(entry) in DETACHED and entry._fn is None
-        ):  # torch takes it for one of the Function's own
+        if id(entry) in DETACHED and entry._fn is None:
+            # torch takes it for one of the Function's own.
             producer = type(self).__name__.removesuffix("Backward")
         check_version(self, i, entry, self.vers[i], producer, nr)
         return (

@@ -36,11 +36,19 @@ class GradientLayouts:
     unread: frozenset[int]
     cuts: frozenset[int]
     grad_refs: list[Any]
+    out_refs: list[Any]
+    prim_pos: dict[int, int]
     described: dict[Any, Any]
     _steps: Steps
 
     def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        raise NotImplementedError
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = tuple(
+            k
+            for k, r in enumerate(self.out_refs)
+            if not isinstance(r, Const) and r in self.cuts and r in read
+        )
+        return ins, tuple(dict.fromkeys(outs))
 
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """How torch would lay out each gradient: (meta, FRESH, VIEWED or PASSED, its version).

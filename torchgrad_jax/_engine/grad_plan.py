@@ -188,15 +188,6 @@ class GradPlan(GradientLayouts):
         stem = _stem(names[leaf]) if leaf < len(names) else "~"
         return "self" if stem == "input" else stem, leaf
 
-    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
-        outs = tuple(
-            k
-            for k, r in enumerate(self.out_refs)
-            if not isinstance(r, Const) and r in self.cuts and r in read
-        )
-        return ins, tuple(dict.fromkeys(outs))
-
     # -- the pure function
     def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
            ins: Sequence[int] | None = None, outs: Sequence[int] | None = None,
@@ -337,7 +328,7 @@ class GradPlan(GradientLayouts):
             if self.name in KEPT_AGAIN:
                 names = self.plan.call.argnames
                 call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
-                call.keeps = {"input": KEPT_AGAIN[self.name]}
+                call.keeps = KEPT_AGAIN[self.name]
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)

@@ -227,13 +227,15 @@ def last_step(node: str, edge: int) -> Step:
     return f"{stem}Backward0" if stem.endswith("Backward") else f"{stem}BackwardBackward0"
 
 
-KEPT_AGAIN: dict[str, tuple[str, ...]] = {
-    "AbsBackward0": ("input", "grad"),
-    "FmodBackward1": ("input",),
-    "MseLossBackward0": ("input",),
+_OF_INPUT: dict[str, tuple[str, ...]] = {"input": ("input",)}
+KEPT_AGAIN: dict[str, dict[str, tuple[str, ...]]] = {
+    "AbsBackward0": {"input": ("input", "grad")},
+    "FmodBackward1": {"input": ("input",), "other": ("input", "other")},
+    "MseLossBackward0": dict.fromkeys(("input", "target"), ("input", "target")),
+    "RemainderBackward1": {"other": ("input", "other")},
     **{
-        f"{n}Backward0": ("input",)
+        f"{n}Backward0": _OF_INPUT
         for n in ("Hardshrink", "Hardtanh", "LeakyRelu", "Softshrink", "Threshold")
     },
 }
-"""What the recorded gradients of an input save although no gradient of theirs reads it: torch's steps do so."""
+"""What recorded gradients save for the gradients of these inputs although none reads it: torch's steps do so."""

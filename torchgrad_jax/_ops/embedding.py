@@ -82,7 +82,17 @@ def embedding(
     return _looked_up(padding_idx, scale_grad_by_freq, weight, indices)
 
 
-@op(function=False, method=False, inplace=True, check=_check_rows)
+def _check_renormed(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
+    """torch selects the rows one by one, the lowest index first."""
+    n = weight.shape[0]
+    bad = next((i for i in np.unique(indices).tolist() if not -n <= i < n), None)
+    if bad is not None:
+        raise IndexError(
+            f"select(): index {bad} out of range for tensor of size {list(weight.shape)} at dimension 0"
+        )
+
+
+@op(function=False, method=False, inplace=True, check=_check_renormed)
 def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: float) -> Array:
     """The rows at `indices` scaled down to the norm `max_norm` where they exceed it."""
     if norm_type == 2:

@@ -315,9 +315,8 @@ _BETA = "index_reduce() is in beta and the API may change at any time."
 def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
     warn.once(_BETA)
     size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
-    if (
-        index.size and not size and input.ndim > 1
-    ):  # torch begins with a slice, whatever the index is
+    if index.size and not size and input.ndim > 1:
+        # torch begins with a slice, whatever the index is.
         raise IndexError(
             f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}"
         )

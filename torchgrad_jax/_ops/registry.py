@@ -197,10 +197,8 @@ class OpDef:
     transposes: tuple[str, ...] = ()  # parameters whose gradient is a product with the other factor
     # transposed, or where `held_if` says so of them, with the incoming gradient transposed
     summed: tuple[str, ...] = ()  # parameters that are broadcast although the op is not elementwise
-    summed_ndim: Callable[..., int] | None = (
-        None  # (keys of the arguments) -> dimensions of what is
-    )
-    # summed for those, where that is not the incoming gradient
+    # (keys of the arguments) -> dimensions of what is summed for those, where that is not the incoming gradient:
+    summed_ndim: Callable[..., int] | None = None
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad

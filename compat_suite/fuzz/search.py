@@ -107,10 +107,10 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                 if negated and session.env[negated[1]].is_complex():
                     _turn_zeros(session, names or [negated[1]], 0.0)
                 if made and (CENTRED.search(line) or (centred and _ADDS.search(line))):
-                    _turn_zeros(session, names, 1e-16)
+                    _turn_zeros(session, names, moved * 1e-16)
                 elif _SUMS.search(line):
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0
-                    _turn_zeros(session, names, shift)
+                    _turn_zeros(session, names, moved * shift)
         states.append(session.state(False))
         if not moved:
             last = len(program.lines) - 1
@@ -172,7 +172,7 @@ def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
         if not shift:
             return torch.where(t == 0, -t, t)
         step = shift * 1e7 if t.dtype is torch.float32 else shift
-        return torch.where(t.abs() < 1e4 * step, -t - step, t)
+        return torch.where(t.abs() < 1e4 * abs(step), -t - step, t)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,6 +8,7 @@ NaN the divisor is replaced by NaN, which changes no quotient.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -25,6 +26,11 @@ def divide(x: Any, y: Any) -> Any:
     return (
         _complex_quotient(x, y) if jnp.issubdtype(x.dtype, jnp.complexfloating) else lax.div(x, y)
     )
+
+
+def averaged(total: Any, n: int) -> Any:
+    """``total / n``, or NaN for the total of nothing, whose gradients, of which there are none, add up to 0."""
+    return divide(total, n) if n else total + math.nan
 
 
 @jax.custom_jvp

@@ -16,10 +16,12 @@ from .._core import abstract, errors, events, shapes, sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
 from .._core.transfer import filled
+from .._ops.double_names import JOINT, KEPT_AGAIN
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
 from .grad_layouts import FRESH, PASSED, VIEWED
+from .history import edge_of
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
@@ -522,8 +524,6 @@ def _recorded(
     saved = unpack_tensors(node, fitting=True)
     if gp.raises:
         gp.fn()  # also where no gradient is wanted
-    if gp.plan.call.masks:  # torch compares saved values under a mask: no gradient reaches them
-        saved = [_plain(v, True) for v in saved]
     by_pos = {}
     told = gp.describe(tuple([None if c is None else c._m for c in cts]))
     for p in wanted:
@@ -531,9 +531,9 @@ def _recorded(
         if kind == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
-        call, used, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
-        leaves = [cts[j] for j in used]
-        leaves += [_plain(saved[i], True) if dull else saved[i] for i, dull in picks]
+        call, given, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
+        leaves = [how(cts[j]) if how else cts[j] for j, how in given]
+        leaves += [how(saved[i]) if how else saved[i] for i, how in picks]
         leaves += _stand_ins(node, gp.plan.call.formal)
         idle = _stand_ins(node, gp.plan.call.idle)
         leaves += idle
@@ -543,8 +543,10 @@ def _recorded(
                 found._fn.edges = (*found._fn.edges[: -len(idle)], *[None] * len(idle))
             if m.strides != found._m.strides:
                 _lay_out(found, m)
-            viewed = kind == VIEWED
-            found._st.version = cts[0]._vc.version if viewed else gp.recorded_version(p, version)
+            if kind == VIEWED:
+                found._vc = cts[0]._vc
+            else:
+                found._st.version = gp.recorded_version(p, version)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
             by_pos[p] = made = make(gp.vjp(present, (p,))(*arrays)[0], m)
@@ -559,21 +561,45 @@ def _lay_out(t: Tensor, m: Meta) -> None:
         t._m = t._st.meta = m
 
 
-def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, tuple[int, ...], Any]:
-    """One gradient's call, which incoming gradients it reads, and which saved values, some apart from the graph."""
+def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+    """One gradient's call, and which incoming gradients and saved values it reads, and how."""
     call, ins, outs, used = gp.call(p, present)
     dull_ins, dull_outs = gp.compared(p)
+    taken_grad, taken_ins, taken_outs = gp.taken(p)
+    mask = _plain if gp.name in KEPT_AGAIN or gp.name in JOINT else _mask
+
+    def how(i: int) -> Any:
+        return mask if i in dull_ins else _taken if i in taken_ins else None
+
     n = len(gp.saved_in)
-    picks = [(gp.saved_in.index(i), i in dull_ins) for i in ins]
-    picks += [(n + gp.saved_out.index(k), k in dull_outs) for k in outs]
-    found = call, tuple(j for j, u in enumerate(used) if u), tuple(picks)
-    gp.calls[p, present, "reads"] = found
+    picks = [(gp.saved_in.index(i), how(i)) for i in ins]
+    dull_outs |= taken_outs
+    picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else None) for k in outs]
+    given = [(j, _taken if taken_grad else None) for j, u in enumerate(used) if u]
+    found = gp.calls[p, present, "reads"] = call, tuple(given), tuple(picks)
     return found
 
 
-def _plain(v: Any, apart: bool) -> Any:
-    """A saved value, without its place in the graph where it is to stay `apart` from it."""
-    return alias_of(v, v._m, plain_alias(v), v._vc) if apart and isinstance(v, Tensor) else v
+def _plain(v: Any) -> Any:
+    """A saved value that is to stay apart from the graph."""
+    return alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v
+
+
+def _mask(v: Any) -> Any:
+    """The same, as it is now: torch saves what it found by comparing it, and later writes do not matter."""
+    if not isinstance(v, Tensor) or MODES.bits & LIFT:
+        return _plain(v)
+    return alias_of(make(v._st.array, v._st.meta), v._m, plain_alias(v))
+
+
+def _taken(v: Any) -> Any:
+    """A value as it is now, in its place in the graph: torch saves what it has computed from it."""
+    if not isinstance(v, Tensor) or MODES.bits & (LIFT | DUAL):
+        return v
+    t, edge = _mask(v), edge_of(v)
+    if edge is not None:
+        t._fn, t._onr, t._rg = edge[0], edge[1], True
+    return t
 
 
 def _stand_ins(node: Node, names: tuple[str, ...]) -> list[Tensor]:

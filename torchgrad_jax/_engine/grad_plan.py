@@ -14,7 +14,15 @@ import jax.numpy as jnp
 from .._core import abstract, dtypes, errors, exact
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
-from .._ops.double_names import KEPT_AGAIN, RESHAPED, last_step, reshaped, summed
+from .._ops.double_names import (
+    JOINT,
+    RESHAPED,
+    kept_again,
+    last_step,
+    reshaped,
+    summed,
+    taken_again,
+)
 from .._ops.registry import Grad, Layout
 from . import first_uses, wide
 from .grad_layouts import GradientLayouts
@@ -165,7 +173,7 @@ class GradPlan(GradientLayouts):
         """What is read, and what the row says that torch saves all the same."""
         call, keys = self.plan.call, self.plan.keys
         stems = [_stem(name) for name in call.argnames]
-        mine = {stems[i] for i in self.inputs}
+        mine = {stems[i] for i in self.inputs if i < len(stems)}  # not stand-ins, which come last
         if isinstance(call.keeps, tuple):
             names = {n for n in call.keeps if n in mine or n == "result"}
         else:
@@ -183,10 +191,13 @@ class GradPlan(GradientLayouts):
         return ["result"] if self.plan.single else named or [f"result{k}" for k in range(n)]
 
     def _packing_order(self, leaf: int) -> tuple[str, int]:
-        """torch saves, and so packs, inputs in alphabetical order of its names for them."""
+        """torch saves, and so packs, inputs in alphabetical order of its names for them.
+
+        The gradient that came in is what the last steps of formulas are about, so it goes before the rest.
+        """
         names = self.plan.call.argnames
         stem = _stem(names[leaf]) if leaf < len(names) else "~"
-        return "self" if stem == "input" else stem, leaf
+        return {"input": "self", "grad": ""}.get(stem, stem), leaf
 
     # -- the pure function
     def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,
@@ -315,6 +326,10 @@ class GradPlan(GradientLayouts):
                 used = tuple(u or m for u, m in zip(used, more))
             elif self._empty_part(self.inputs[which]):
                 used = present
+            if self.name in JOINT:
+                names = self.plan.call.argnames
+                ins = tuple(i for i in self.saved_in if i in ins or names[i] != "bias")
+                used = present
             n = sum(used)
 
             def run(leaves: Sequence[Any]) -> Any:
@@ -325,10 +340,12 @@ class GradPlan(GradientLayouts):
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             call.compares = self.plan.call.compares // 2
-            if self.name in KEPT_AGAIN:
-                names = self.plan.call.argnames
-                call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
-                call.keeps = KEPT_AGAIN[self.name]
+            kept = kept_again(self.name, self.plan.call.statics)
+            names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
+            call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
+            if kept or self.name in JOINT:
+                stems = [_stem(name) for name in call.argnames[: n + len(ins)]]
+                call.keeps = kept or dict.fromkeys((*stems, "result"), tuple(stems))
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
@@ -403,12 +420,25 @@ class GradPlan(GradientLayouts):
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
+        if self.plan.call.masks:
+            return frozenset(self.saved_in), frozenset(self.saved_out)
+        if self.name in JOINT:
+            _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
+            return frozenset(self.saved_in) - {*self._reads(read)[0]}, frozenset()
         if self.plan.call.compares != 1:
             return frozenset(), frozenset()
         flow = self._steps.flows([self.grad_refs[which]], self.cuts)
         ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
         outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
+
+    def taken(self, which: int) -> tuple[bool, frozenset[int], frozenset[int]]:
+        """What torch's formula computes with before it saves: the incoming gradient, these inputs and results."""
+        stems = dict(enumerate(map(_stem, self.plan.call.argnames)))  # of tangents none
+        of = taken_again(self.name, self.plan.call.statics)
+        names = of.get(stems.get(self.inputs[which], ""), ())
+        ins = frozenset(i for i in self.saved_in if stems[i] in names) if names else frozenset()
+        return "grad" in names, ins, frozenset(self.saved_out if "result" in names else ())
 
     def _last_step(self, which: int) -> Any:
         """The name of a recorded gradient: that of the last step in torch's formula."""

@@ -384,8 +384,14 @@ class CopySlicesPlan:
         return False
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
-        """Nothing is known of the write inside."""
+        """All that the write saved, if it only compares."""
+        if self.plan.call.masks:
+            return frozenset(self.saved_in), frozenset(self.saved_out)
         return frozenset(), frozenset()
+
+    def taken(self, which: int) -> tuple[bool, frozenset[int], frozenset[int]]:
+        """Nothing is known of the write inside."""
+        return False, frozenset(), frozenset()
 
     def passes(self, p: int) -> bool:
         """Never: the base's gradient is a new tensor."""

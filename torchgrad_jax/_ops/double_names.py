@@ -8,8 +8,9 @@ comes last instead; see `last_step`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._core import shapes
 
@@ -227,15 +228,91 @@ def last_step(node: str, edge: int) -> Step:
     return f"{stem}Backward0" if stem.endswith("Backward") else f"{stem}BackwardBackward0"
 
 
-_OF_INPUT: dict[str, tuple[str, ...]] = {"input": ("input",)}
-KEPT_AGAIN: dict[str, dict[str, tuple[str, ...]]] = {
-    "AbsBackward0": {"input": ("input", "grad")},
+Names: TypeAlias = dict[str, tuple[str, ...]]
+
+
+def _alike(first: str, second: str, *names: str) -> Names:
+    return dict.fromkeys((first, second), names or (first, second))
+
+
+JOINT = frozenset(
+    f"{n}Backward0" for n in ("Convolution", "NativeBatchNorm", "NativeLayerNorm", "PreluKernel")
+)
+"""Nodes all of whose gradients are recorded by one step in torch, which saves what they save but the bias."""
+
+
+def _largest(p: Any) -> bool:
+    """Whether a norm is the largest or the smallest number."""
+    return isinstance(p, float) and math.isinf(p)
+
+
+_INPUT: Names = {"input": ("input",)}
+_GRAD: Names = {"input": ("grad",)}
+_BOTH: Names = {"input": ("input", "grad")}
+KEPT_AGAIN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
+    "AbsBackward0": _BOTH,
+    "DistBackward0": lambda statics: (
+        _alike("input", "other", "grad") if statics.get("p") == 1 else {}
+    ),
     "FmodBackward1": {"input": ("input",), "other": ("input", "other")},
-    "MseLossBackward0": dict.fromkeys(("input", "target"), ("input", "target")),
+    "IndexSelectBackward0": {"grad": ("grad",)},
+    "LinalgVectorNormBackward0": lambda statics: (
+        _BOTH if statics.get("ord") == 1 else _INPUT if _largest(statics.get("ord")) else {}
+    ),
+    "MseLossBackward0": _alike("input", "target"),
+    "PowBackward0": lambda statics: _BOTH if statics.get("exponent") == 1 else {},
     "RemainderBackward1": {"other": ("input", "other")},
+    "RreluWithNoiseBackward0": _INPUT,
+    "TakeBackward0": {"grad": ("grad",)},
     **{
-        f"{n}Backward0": _OF_INPUT
+        f"{n}Backward0": _INPUT
         for n in ("Hardshrink", "Hardtanh", "LeakyRelu", "Softshrink", "Threshold")
     },
 }
-"""What recorded gradients save for the gradients of these inputs although none reads it: torch's steps do so."""
+
+_TAKEN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
+    "AddcdivBackward0": {"tensor2": ("tensor1", "grad")},
+    "AddcmulBackward0": {"tensor1": ("tensor2",), "tensor2": ("tensor1",)},
+    "AtanhBackward0": _GRAD,
+    "BinaryCrossEntropyWithLogitsBackward0": {"input": ("input", "target")},
+    "DistBackward0": lambda statics: _alike(
+        "input", "other", "input", "other", *(("result",) if _largest(statics.get("p")) else ())
+    ),
+    "DivBackward0": {"other": ("grad",)},
+    "IndexReduceBackward0": _INPUT,
+    "LerpBackward1": {"input": ("weight",), "weight": ("input", "end")},
+    "LinalgMatrixExpBackward0": _BOTH,
+    "LinalgSolveExBackward0": _alike("A", "B", "grad"),
+    "LinalgSolveTriangularBackward0": _alike("input", "B", "grad"),
+    "LinalgVectorNormBackward0": lambda statics: (
+        {"input": ("result",)} if _largest(statics.get("ord")) else {}
+    ),
+    "Log10Backward0": _INPUT,
+    "Log1PBackward0": _INPUT,
+    "Log2Backward0": _INPUT,
+    "LogaddexpBackward0": _alike("input", "other"),
+    "Logaddexp2Backward0": _alike("input", "other"),
+    "ReciprocalBackward0": _GRAD,
+    "RsqrtBackward0": _GRAD,
+    "ScatterReduceBackward0": _INPUT,
+    "SpecialLogNdtrBackward0": _GRAD,
+    "SpecialNdtriBackward0": _GRAD,
+    "SpecialXlog1PyBackward0": {"other": ("other",)},
+    "VarBackward0": _BOTH,
+    "VarMeanBackward0": _BOTH,
+}
+
+
+def kept_again(node: str, statics: dict[str, Any]) -> Names:
+    """What recorded gradients save for the gradients of these inputs although none reads it: torch's steps do so."""
+    found = KEPT_AGAIN.get(node, {})
+    return found if isinstance(found, dict) else found(statics)
+
+
+def taken_again(node: str, statics: dict[str, Any]) -> Names:
+    """What torch's steps compute with before they save it, for the gradients of these inputs.
+
+    Later writes to it do not matter. A result among it is only compared.
+    """
+    found = _TAKEN.get(node, {})
+    return found if isinstance(found, dict) else found(statics)

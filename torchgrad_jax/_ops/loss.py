@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .._core.division import divide
+from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
     category,
@@ -36,7 +36,7 @@ def _reduced(x: Array, reduction: str) -> Array:
     if reduction == "none":
         return x
     total = jnp.sum(x)
-    return divide(total, x.size) if reduction == "mean" else total
+    return averaged(total, x.size) if reduction == "mean" else total
 
 
 def _elementwise_loss(

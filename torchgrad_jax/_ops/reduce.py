@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .._core.division import divide
+from .._core.division import averaged, divide
 from .._core.kernels import is_half
 from . import complexes
 from .helpers import (
@@ -121,7 +121,7 @@ def mean(
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, dtype or input.dtype)
     wide = _wide(x)
-    y = divide(_total(wide, dims), _numel(x, dims))
+    y = averaged(_total(wide, dims), _numel(x, dims))
     return _keep(y.astype(x.dtype), dims, x.ndim, keepdim)
 
 
@@ -228,7 +228,7 @@ def _freedom(x: Array, dim: Any, correction: Any) -> tuple[Shape, float]:
 
 
 def _mean(x: Array, dims: Shape) -> Array:
-    return divide(lax.reduce_sum(x, axes=dims), _numel(x, dims))
+    return averaged(lax.reduce_sum(x, axes=dims), _numel(x, dims))
 
 
 def _first(x: Array, dims: Shape) -> Array:

@@ -12,7 +12,7 @@ from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, seen_as, written_part
 from .node import AccumulateGrad
-from .tensor import Alias, Storage, Tensor, alias_of, make
+from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias
 
 
 class Packed:
@@ -235,18 +235,23 @@ def _rewire(node: Any, index: int, n_in: int, value: Tensor) -> Tensor:
     """Give an unpacked value the graph connection of what was packed."""
     gp = node.gp
     if index >= n_in:
-        return _as_output(node, gp.saved_out[index - n_in], alias_of(value, value._m, value._al))
+        return _as_output(node, gp.saved_out[index - n_in], _apart(value))
     leaf = gp.saved_in[index]
     if leaf in gp.edge_leaves:
         return rewired(value, node.edges[gp.edge_leaves.index(leaf)])
     return value
 
 
+def _apart(value: Tensor) -> Tensor:
+    """An unpacked value that is a view of nothing, whatever the hook gave."""
+    return alias_of(value, value._m, plain_alias(value))
+
+
 def rewired(value: Tensor, edge: Any) -> Tensor:
     """An unpacked value with the place in the graph that the packed one had."""
     if edge is None:
         return value
-    t = alias_of(value, value._m, value._al)
+    t = _apart(value)
     t._rg = True
     if isinstance(edge[0], AccumulateGrad):
         t._acc = weakref.ref(edge[0])

@@ -519,3 +519,31 @@ def which_output_was_modified(m):
                 t.mul_(2)
             found.append(complaint(lambda y=y: y.sum().backward()))
     return found
+
+
+@program
+def forbidden_views_are_printed(m):
+    found = []
+    for view in (lambda t: t.split(1)[0], lambda t: t.unbind()[0], lambda t: t.split(1)[0][:]):
+        base = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True) * 1
+        part = view(base)
+        found.append(repr(part))
+        base.add_(1)
+        found += [repr(part), f"{part}", complaint(lambda part=part: part.grad_fn)]
+    return found
+
+
+@program
+def what_forward_transforms_give_to_a_graph(m):
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    ones = m.ones(2)
+    results = (
+        m.func.jvp(m.sin, (x,), (ones,)), m.func.jvp(lambda t: (t * 2, t.sum()), (x * 1,), (ones,))[0],
+        m.func.jvp(lambda t: t * x, (ones,), (ones,))[:1], m.func.jvp(m.sin, (ones,), (x * 1,))[:1],
+        m.func.jvp(lambda t: (t * 2, t + x), (ones,), (ones,), has_aux=True),
+    )  # fmt: skip
+    return [
+        (t.grad_fn and t.grad_fn.name(), t._is_view(), t._version, t.requires_grad)
+        for result in results
+        for t in result
+    ]

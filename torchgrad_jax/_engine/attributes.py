@@ -563,7 +563,6 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if not unreal:
         index = printing.summary_index(self._m.shape)
         shown = np.asarray(array) if index is None else np.asarray(array[index])
-    fn = grad_fn_of(self) if self._al is None or self._al.base is None else _quiet_grad_fn(self)
     parameter = getattr(type(self), "_is_parameter", False) or getattr(self, "_is_param", False)
     tangent = None
     if MODES.bits & DUAL:
@@ -573,7 +572,7 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     return printing.format_tensor(
         shown, dtype=self._m.dtype.name, default_dtype=dtypes.get_default_dtype().name, shape=self._m.shape,
         device=str(self._m.device), requires_grad=requires_grad_of(self),
-        grad_fn=None if fn is None else type(fn).__name__,
+        grad_fn=_grad_fn_name(self),
         is_parameter=parameter, parameter_heading=False,
         class_name="tensor" if type(self) in PLAIN else type(self).__name__,
         fake=isinstance(self._m.device, FakeDevice),
@@ -599,11 +598,12 @@ def _represent_batched(self: Tensor, lift: Any) -> str:
     return f"BatchedTensor(lvl={lift.level()}, bdim=0, value=\n    {shown}\n)"
 
 
-def _quiet_grad_fn(t: Tensor) -> Any:
+def _grad_fn_name(t: Tensor) -> str | None:
     try:
-        return grad_fn_of(t)
-    except RuntimeError:
-        return t._fn
+        fn = grad_fn_of(t)
+    except RuntimeError:  # a view that was forbidden
+        return "Invalid"
+    return None if fn is None else type(fn).__name__
 
 
 def formatted(self: Tensor, spec: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, MODES
+from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
@@ -294,11 +295,8 @@ def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
         inputs = [forward_ad.make_dual(_plain(p), t) for p, t in zip(primals, tangents)]
         out, aux = run(inputs)
         flat, spec = only_tensors(out, _ONLY)
-        parts = [forward_ad.unpack_dual(t) for t in flat]
-        aux = tree.map_leaves(
-            lambda t: forward_ad.unpack_dual(t).primal if isinstance(t, Tensor) else t, aux
-        )
-    return [p.primal for p in parts], [p.tangent for p in parts], aux, spec
+        slopes = [forward_ad.unpack_dual(t).tangent for t in flat]
+    return [ops.alias(t) for t in flat], slopes, aux, spec
 
 
 def _plain(t: Tensor) -> Tensor:

@@ -415,7 +415,8 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
                 if slot is None:
                     raise RuntimeError("can't replace a None gradient with a non-None value")
                 slot.tensor = _same_or_error(res, slot.tensor, _hook_name(hook))
-                slot.fresh = False
+                res = None
+                slot.fresh = _alone(slot.tensor)
     for nr, ref in list(retains.items()):
         t, slot = ref(), slots[nr]
         if t is None or slot is None:
@@ -443,6 +444,9 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     cts = [None if s is None else s.tensor for s in slots]
     if ex is not None and ex.pre:
         cts = _pre_hooks(node, cts)
+        for j, t in enumerate(cts):
+            if t is not None and (slots[j] is None or t is not slots[j].tensor):
+                slots[j] = Buffer(t, _alone(t))
     if MODES.bits & OBSERVED and MODES.observers:
         out = events.function(node, cts, lambda: _function(task, node, cts, slots, create, run_set))
     else:
@@ -462,7 +466,7 @@ def _function(
         return [None if g is None else Buffer(g, _alone(g)) for g in node.backward_tensors(cts)]
     if DETACHED:
         check_attached(node)
-    gp = node.gp
+    gp, edges = node.gp, node.edges
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:
         if gp.unpacks:
@@ -474,22 +478,27 @@ def _function(
     if run_set is not None and gp.name == "Identity":  # torch's looks at nothing
         run_set = None
     wanted = [
-        p for p, e in zip(positions, node.edges)
+        p for p, e in zip(positions, edges)
         if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
     ]  # fmt: skip
     if False in present:
         reached = gp.reached(cts)
         wanted = [p for p in wanted if p in reached]
+    if wanted and node.extras is not None and node.extras.post and gp.plan.call.joins is not None:
+        # Hooks see the gradients of all that was joined, whether or not they lead anywhere.
+        gp = gp.whole()
+        edges = positions = gp.edge_grads
+        wanted = list(range(len(gp.inputs)))
     if not wanted:  # torch's formulas look at what was saved, and compute nothing
         unpack_tensors(node)
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)
     if create or MODES.bits & DUAL:  # an op of its own per gradient, which carries tangents too
-        by_pos = _recorded(node, cts, present, wanted)
+        by_pos = _recorded(node, gp, cts, present, wanted)
         return [
             Buffer(by_pos[p], True) if e is not None and p in by_pos else None
-            for p, e in zip(positions, node.edges)
+            for p, e in zip(positions, edges)
         ]
     given = cts
     lifting = MODES.bits & LIFT
@@ -513,14 +522,13 @@ def _function(
         else:
             t._st.version = version
         values[p] = Buffer(t, kind == FRESH)
-    return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, node.edges)]
+    return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, edges)]
 
 
 def _recorded(
-    node: Node, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]
+    node: Node, gp: Any, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]
 ) -> dict[int, Any]:
     """Each wanted gradient as an op of its own, recorded on the graph."""
-    gp = node.gp
     saved = unpack_tensors(node, fitting=True)
     if gp.raises:
         gp.fn()  # also where no gradient is wanted
@@ -658,7 +666,8 @@ def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
         res = hook(outputs, inputs)
         if res is not None:
             outputs = _replaced(hook, res, outputs)
-    return [None if t is None else Buffer(t, _alone(t)) for t in outputs]
+    fresh = [b is None or b.fresh or t is not b.tensor for t, b in zip(outputs, out)]
+    return [None if t is None else Buffer(t, f and _alone(t)) for t, f in zip(outputs, fresh)]
 
 
 def _alone(t: Tensor) -> bool:

@@ -396,6 +396,16 @@ class GradPlan(GradientLayouts):
         alike = Layout.steps(layout) and isinstance(key, Meta) and key.shape == out.shape
         return Layout.ELEMENTWISE if alike else Layout.CONTIGUOUS
 
+    def whole(self) -> GradPlan:
+        """The same for all inputs that could require gradients."""
+        keys = self.plan.keys
+        able = (
+            i
+            for i in self.edge_leaves
+            if isinstance(k := keys[i], Meta) and k.dtype.category >= dtypes.FLOATING
+        )
+        return grad_plan(self.plan, sum(1 << i for i in able))
+
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
         """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""
         found = self._parts.get(present)

@@ -455,7 +455,7 @@ class CopySlicesPlan:
             reads = self.saved_in, self.saved_out, (True,)
             if which > 0:
                 run, reads = self._of_other(which)
-            call = Call("copy_slices_backward", run, node_name="CopySlicesBackward0")
+            call = Call("copy_slices_backward", run, node_name="CopySlices")
             found = self.calls[which] = (call, *reads)
         return found
 

@@ -238,12 +238,7 @@ def needed_inputs(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
     wanted = [p for p, e in zip(gp.edge_grads, edges) if p >= 0 and e is not None]
     if len(wanted) == len(gp.inputs):
         return None
-    able = [
-        i
-        for i in gp.edge_leaves
-        if isinstance(k := gp.plan.keys[i], Meta) and k.dtype.category >= dtypes.FLOATING
-    ]
-    whole = grad_plan(gp.plan, sum(1 << i for i in able))
+    whole = gp.whole()
     if whole.raises:
         return None
     reads = Counter(i for p in range(len(whole.inputs)) for i in _read_by(whole, p))

@@ -157,15 +157,11 @@ def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, *
     if dim is None or dim == ():
         return (0,) * m.ndim
     dims = shapes.wrap_dims(dim, m.ndim)
-    given = iter(ct.strides)
-    out = []
-    for d in range(m.ndim):
-        if d in dims:
-            stride = next(given) if keepdim else 1
-            out.append(stride if m.shape[d] == 1 else 0)
-        else:
-            out.append(next(given))
-    return tuple(out)
+    sizes, strides = list(ct.shape), list(ct.strides)
+    for d in () if keepdim else sorted(dims):
+        strides.insert(d, sizes[d] * strides[d] if d < len(sizes) else 1)
+        sizes.insert(d, 1)
+    return tuple(0 if n != m.shape[d] else strides[d] for d, n in enumerate(sizes))
 
 
 def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) -> str | None:

@@ -1,0 +1,113 @@
+"""What random programs with hooks found: which gradients hooks see, how they lie, and what becomes of them after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _looks(g: Any) -> Any:
+    return None if g is None else (g.detach(), g.stride(), g._version, g.requires_grad)
+
+
+def _named(g: Any) -> Any:
+    return g is not None and g.grad_fn is not None and g.grad_fn.name()
+
+
+@program
+def gradients_of_what_was_joined(m):
+    """A hook on a node that joins tensors sees all their gradients, wherever they lead."""
+    found = []
+    constant = m.ones(3)
+    joins = (
+        lambda x, w: m.cat([x, w]), lambda x, w: m.cat([x, constant, w]), lambda x, w: m.cat([constant, x]),
+        lambda x, w: m.stack([x, constant, w]), lambda x, w: m.vstack([x, w]), lambda x, w: m.hstack([constant, x, w]),
+        lambda x, w: x.split(1)[1], lambda x, w: x * w, lambda x, w: m.where(x > 0, x, w),
+    )  # fmt: skip
+    for join in joins:
+        for mode in range(5):
+            x, w = m.ones(3, requires_grad=True), m.ones(3, requires_grad=True)
+            y = join(x, w)
+            y.grad_fn.register_hook(
+                lambda given, came, found=found: found.append([_looks(g) for g in given])
+            )
+            passes = (
+                lambda x, w, y: y.sum().backward(), lambda x, w, y: m.autograd.grad(y.sum(), x),
+                lambda x, w, y: m.autograd.grad(y.sum(), w), lambda x, w, y: m.autograd.grad(y.sum(), y),
+                lambda x, w, y: m.autograd.grad(y.sum(), x, create_graph=True),
+            )  # fmt: skip
+            found.append(complaint(lambda p=passes[mode], x=x, w=w, y=y: p(x, w, y)))
+            found += [_looks(x.grad), _looks(w.grad)]
+    return found
+
+
+@program
+def replaced_gradients_are_added_to_in_place(m):
+    """What a hook gave is the pass's own, unless something else holds it or its memory."""
+    found = []
+    kept: list[Any] = []
+    replacements = (
+        lambda g: g * 2, lambda g: kept.append(g * 2) or kept[-1], lambda g: (g * 2).view_as(g), lambda g: g,
+        lambda g: kept.append((g * 2).detach()) or kept[-1].detach(), lambda g: kept.append(g), lambda g: None,
+    )  # fmt: skip
+    for give in replacements:
+        for kind in range(4):
+            for late in (False, True):
+                w = m.tensor([1.0, -1.0, 0.5], requires_grad=True)
+                x = m.ones(2, 3, requires_grad=True)
+                u = w * 2
+                first = x + w
+                summed = w.sum(0)
+                y = (first + w if late else u + w) * 1
+                node = y.grad_fn.next_functions[0][0]
+                if kind == 0:
+                    y.register_hook(give)
+                elif kind == 1:
+                    u.register_hook(give)
+                elif kind == 2:
+                    node.register_prehook(lambda came, give=give: (give(came[0]),))
+                else:
+                    node.register_hook(
+                        lambda given, came, give=give: tuple(
+                            g if g is None else give(g) for g in given
+                        )
+                    )
+                out = u.sum() + summed + y.sum()
+                found.append(complaint(out.backward))
+                found += [_looks(w.grad), _looks(x.grad)]
+    return [*found, [_looks(g) for g in kept]]
+
+
+@program
+def strides_of_gradients_of_sums_of_one_row(m):
+    found = []
+    for shape in ((1, 3), (3, 1), (1, 1), (2, 1, 3), (1, 2, 1)):
+        for dim in (0, -1, (0, 1), None):
+            for keepdim in (False, True) if dim is not None else (False,):
+                x = m.ones(shape, requires_grad=True)
+                y = x.sum(dim, keepdim=keepdim) if dim is not None else x.sum()
+                given = (m.ones_like(y), m.ones(()).expand(y.shape), m.ones(y.shape[::-1]).T)
+                found += [
+                    m.autograd.grad(y, x, g, retain_graph=True)[0].stride()
+                    for g in (given if y.dim() == 2 else given[:2])
+                ]
+    return found
+
+
+@program
+def names_of_recorded_gradients_of_writes_to_parts(m):
+    found = []
+    for write in (lambda b: b[:1].mul_(2), lambda b: b[0].add_(1), lambda b: b.t().exp_()):
+        x = m.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        base = x * 3
+        write(base)
+        (g,) = m.autograd.grad(base.square().sum(), x, create_graph=True)
+        chain = [g.grad_fn]
+        while chain[-1].next_functions and len(chain) < 4:
+            chain.append(chain[-1].next_functions[0][0])
+        found += [_named(g), [n.name() for n in chain if n is not None][:2]]
+    return found

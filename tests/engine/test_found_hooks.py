@@ -111,3 +111,56 @@ def names_of_recorded_gradients_of_writes_to_parts(m):
             chain.append(chain[-1].next_functions[0][0])
         found += [_named(g), [n.name() for n in chain if n is not None][:2]]
     return found
+
+
+# --- beside hooks -----------------------------------------------------------------------------------
+
+
+@program
+def data_of_another_shape(m):
+    """Gradients go on in the shape that a tensor was recorded with."""
+    found = []
+    for op in (lambda v: v.cumsum(0), lambda v: v * 2, lambda v: v.clone(), lambda v: v.sin()):
+        for create in (False, True):
+            w = m.tensor([1.0, 2.0, 3.0], dtype=m.float64, requires_grad=True)
+            part = w[:1]
+            r = op(part)
+            r.data = m.ones(2, 3, dtype=m.float64)
+            found.append(complaint((r * part).sum().backward))
+            found.append(w.grad)
+            q = op(w[:1])
+            q.data = m.ones(1, dtype=m.float32)
+            found.append(m.autograd.grad((q * 2).sum(), w, create_graph=create)[0].detach())
+    return found
+
+
+@program
+def gradients_of_real_parts_that_nobody_asked_for(m):
+    functions = (
+        lambda r, c: m.where(r > 0, r, c), lambda r, c: m.where(r > 0, c, r), lambda r, c: c.masked_fill(r > 0, r[0]),
+        lambda r, c: m.cat([r, c]), lambda r, c: m.stack([r, c]), lambda r, c: r * c,
+    )  # fmt: skip
+    passes = (
+        lambda z, y, r, c: z.backward(), lambda z, y, r, c: z.backward(inputs=[y]),
+        lambda z, y, r, c: z.backward(inputs=[c]), lambda z, y, r, c: z.backward(inputs=[r]),
+        lambda z, y, r, c: m.autograd.grad(z, y),
+        lambda z, y, r, c: m.autograd.backward([z, (r * r).sum()], inputs=[y]),
+    )  # fmt: skip
+    found = []
+    for fn in functions:
+        for run in passes:
+            r = m.ones(2, dtype=m.float64, requires_grad=True)
+            c = m.ones(2, dtype=m.complex128, requires_grad=True)
+            y = fn(r, c)
+            y.retain_grad()
+            found.append(complaint(lambda run=run, y=y, r=r, c=c: run(y.imag.sum(), y, r, c)))
+            found += [r.grad, c.grad, y.grad]
+    return found
+
+
+@program
+def resized_in_inference_mode(m):
+    x = m.ones(2, 3, requires_grad=True)
+    with m.inference_mode():
+        x.resize_(2, 3)
+    return x.shape, x.requires_grad, x._version, complaint(lambda: x.resize_(3, 2))

@@ -363,6 +363,8 @@ def set_data(self: Tensor, new: Tensor) -> None:
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
     leave_storage(self)
+    if self._fn is not None and (self._m.shape, self._m.dtype) != (new._m.shape, new._m.dtype):
+        self._fn._extras().reshaped = True
     self._st, self._m, self._al = new._st, new._m, alias
     if (new._x is not None and new._x.inference) or self._x is not None:
         extras(self).inference = new._x is not None and new._x.inference

@@ -11,7 +11,7 @@ from .._core import dtypes
 from .._core.errors import NO_STORAGE, no_forward
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
-from .._core.state import DUAL, GRAD, MODES
+from .._core.state import DUAL, GRAD, INFERENCE, MODES
 from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
@@ -63,7 +63,7 @@ def resize_as_(self: Tensor, the_template: Any, *, memory_format: Any = None) ->
 
 
 def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) -> Tensor:
-    if requires_grad_of(self):
+    if requires_grad_of(self) and not MODES.bits & INFERENCE:
         raise RuntimeError("cannot resize variables that require grad")
     kind = format_of(fn, memory_format)
     if kind is preserve_format:

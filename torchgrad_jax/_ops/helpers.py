@@ -164,13 +164,14 @@ def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, *
     return tuple(0 if n != m.shape[d] else strides[d] for d, n in enumerate(sizes))
 
 
-def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) -> str | None:
-    """torch's formula does not take the real part of a gradient that a real argument gets."""
+def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) -> Any:
+    """torch's formula does not take the real part of a gradient that a real argument gets, if it is asked for."""
     given = [m for m in metas.values() if isinstance(m, Meta) and m.dtype is not dtypes.bool_]
-    real = any(not metas[n].dtype.is_complex for n in wanted)
+    real = [n for n in wanted if not metas[n].dtype.is_complex]
     if not (real and len(given) > 1 and outs[0].dtype.is_complex):
         return None
-    return (
+    said = (
         "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
         "false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     )
+    return (said, real[0]) if len(real) == 1 else said

@@ -15,18 +15,16 @@ import jax
 from .._core import abstract, errors, events, shapes, sums
 from .._core.meta import Meta, meta, summed
 from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
-from .._core.transfer import filled
-from .._ops.double_names import JOINT, KEPT_AGAIN
 from .._ops.registry import Layout
 from . import fused, windows
 from .fit import fitted
 from .grad_layouts import FRESH, PASSED, VIEWED
-from .history import edge_of
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
+from .recorded import recorded_gradients
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
 from .strided import read, write
-from .tensor import UNSET, Storage, Tensor, alias_of, make, plain_alias
+from .tensor import UNSET, Storage, Tensor, make
 from .trace import Call
 
 _task_ids = itertools.count()
@@ -495,7 +493,7 @@ def _function(
             gp.fn()
         return [None] * len(node.edges)
     if create or MODES.bits & DUAL:  # an op of its own per gradient, which carries tangents too
-        by_pos = _recorded(node, gp, cts, present, wanted)
+        by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [
             Buffer(by_pos[p], True) if e is not None and p in by_pos else None
             for p, e in zip(positions, edges)
@@ -523,104 +521,6 @@ def _function(
             t._st.version = version
         values[p] = Buffer(t, kind == FRESH)
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, edges)]
-
-
-def _recorded(
-    node: Node, gp: Any, cts: list[Any], present: tuple[bool, ...], wanted: Sequence[int]
-) -> dict[int, Any]:
-    """Each wanted gradient as an op of its own, recorded on the graph."""
-    saved = unpack_tensors(node, fitting=True)
-    if gp.raises:
-        gp.fn()  # also where no gradient is wanted
-    by_pos = {}
-    told = gp.describe(tuple([None if c is None else c._m for c in cts]))
-    for p in wanted:
-        m, kind, version = told[p]
-        if kind == PASSED:
-            by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
-            continue
-        call, given, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
-        leaves = [how(cts[j]) if how else cts[j] for j, how in given]
-        leaves += [how(saved[i]) if how else saved[i] for i, how in picks]
-        leaves += _stand_ins(node, gp.plan.call.formal)
-        idle = _stand_ins(node, gp.plan.call.idle)
-        leaves += idle
-        if any(isinstance(v, Tensor) for v in leaves):
-            by_pos[p] = found = apply(call, leaves)
-            if idle and found._fn is not None:
-                found._fn.edges = (*found._fn.edges[: -len(idle)], *[None] * len(idle))
-            if m.strides != found._m.strides:
-                _lay_out(found, m)
-            if kind == VIEWED:
-                found._vc = cts[0]._vc
-            else:
-                found._st.version = gp.recorded_version(p, version)
-        else:  # a gradient that is the same whatever came in
-            arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
-            by_pos[p] = made = make(gp.vjp(present, (p,))(*arrays)[0], m)
-            made._st.version = gp.recorded_version(p, version)
-    return by_pos
-
-
-def _lay_out(t: Tensor, m: Meta) -> None:
-    """Give a new tensor the strides that its gradient has in a pass that is not recorded."""
-    own = t._m
-    if own.shape == m.shape and own.dtype is m.dtype and t._al is None:
-        t._m = t._st.meta = m
-
-
-def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
-    """One gradient's call, and which incoming gradients and saved values it reads, and how."""
-    call, ins, outs, used = gp.call(p, present)
-    dull_ins, dull_outs = gp.compared(p)
-    taken_grad, taken_ins, taken_outs = gp.taken(p)
-    mask = _plain if gp.name in KEPT_AGAIN or gp.name in JOINT else _mask
-
-    def how(i: int) -> Any:
-        return mask if i in dull_ins else _taken if i in taken_ins else None
-
-    n = len(gp.saved_in)
-    picks = [(gp.saved_in.index(i), how(i)) for i in ins]
-    dull_outs |= taken_outs
-    picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else None) for k in outs]
-    given = [(j, _taken if taken_grad else None) for j, u in enumerate(used) if u]
-    found = gp.calls[p, present, "reads"] = call, tuple(given), tuple(picks)
-    return found
-
-
-def _plain(v: Any) -> Any:
-    """A saved value that is to stay apart from the graph."""
-    return alias_of(v, v._m, plain_alias(v), v._vc) if isinstance(v, Tensor) else v
-
-
-def _mask(v: Any) -> Any:
-    """The same, as it is now: torch saves what it found by comparing it, and later writes do not matter."""
-    if not isinstance(v, Tensor) or MODES.bits & LIFT:
-        return _plain(v)
-    return alias_of(make(v._st.array, v._st.meta), v._m, plain_alias(v))
-
-
-def _taken(v: Any) -> Any:
-    """A value as it is now, in its place in the graph: torch saves what it has computed from it."""
-    if not isinstance(v, Tensor) or MODES.bits & (LIFT | DUAL):
-        return v
-    t, edge = _mask(v), edge_of(v)
-    if edge is not None:
-        t._fn, t._onr, t._rg = edge[0], edge[1], True
-    return t
-
-
-def _stand_ins(node: Node, names: tuple[str, ...]) -> list[Tensor]:
-    """Stand-ins for inputs that a gradient depends on in name only: zeros with their places in the graph."""
-    gp = node.gp
-    out = []
-    for leaf, edge in zip(gp.edge_leaves, node.edges) if names else ():
-        if edge is not None and leaf in gp.inputs and gp.plan.call.argnames[leaf] in names:
-            m = gp.plan.keys[leaf]
-            t = make(filled(m, 0), m)
-            t._fn, t._onr, t._rg = edge[0], edge[1], True
-            out.append(t)
-    return out
 
 
 def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

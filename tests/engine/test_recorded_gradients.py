@@ -180,3 +180,23 @@ def packed_views_that_are_forbidden_since(m):
                 if g.requires_grad:
                     found += m.autograd.grad(g.sum(), leaf)
     return found
+
+
+@program
+def what_recorded_gradients_of_writes_to_parts_lead_to(m):
+    """The result that a write to a part saved comes from that write, not from the base as it is now."""
+    found = []
+    for write in (lambda v: v[::2].exp_(), lambda v: v.exp_(), lambda v: v[0].tanh_()):
+        for first in ("leaf", "base", "grad"):
+            for second in ("leaf", "base", "grad"):
+                leaf = m.ones(3, 2, dtype=m.float64, requires_grad=True)
+                base = leaf.clone()
+                write(base)
+                (g,) = m.autograd.grad(base.sum(), leaf, create_graph=True)
+                inputs = {"leaf": leaf, "base": base, "grad": g}
+                found += [
+                    complaint(lambda n=name, g=g, i=inputs: g[0].sum().backward(inputs=[i[n]]))
+                    for name in (first, second)
+                ]
+                found += [leaf.grad, base.retains_grad]
+    return found

@@ -193,12 +193,8 @@ def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
 
 
 def written_part(node: Node) -> Node | None:
-    """For a write to a part of a base: the node of that part as it was after the write."""
-    gp = node.gp
-    if not isinstance(gp, CopySlicesPlan):
-        return None
-    relative = node.saved[0]
-    return _window((node, 0), gp.base, gp.view, relative, gp.conj, gp.neg, "AsStridedBackward0")
+    """For a write to a part of a base: the node of the write alone, which the part's results come from."""
+    return node.saved[-1] if isinstance(node.gp, CopySlicesPlan) else None
 
 
 def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node:
@@ -259,9 +255,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     first = edge_of(base)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
     outer.edges = (first, *rest)
-    # While a write is not freed, it uses the node that the part had before.
-    before = node.edges[0] if _SEEN_AS and node.gp.edge_leaves[:1] == (0,) else None
-    outer.saved = (relative, *node.saved, *([] if before is None else [before[0]]))
+    # While a write is not freed, it has its own node, and with it the one that the part had before.
+    outer.saved = (relative, *node.saved, node)
     outer.vers = (0, *node.vers)
     outer.seq = next_sequence_nr()
     outer.extras = None

@@ -134,6 +134,16 @@ def complaints_where_several_were_written_to(m):
             x.fill_(2.0)
             y.clamp_(-1, 1)
         found.append(complaint(lambda g=g: g.backward(m.ones(3, dtype=m.float64))))
+    for fn in (m.pow, m.mul, m.fmod, lambda a, b: a.sin() * b, lambda a, b: m.tanh(a)):
+        a, b = (m.tensor(v[0], dtype=m.float64, requires_grad=True) * 1 for v in _VALUES[:2])
+        y = fn(a, b)
+        given = m.ones_like(y)
+        (g,) = m.autograd.grad(y, a, given, create_graph=True)
+        with m.no_grad():
+            for times, t in enumerate((a, b, y, given), 1):
+                for _ in range(times):
+                    t.mul_(1)
+        found.append(g.requires_grad and complaint(lambda g=g: g.sum().backward()))
     return found
 
 
@@ -199,4 +209,28 @@ def what_recorded_gradients_of_writes_to_parts_lead_to(m):
                     for name in (first, second)
                 ]
                 found += [leaf.grad, base.retains_grad]
+    return found
+
+
+@program
+def complaints_about_factors_of_recorded_products(m):
+    """The formulas have saved transposed views of them."""
+    f, found = m.nn.functional, []
+    for fn in (
+        lambda x, w: x @ w, lambda x, w: f.linear(x, w.t()), lambda x, w: m.bmm(x[None], w[None]),
+        lambda x, w: m.addmm(m.ones(4, dtype=m.float64), x, w), lambda x, w: x[None] @ w, lambda x, w: (x @ w).sin(),
+    ):  # fmt: skip
+        for leaves in (False, True):
+            for written in range(3):
+                for of in range(2):
+                    for recorded in (False, True):
+                        x = m.ones(2, 3, dtype=m.float64, requires_grad=True)
+                        w = m.ones(3, 4, dtype=m.float64, requires_grad=True)
+                        x, w = (x, w) if leaves else (x * 1, w * 1)
+                        y = fn(x, w)
+                        given = m.ones_like(y).requires_grad_(recorded)
+                        (g,) = m.autograd.grad(y, (x, w)[of], given, create_graph=True)
+                        with m.no_grad():
+                            (x, w, given)[written].mul_(2)
+                        found.append(complaint(lambda g=g: g.sum().backward()))
     return found

@@ -86,6 +86,8 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
         return (name, diff.index(k)) if k in diff else (None, 0)
     # A view that was forbidden since complains of that when asked.
     maker = grad_fn_of(entry) if isinstance(entry, Tensor) else None
+    if maker is not None and isinstance(entry._vc, Storage) and entry._vc is not entry._st:
+        return "AsStridedBackward0", 0  # a gradient that is a view of another, which was written to
     if maker is not None:
         return maker.name(), 0
     leaf = node.gp.saved_in[index]
@@ -95,6 +97,19 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
             name = edge[0].name()
             return (None if name.endswith("AccumulateGrad") else name), 0
     return None, 0
+
+
+def _modified(node: Any, index: int, m: Any, now: int) -> RuntimeError:
+    """The complaint about a saved value that was written to since."""
+    producer, nr = _describe(node, index)
+    gp = node.gp
+    leaf = gp.saved_in[index] if index < len(gp.saved_in) else -1
+    if leaf in gp.plan.call.transposed and len(m.shape) > 1:
+        # torch's formula has saved a transposed view of it, whose node is made anew when somebody asks.
+        m = meta((*m.shape[:-2], m.shape[-1], m.shape[-2]), m.dtype, m.device)
+        linked = leaf in gp.edge_leaves and node.edges[gp.edge_leaves.index(leaf)] is not None
+        producer = "AsStridedBackward0" if linked else None
+    return _complain(m, producer, nr, now, node.vers[index])
 
 
 DETACHED: dict[int, Any] = {}
@@ -136,11 +151,11 @@ def unpack_arrays(node: Any) -> list[Any]:
         kind = entry.__class__
         if kind is Storage:
             if entry.version != then:
-                raise _complain(entry.meta, *_describe(node, i), entry.version, then)
+                raise _modified(node, i, entry.meta, entry.version)
             out.append(entry.array)
         elif isinstance(entry, Tensor):
             if entry._vc.version != then:
-                raise _complain(entry._m, *_describe(node, i), entry._vc.version, then)
+                raise _modified(node, i, entry._m, entry._vc.version)
             plain = entry._al is None and not MODES.bits & LIFT
             out.append(entry._st.array if plain else strided.read(entry))
         elif kind is Packed:
@@ -209,7 +224,7 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
                 vc = e if isinstance(e, Storage) else e._vc if isinstance(e, Tensor) else None
                 if vc is not None and vc.version != node.vers[j]:
                     m = e.meta if isinstance(e, Storage) else e._m
-                    raise _complain(m, *_describe(node, j), vc.version, node.vers[j])
+                    raise _modified(node, j, m, vc.version)
         if isinstance(entry, Storage):
             t = make(entry.array, entry.meta)
             t._st = t._vc = entry

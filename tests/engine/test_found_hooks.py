@@ -62,8 +62,8 @@ def replaced_gradients_are_added_to_in_place(m):
                 u = w * 2
                 first = x + w
                 summed = w.sum(0)
-                y = (first + w if late else u + w) * 1
-                node = y.grad_fn.next_functions[0][0]
+                y = first + w if late else u + w
+                node = y.grad_fn
                 if kind == 0:
                     y.register_hook(give)
                 elif kind == 1:
@@ -107,9 +107,9 @@ def names_of_recorded_gradients_of_writes_to_parts(m):
         write(base)
         (g,) = m.autograd.grad(base.square().sum(), x, create_graph=True)
         chain = [g.grad_fn]
-        while chain[-1].next_functions and len(chain) < 4:
-            chain.append(chain[-1].next_functions[0][0])
-        found += [_named(g), [n.name() for n in chain if n is not None][:2]]
+        while len(chain) < 2:
+            chain += [n for n, _ in chain[-1].next_functions if n is not None][:1]
+        found += [_named(g), [n.name() for n in chain]]
     return found
 
 

@@ -169,6 +169,7 @@ class Binding:
         )  # fmt: skip
         if (made_as := row.made_as) is not None:
             call.made_as = lambda shape: made_as(shape, **static)
+        call.conjugated = row.conjugated
         call.keeps, call.formal, call.idle = row.keeps, row.formal, row.idle
         call.from_inputs = row.from_inputs
         call.forward = row.forward and runner(row.forward)

@@ -309,6 +309,10 @@ def _unrolled(
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
+        if b.row.conjugated is not None:
+            lines.append(
+                f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}"
+            )
     where = {p.name: i for i, p in enumerate(hot)}
     keys = _tuple([f"_k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
     leaves = [p.name if p.name in where else "None" for p in b.dynamic]

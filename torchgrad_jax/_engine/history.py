@@ -98,7 +98,7 @@ def _regenerate(t: Tensor) -> None:
     else:
         plain = t._m.dtype is base._m.dtype and not MODES.view_replay
         name = "AsStridedBackward0" if plain else (al.replay or "AsStridedBackward0")
-        node = _window(edge, base._m, t._m, _relative(base, t), al.conj, al.neg, name)
+        node = view_node(edge, base, t, name)
     t._fn, t._onr, t._rg = node, 0, True
     al.seen = t._vc.version
     move_hooks(t)
@@ -174,6 +174,12 @@ def _relative(base: Tensor, t: Tensor) -> int:
     return storage_offset(t) - storage_offset(base) * theirs // mine
 
 
+def _mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
+    """Whether a view of `base` reads the conjugates, and the negatives, of what `base` itself reads."""
+    own, al = base._al, t._al
+    return (al.conj, al.neg) if own is None else (al.conj ^ own.conj, al.neg ^ own.neg)
+
+
 def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
     gp = grad_plan(window_plan(src, m, offset, name, conj, neg), 1)
@@ -189,7 +195,7 @@ def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, n
 
 def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
     """A node with that name for `t`, which is a view of `base`."""
-    return _window(edge, base._m, t._m, _relative(base, t), t._al.conj, t._al.neg, name)
+    return _window(edge, base._m, t._m, _relative(base, t), *_mirrored(base, t), name)
 
 
 def written_part(node: Node) -> Node | None:
@@ -249,7 +255,7 @@ def rebase_history(t: Tensor, node: Node) -> None:
     base = al.base
     relative = _relative(base, t)
     lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
-    gp = copy_slices_plan(node.gp, base._m, t._m, al.conj, al.neg, relative if lost else None)
+    gp = copy_slices_plan(node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
     outer = object.__new__(gp.node_class)
     outer.gp = gp
     first = edge_of(base)

@@ -50,6 +50,8 @@ from .node import Node, Spare
 from .strided import (
     check_disjoint,
     check_writable,
+    conjugate_lazily,
+    conjugations,
     is_mirrored,
     read,
     same_memory,
@@ -424,7 +426,7 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     plan = call.plans.get(tuple(keys))
     if plan is None or not plan.single or not xs:
         return None
-    if call.check is not None or call.check_result is not None:
+    if call.check is not None or call.check_result is not None or call.conjugated is not None:
         return None
     t = make(plan.fwd(*xs), plan.outs[0])
     if mode & GRAD and mask and plan.any_diff:
@@ -456,6 +458,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     mode = MODES.bits
     if call.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
+    if call.conjugated is not None and conjugations(leaves) == call.conjugated:
+        conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(grad_plan(plan, mask), leaves, outs, mode)
     if mode > GRAD:

@@ -23,7 +23,7 @@ from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES
 from . import first_uses
 from .cut import unrecorded, writes_unrecorded
-from .tensor import Tensor
+from .tensor import CREATED_DEFAULT, Alias, Tensor
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -356,6 +356,18 @@ def is_direct(t: Tensor) -> bool:
     """Whether the tensor reads its storage whole and as it is."""
     al = t._al
     return al is None or (t._m is t._st.meta and al.offset == 0 and not al.conj and not al.neg)
+
+
+def conjugations(leaves: Sequence[Any]) -> tuple[bool, ...]:
+    """Which of the operands are lazily conjugated."""
+    return tuple([v._al is not None and v._al.conj for v in leaves])
+
+
+def conjugate_lazily(t: Tensor) -> None:
+    """Have a fresh tensor store the conjugates of its elements, to be read as what they are."""
+    t._st.array = jnp.conj(t._st.array)
+    t._al = Alias(0, None, CREATED_DEFAULT, 0)
+    t._al.conj = True
 
 
 def read(t: Tensor) -> Any:

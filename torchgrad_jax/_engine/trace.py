@@ -57,11 +57,12 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "edges", "fits", "formal",
-        "forward", "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle", "inplace",
-        "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name", "node_name",
-        "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed", "run", "shown",
-        "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable", "wide_numbers",
+        "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated", "edges", "fits",
+        "formal", "forward", "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle",
+        "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name",
+        "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed",
+        "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable",
+        "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,7 @@ class Call:
         self.transposed: frozenset[int] = frozenset()
         self.inplace: Any = None
         self.made_as: Any = None
+        self.conjugated: tuple[bool, ...] | None = None
         self.shown: int | None = None
         self.compares = 0  # 1: gradients do, 2: those of the recorded gradient do
         self.formal: tuple[str, ...] = ()

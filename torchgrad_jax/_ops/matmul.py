@@ -239,14 +239,14 @@ def _check_dot(x: Array, y: Array, kernel: str) -> None:
     require_not(kernel, x)
 
 
-@op
+@op(conjugated=(True, True))
 def dot(input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors."""
     _check_dot(input, tensor, "dot")
     return _dot(input, tensor, (0, 0))
 
 
-@op
+@op(conjugated=(False, True))
 def vdot(input: Array, other: Array) -> Array:
     """`dot` with the first vector conjugated."""
     _check_dot(input, other, "vdot")

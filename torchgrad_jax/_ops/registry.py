@@ -190,6 +190,8 @@ class OpDef:
     made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
     # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
     # None; that shows where no layer of autograd lies around the kernel
+    conjugated: tuple[bool, ...] | None = None  # which operands are lazily conjugated where torch's
+    # result is that too
     shown: int | None = None  # results that hooks of the node see the gradients of, where torch's
     # node does not know the others
     held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses,

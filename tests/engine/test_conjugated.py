@@ -1,0 +1,129 @@
+"""Lazily conjugated and negated memory: results that store their conjugates, views of such bases, writes to those."""
+
+from __future__ import annotations
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _reached(t):
+    """The name of a tensor's node, and whether the tensor is conjugated, a view, and how often it was written to."""
+    node = t.grad_fn and t.grad_fn.name()
+    return t.detach().resolve_conj(), t.is_conj(), t._is_view(), t._version, t.requires_grad, node
+
+
+def _vectors(m, leaf=True):
+    x = m.tensor([1 + 2j, 3 - 1j, 2j])
+    return x.requires_grad_() if leaf else x, m.tensor([0.5j, 2 + 1j, 1.0])
+
+
+@program
+def products_of_conjugated_vectors(m):
+    """Of two conjugated vectors the dot product is conjugated itself, of its operands' memory nothing is."""
+    products = (
+        m.dot, m.vdot, m.matmul, m.inner, m.linalg.vecdot, lambda x, y: x @ y, lambda x, y: x.dot(y),
+        lambda x, y: m.tensordot(x, y, 1), lambda x, y: m.einsum("i,i->", x, y), lambda x, y: x[None] @ y[:, None],
+        lambda x, y: x[None] @ y, lambda x, y: (x * y).sum(),
+    )  # fmt: skip
+    found = []
+    for product in products:
+        for kind in range(4):
+            x, y = _vectors(m)
+            left = x.conj() if kind & 1 else x * 1
+            z = product(left, y.conj() if kind & 2 else y)
+            found += [
+                _reached(z),
+                z.clone().is_conj(),
+                (z * 2).is_conj(),
+                z.detach().is_conj(),
+                z.conj().is_conj(),
+            ]
+            found.append(complaint(lambda z=z: m.view_as_real(z)))
+            z.abs().sum().backward()
+            found.append(x.grad.resolve_conj())
+    return found
+
+
+@program
+def products_that_are_written_to(m):
+    """A conjugated result goes on being one, and what is written to it comes back out of it."""
+    found = []
+    for product in (
+        m.dot,
+        m.inner,
+        lambda x, y: m.vdot(x.conj(), y),
+        lambda x, y: m.tensordot(x, y, 1),
+    ):
+        for write in (lambda z, x: z.mul_(2), lambda z, x: z.mul_(x[0]), lambda z, x: z.copy_(x[1]),
+                      lambda z, x: z[None].add_(x[:1]), lambda z, x: z.conj().mul_(x[2])):  # fmt: skip
+            x, y = _vectors(m)
+            z = product(x.conj(), y.conj())
+            write(z, x)
+            found.append(_reached(z))
+            z.abs().backward()
+            found.append(x.grad.resolve_conj())
+    return found
+
+
+@program
+def products_in_other_modes(m):
+    """In inference mode, without gradients, with `out=`, with a tangent, and in a transform."""
+    found = []
+    x, y = _vectors(m, leaf=False)
+    for mode in (m.no_grad, m.inference_mode):
+        with mode():
+            z = m.dot(x.conj(), y.conj())
+        found += [z.is_conj(), z.is_inference(), z.resolve_conj().clone()]
+    given = m.zeros((), dtype=m.complex64)
+    found += [m.dot(x.conj(), y.conj(), out=given).is_conj(), given]
+    given = m.zeros((), dtype=m.complex64).conj()
+    found += [m.dot(x.conj(), y.conj(), out=given).is_conj(), given.resolve_conj()]
+    with m.autograd.forward_ad.dual_level():
+        dual = m.autograd.forward_ad.make_dual(x, y)
+        z = m.dot(dual.conj(), y.conj())
+        primal, tangent = m.autograd.forward_ad.unpack_dual(z)
+        found += [primal.is_conj(), primal.resolve_conj(), tangent.resolve_conj()]
+    pairs = m.stack([x, y])
+    found.append(m.func.vmap(lambda a: m.dot(a.conj(), y.conj()))(pairs))
+    found.append(m.func.grad(lambda a: m.dot(a.conj(), y.conj()).abs())(x).resolve_conj())
+    return found
+
+
+@program
+def writes_to_views_of_conjugated_bases(m):
+    """A base whose memory holds conjugates or negatives, views of it, and recorded and unrecorded writes to them."""
+    x = m.tensor([1 + 2j, 3 - 1j, 2.0], dtype=m.complex128)
+    bases = (
+        lambda: x.conj().detach(), lambda: x.conj().data, lambda: x.conj().imag.detach(),
+        lambda: m.dot(x.conj(), x.conj()).view(1),
+    )  # fmt: skip
+    views = (
+        lambda b: b[:1], lambda b: b.view(-1, 1), lambda b: b.conj(), lambda b: b[:2].conj(), lambda b: b.detach(),
+        lambda b: b.unfold(0, 1, 1), lambda b: b.conj()[:1].conj(),
+    )  # fmt: skip
+    writes = (
+        lambda v, u: v.mul_(2), lambda v, u: v.mul_(u), lambda v, u: v.copy_(u), lambda v, u: v.zero_(),
+        lambda v, u: v.add_(u * u),
+    )  # fmt: skip
+    found = []
+    for base in bases:
+        for view in views:
+            for write in writes:
+                for recorded in (False, True):
+                    w = m.tensor([2 + 1j, 1 - 3j, 0.5j], requires_grad=True, dtype=m.complex128)
+                    b = base()
+                    u = w if b.is_complex() else w.imag
+                    b.mul_(u[: b.numel()])
+                    v = view(b)
+                    with m.set_grad_enabled(recorded):
+                        write(v, u[: v.numel()].reshape(v.shape))
+                    loss = ((b + 1j).abs() ** 2).sum() + ((v - 0.5j).abs() ** 2).sum()
+                    found += [
+                        m.autograd.grad(loss, w)[0].resolve_conj(),
+                        b._version,
+                        v.grad_fn and v.grad_fn.name(),
+                    ]
+                    found.append(b.detach().resolve_conj().resolve_neg())
+    return found

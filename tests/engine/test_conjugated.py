@@ -127,3 +127,84 @@ def writes_to_views_of_conjugated_bases(m):
                     ]
                     found.append(b.detach().resolve_conj().resolve_neg())
     return found
+
+
+def _leaves(m):
+    return m.tensor([1 + 2j, 3 - 1j], dtype=m.complex128, requires_grad=True)
+
+
+def _gradient(g):
+    return (
+        g
+        if g is None
+        else (g.detach().resolve_conj(), g.is_conj(), g._version, g.stride(), g.requires_grad)
+    )
+
+
+def _through_conjugates(m):
+    """Functions of one vector, most of which have a gradient that is the conjugate of another."""
+    y = m.tensor([0.5j, 2 + 1j], dtype=m.complex128)
+    a = m.stack([y, y.conj() * 2])
+
+    def often(x, n):
+        for _ in range(n):
+            x = x.conj() * 1.01
+        return x
+
+    return (
+        lambda x: x.conj(), lambda x: x.conj() * y, lambda x: x.conj() + x, lambda x: x.conj() + x.conj(),
+        lambda x: x.conj().conj(), lambda x: x.conj().expand(2, 2), lambda x: x.conj().view(2, 1),
+        lambda x: x.conj().imag, lambda x: x.conj().real, lambda x: x.conj().clone(),
+        lambda x: x.conj().resolve_conj(), lambda x: a @ x.conj(), lambda x: x.conj_physical(),
+        lambda x: x.conj().sum(), lambda x: m.cat([x.conj(), y]), lambda x: -x.conj(),
+        lambda x: m.view_as_real(x.conj().resolve_conj()), lambda x: (x * x.conj()).real,
+        lambda x: x.conj().split(1)[1], lambda x: m.where(m.tensor([True, False]), x.conj(), y),
+        lambda x: m.dot(x.conj(), y), lambda x: m.vdot(x, y), lambda x: m.outer(x.conj(), x),
+        lambda x: x.conj()[None].mH.adjoint()[0], lambda x: m.fft.fft(x.conj()), lambda x: often(x, 4),
+        lambda x: often(x, 5), lambda x: often(x, 301), lambda x: x[1:].conj(),
+        lambda x: x.conj().sum(0).expand(3), lambda x: m.stack(x.conj().unbind()),
+        lambda x: x[None].mH @ x[None],
+    )  # fmt: skip
+
+
+@program
+def gradients_that_are_conjugated(m):
+    """The gradient of a conjugate is lazily conjugated, in passes that are compiled as in those that are walked."""
+    found = []
+    for fn in _through_conjugates(m):
+
+        def total(x, fn=fn):
+            out = fn(x)
+            return out.abs().sum() if out.is_complex() else out.sum()
+
+        for _ in range(4):  # the fourth pass is one kernel
+            x = _leaves(m)
+            total(x).backward()
+            found.append(_gradient(x.grad))
+            found.append(_gradient(m.autograd.grad(total(x), x)[0]))
+        total(x).backward()
+        found.append(_gradient(x.grad))
+        found.append(complaint(x.grad.numpy))
+        found.append(_gradient(m.autograd.grad(total(x), x, create_graph=True)[0]))
+        total(x).backward(create_graph=True)
+        found.append(_gradient(x.grad))
+    return found
+
+
+@program
+def conjugated_gradients_on_their_way(m):
+    """Hooks, retained gradients and those given by hand are conjugated or not as in PyTorch."""
+    found = []
+    for fn in _through_conjugates(m):
+        x = _leaves(m)
+        y = fn(x)
+        y.retain_grad()
+        y.register_hook(lambda g, found=found: found.append(_gradient(g)))
+        x.register_hook(lambda g, found=found: found.append(_gradient(g)) or g.conj())
+        y.grad_fn.register_hook(
+            lambda given, came, found=found: found.append([_gradient(g) for g in given])
+        )
+        given = m.ones_like(y) * (1 + 2j if y.is_complex() else 2.0)
+        y.backward(given.conj())
+        found += [_gradient(x.grad), _gradient(y.grad)]
+    return found

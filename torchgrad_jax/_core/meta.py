@@ -18,9 +18,11 @@ class Meta:
     """
 
     __slots__ = (
+        "_mirror",
         "contiguous",
         "device",
         "dtype",
+        "mirrored",
         "ndim",
         "numel",
         "shape",
@@ -37,7 +39,9 @@ class Meta:
     ndim: int
     numel: int
     contiguous: bool
+    _mirror: Meta | None
     suggests: memory_format  # the memory format that torch takes it for
+    mirrored: bool  # of a gradient: it is lazily conjugated; never of a tensor's own Meta
 
     def __repr__(self) -> str:
         return (
@@ -48,6 +52,27 @@ class Meta:
     def dense(self) -> bool:
         """Non-overlapping and dense."""
         return self.contiguous or shapes.is_dense(self.shape, self.strides)
+
+    @property
+    def mirror(self) -> Meta:
+        """The same facts of a gradient that is lazily conjugated, where this one is not; and the other way round."""
+        if self._mirror is None:
+            m = Meta()
+            for name in (
+                "shape",
+                "size",
+                "strides",
+                "dtype",
+                "device",
+                "ndim",
+                "numel",
+                "contiguous",
+                "suggests",
+            ):
+                setattr(m, name, getattr(self, name))
+            m.mirrored, m._mirror = not self.mirrored, self
+            self._mirror = m
+        return self._mirror
 
     def like(self, **changes: Any) -> Meta:
         """The Meta with some fields replaced; a new shape without strides is contiguous."""
@@ -77,6 +102,7 @@ def meta(
         m.ndim, m.numel, m.size = len(shape), math.prod(shape), shapes.Size(shape)
         m.contiguous = shapes.is_contiguous(shape, strides)
         m.suggests = suggested(shape, strides)
+        m.mirrored, m._mirror = False, None
     return _INTERNED.setdefault(key, m)
 
 

@@ -23,7 +23,7 @@ from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .recorded import recorded_gradients
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
-from .strided import read, write
+from .strided import gradient, gradient_meta, read, write
 from .tensor import UNSET, Storage, Tensor, make
 from .trace import Call
 
@@ -506,19 +506,18 @@ def _function(
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     arrays = gp.vjp(present, pick)(*args)
-    told = gp.describe(tuple([None if g is None else g._m for g in given]))
+    told = gp.describe(tuple([None if g is None else gradient_meta(g) for g in given]))
     values: list[Any] = [None] * len(gp.inputs)
     for p, array in zip(wanted if pick is not None else range(len(arrays)), arrays):
         m, kind, version = told[p]
         if kind == PASSED:  # may be added to if it could be before
             values[p] = Buffer(given[0], slots[0].fresh)
             continue
-        t = make(array, m)
         if kind == VIEWED:
-            t._st.version = given[0]._vc.version
+            t = gradient(array, m, given[0]._vc.version)
             _share(given[0]._st, t._st)
         else:
-            t._st.version = version
+            t = gradient(array, m, version)
         values[p] = Buffer(t, kind == FRESH)
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, edges)]
 

@@ -23,7 +23,7 @@ from . import wide, windows
 from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
-from .strided import read
+from .strided import gradient, gradient_meta, read
 from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
 
@@ -77,7 +77,7 @@ def run(
         out = None if tape is None else _written_down(tape, fn, found.args)
         if out is None:
             out = compiled(found.args, [])
-        captured = [None if a is None else _versioned(a, *told) for a, told in zip(out, laid)]
+        captured = [None if a is None else gradient(a, *told) for a, told in zip(out, laid)]
     else:
         captured = []
         with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
@@ -90,7 +90,7 @@ def run(
                 if g is None:
                     continue
                 if leaf._g is None:
-                    leaf._g = _versioned(g, *told)
+                    leaf._g = gradient(g, *told)
                 else:
                     windows.put_sum(leaf, g)
     if not keep:
@@ -151,12 +151,6 @@ def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> list[Any] 
     for i, array in zip(at, found):
         out[i] = array
     return out
-
-
-def _versioned(array: Any, m: Any, version: int) -> Tensor:
-    t = make(array, m)
-    t._st.version = version
-    return t
 
 
 NODE_COST, GRAPH_COST = 12, 12
@@ -237,7 +231,7 @@ def _structure(
     for (node, nr), g in zip(roots, grads):
         if node not in ids:
             ids[node] = len(ids)
-        key.append((ids[node], nr, g._m))
+        key.append((ids[node], nr, gradient_meta(g)))
         args.append(read(g))
     ready = [
         (-n.seq if n.__class__ is not AccumulateGrad else -(1 << 62), i, n) for n, i in ids.items()
@@ -396,7 +390,7 @@ def _layouts(
     leaves: Sequence[AccumulateGrad], wanted_at: Any,
 ) -> list[Any]:  # fmt: skip
     """Rehearse the walk on metas alone: who shares what decides layouts and versions."""
-    held = [_Mock(g._m) for g in grads]  # the caller's references
+    held = [_Mock(gradient_meta(g)) for g in grads]  # the caller's references
     buffers: dict[int, list[Any]] = {}
     accs = dict(zip(sinks, leaves)) if wanted_at is None else {}
     last = {m: i for _, _, edges, i in order for _, m, _ in edges if m in accs}

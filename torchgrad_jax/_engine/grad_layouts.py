@@ -24,6 +24,8 @@ from .trace import Plan
 FRESH, VIEWED, PASSED, HELD = range(4)
 """Whose memory a gradient is: its own, the incoming gradient's seen otherwise, or that very tensor."""
 
+_CONJUGATE = "ConjBackward0"
+
 
 class GradientLayouts:
     """What is known of the gradients that a plan gives, besides their values."""
@@ -74,6 +76,8 @@ class GradientLayouts:
         spread = ndim > m.ndim > 0 and call.grad is not Grad.IN_PLACE
         spread = spread and (Layout.steps(call.layout) or leaf in call.summed)
         key = self.plan.keys[leaf]
+        if kind == VIEWED and ct is not None and m.dtype.is_complex:
+            m = m.mirror if ct.mirrored != (self.name == _CONJUGATE) else m
         shares = leaf in call.held and (call.held_if is None or call.held_if(key, **call.statics))
         held = kind == FRESH and (spread or shares)
         return m, HELD if held else kind, version
@@ -113,6 +117,8 @@ class GradientLayouts:
         plain = meta(key.shape, key.dtype, key.device)
         ct = cts[0]
         leaf = self.inputs[p]
+        if self.name == _CONJUGATE and ct is not None:
+            return meta(ct.shape, ct.dtype, ct.device, ct.strides), VIEWED, 0
         if leaf in call.transposed:
             return self._seen_back(key), HELD, 0
         follows, version = call.grad_facts[0], self._writes(leaf, False)

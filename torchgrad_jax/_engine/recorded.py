@@ -14,7 +14,7 @@ from .history import edge_of
 from .node import Node
 from .record import apply
 from .saved import unpack_arrays, unpack_tensors
-from .strided import read
+from .strided import conjugate_lazily, gradient, gradient_meta, read
 from .tensor import Tensor, alias_of, make, plain_alias
 
 
@@ -26,7 +26,7 @@ def recorded_gradients(
     if gp.raises:
         gp.fn()  # also where no gradient is wanted
     by_pos = {}
-    told = gp.describe(tuple([None if c is None else c._m for c in cts]))
+    told = gp.describe(tuple([None if c is None else gradient_meta(c) for c in cts]))
     for p in wanted:
         m, kind, version = told[p]
         if kind == PASSED:
@@ -44,14 +44,17 @@ def recorded_gradients(
                 found._fn.edges = (*found._fn.edges[: -len(idle)], *[None] * len(idle))
             if m.strides != found._m.strides:
                 _lay_out(found, m)
+            if m.mirrored and not MODES.bits & LIFT:
+                conjugate_lazily(found)
             if kind == VIEWED:
                 found._vc = cts[0]._vc
             else:
                 found._st.version = gp.recorded_version(p, version)
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
-            by_pos[p] = made = make(gp.vjp(present, (p,))(*arrays)[0], m)
-            made._st.version = gp.recorded_version(p, version)
+            by_pos[p] = gradient(
+                gp.vjp(present, (p,))(*arrays)[0], m, gp.recorded_version(p, version)
+            )
     return by_pos
 
 
@@ -59,7 +62,7 @@ def _lay_out(t: Tensor, m: Meta) -> None:
     """Give a new tensor the strides that its gradient has in a pass that is not recorded."""
     own = t._m
     if own.shape == m.shape and own.dtype is m.dtype and t._al is None:
-        t._m = t._st.meta = m
+        t._m = t._st.meta = m.mirror if m.mirrored else m
 
 
 def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:

@@ -23,7 +23,7 @@ from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES
 from . import first_uses
 from .cut import unrecorded, writes_unrecorded
-from .tensor import CREATED_DEFAULT, Alias, Tensor
+from .tensor import CREATED_DEFAULT, Alias, Tensor, make
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -365,9 +365,24 @@ def conjugations(leaves: Sequence[Any]) -> tuple[bool, ...]:
 
 def conjugate_lazily(t: Tensor) -> None:
     """Have a fresh tensor store the conjugates of its elements, to be read as what they are."""
-    t._st.array = jnp.conj(t._st.array)
+    if not abstract.is_abstract(t._st.array):
+        t._st.array = jnp.conj(t._st.array)
     t._al = Alias(0, None, CREATED_DEFAULT, 0)
     t._al.conj = True
+
+
+def gradient_meta(g: Tensor) -> Meta:
+    """How a gradient lies, and whether it is lazily conjugated."""
+    return g._m.mirror if g._al is not None and g._al.conj else g._m
+
+
+def gradient(array: Any, m: Meta, version: int) -> Tensor:
+    """A fresh gradient that lies as `m` says and was written to so often."""
+    t = make(array, m.mirror if m.mirrored else m)
+    if m.mirrored and not MODES.bits & LIFT:
+        conjugate_lazily(t)
+    t._st.version = version
+    return t
 
 
 def read(t: Tensor) -> Any:

@@ -23,8 +23,8 @@ from . import first_uses
 from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
-from .strided import read, write
-from .tensor import UNSET, Storage, Tensor, check_counted, make
+from .strided import gradient, gradient_meta, read, write
+from .tensor import UNSET, Storage, Tensor, check_counted
 
 SIZE = 64
 REPEATS = 4
@@ -437,7 +437,8 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
     repeats = Counter(w.shape for w in windows)
     flow = Flow(_add)
     for (node, nr), g in zip(roots, grads):
-        flow.put(node, nr, read(g), State(g._m, g._vc.version, 2), False)  # the caller holds it too
+        state = State(gradient_meta(g), g._vc.version, 2)  # the caller holds it too
+        flow.put(node, nr, read(g), state, False)
     for i, window in enumerate(windows):
         if repeats[window.shape] >= REPEATS:
             window.run(flow)
@@ -461,8 +462,10 @@ def _store(leaf: Tensor, array: Any, state: State | None) -> None:
     if leaf._g is not None:
         put_sum(leaf, _add(read(leaf._g), array))
         return
-    leaf._g = g = make(array, grad_layout(leaf._m) if state is None else state.meta)
-    g._st.version = copy_version(leaf._m) if state is None else state.version
+    if state is None:
+        leaf._g = gradient(array, grad_layout(leaf._m), copy_version(leaf._m))
+    else:
+        leaf._g = gradient(array, state.meta, state.version)
 
 
 def put_sum(leaf: Tensor, array: Any) -> None:

@@ -36,6 +36,13 @@ def parser() -> argparse.ArgumentParser:
     )
     fuzz.add_argument("--unfused", action="store_true", help="kernels step by step, not compiled")
 
+    small = commands.add_parser(
+        "small", help="small programs, compared to the last stride and version (live torch)"
+    )
+    small.add_argument("count", type=int, nargs="?", default=1000)
+    small.add_argument("--seed", type=int, default=0, help="the first seed")
+    small.add_argument("--kind", choices=("modes", "hooks"), default="hooks")
+
     opinfo = commands.add_parser(
         "opinfo", help="torch's own operator samples, on both libraries (live torch)"
     )
@@ -112,6 +119,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import coverage as command
         case "saved":
             from . import saved as command
+        case "small":
+            from .fuzz import small as command
         case _:
             return run_fuzz(args)
     return command.main(args)

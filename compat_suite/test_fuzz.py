@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from compat_suite.fuzz import recorded
-from compat_suite.fuzz.programs import compare
-from compat_suite.fuzz.search import Finding, program_of, search
+from compat_suite.fuzz import recorded, small
+from compat_suite.fuzz.programs import Program, compare
+from compat_suite.fuzz.search import Finding, _moved_apart, program_of, search
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
-from compat_suite.libs import ours
+from compat_suite.libs import live_torch, ours
 
 DRAWN = Path(__file__).resolve().parent / "fuzz" / "drawn.py"
 PROGRAMS = 100
@@ -40,6 +40,52 @@ def test_programs(first: int, torch_oracle: Oracle) -> None:
 def test_programs_do_something() -> None:
     lengths = [len(program_of(seed).lines) for seed in range(20)]
     assert sum(lengths) > 10 * len(lengths), lengths
+
+
+CENTRED = (
+    "v0 = torch.tensor([[0.0, 0.0, 1.91]], dtype=torch.float32)",
+    "v1 = torch.nn.functional.batch_norm(torch.cat([v0, v0]), None, None, training=True)",
+)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("lines", "values", "errors"),
+    [
+        ((*CENTRED, "v2 = v1 > 0"), True, False),
+        ((*CENTRED, "v2 = v1 < 0"), True, False),
+        ((*CENTRED, "v2 = v1[v1 > 0] + torch.ones(5)"), True, True),
+        ((*CENTRED[:1], "v2 = v0 > 0"), False, False),
+        ((*CENTRED[:1], "v2 = v0.view(7)"), False, False),
+    ],
+)
+def test_what_rounding_decides(lines: tuple[str, ...], values: bool, errors: bool) -> None:
+    """Centred numbers that are nearly 0 may lie on either side of it, and so may what follows."""
+    assert _moved_apart(Program(lines), live_torch()) == (values, errors)
+
+
+@pytest.mark.oracle
+def test_small_programs_are_compared_to_the_last_version() -> None:
+    program = small.made(3, "hooks")
+    assert small.compare(program) is None
+    line, seen = program[-1]
+    assert "backward" in line
+    seen["x"]["version"] += 1
+    found = small.compare(program)
+    assert found is not None
+    assert found[0] == len(program) - 1
+    assert found[1][0].startswith("x.version")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["hooks", "modes"])
+def test_small_programs(kind: str) -> None:
+    bad = {
+        seed: found
+        for seed, program in small.told(range(40), kind)
+        if (found := small.compare(program))
+    }
+    assert not bad
 
 
 @pytest.mark.oracle

@@ -111,7 +111,16 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
 SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
     # A family does not import another family.
     "_ops": frozenset(
-        {"registry", "rules", "helpers", "complexes", "matrix_helpers", "ordering", "places"}
+        {
+            "registry",
+            "rules",
+            "helpers",
+            "complexes",
+            "logarithms",
+            "matrix_helpers",
+            "ordering",
+            "places",
+        }
     ),
 }
 

@@ -65,26 +65,27 @@ class Finding:
 
 
 def judge(program: Program, got: Lib, want: Lib) -> Mismatch | None:
-    """The first difference that is not an ill-conditioned number."""
+    """The first difference that is not an ill-conditioned number, and does not come of one."""
     found = compare(program, got, want)
-    if (
-        found is not None
-        and (found.kind.endswith(("value", "shape*")) or found.kind.startswith("log*"))
-        and _ill_conditioned(replace(program, lines=program.lines[: found.line + 1]), want)
-    ):
+    if found is None:
         return None
-    return found
+    values, errors = (
+        _moved_apart(replace(program, lines=program.lines[: found.line + 1]), want)
+        if found.kind.endswith(("value", "shape*", "exception")) or found.kind.startswith("log*")
+        else (False, False)
+    )
+    return None if (errors if found.kind == "exception" else values) else found
 
 
-def _ill_conditioned(program: Program, lib: Lib) -> bool:
-    """Whether the oracle's own numbers move far when the numbers in the program move by a few roundings.
+def _moved_apart(program: Program, lib: Lib) -> tuple[bool, bool]:
+    """Whether the oracle's own numbers, and what its last line raises, change when numbers move by a few roundings.
 
     Rounding then decides the result (0/0 after a cancellation, or the floor of a whole number, say), which no two
     libraries share: they are moved up, and in another run down. The zeros
     that a Fourier transform gives are the rounding of its kernel, so its results move too; those of sums of products
     and of gradients change their sign.
     """
-    states = []
+    states, raised = [], []
     precision = Precision()
     for moved in (0, 1, -1):
         session = Session(lib, program.functions)
@@ -95,8 +96,8 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
             if by_size:
                 x = session.env[by_size[1] or by_size[2] or by_size[3]]
                 if not lib.module.isfinite(x).all() or (by_size[3] and (x == 0).any()):
-                    return True
-            session.run(_nudged(line, precision.lowest, moved) if moved else line)
+                    return True, False
+            error = session.run(_nudged(line, precision.lowest, moved) if moved else line)
             if moved:
                 made = _MADE.match(line)
                 names = (made[1] or made[2]).split(", ") if made else []
@@ -112,12 +113,14 @@ def _ill_conditioned(program: Program, lib: Lib) -> bool:
                     shift = 1e-16 if centred and ("grads(" in line or "backward(" in line) else 0.0
                     _turn_zeros(session, names, moved * shift)
         states.append(session.state(False))
+        raised.append(error)
         if not moved:
             last = len(program.lines) - 1
             for k, line in enumerate(program.lines):
                 precision.after(line, states[0] if k == last else None)
     found = [d for other in states[1:] for d in observe.differences(states[0], other, precision)]
-    return any(re.search("value|log|shape", where) for where, _ in found)
+    values = any(re.search("value|log|shape", where) for where, _ in found)
+    return values, any(error != raised[0] for error in raised)
 
 
 def _nudged(line: str, rank: int, way: int) -> str:

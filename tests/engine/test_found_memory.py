@@ -248,6 +248,42 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "e = x.logcumsumexp(0); e.mul_(2); e.backward()",
         "x.logcumsumexp(1)",
     ),
+    "writes_to_what_shares_elements_whose_base_wants_nothing": (
+        "w = torch.tensor(1.0, requires_grad=True)",
+        "a = torch.tensor([[-1.0, -1.0, 2.0], [1.0, 1.0, -1.0]]).as_strided((2, 3), (0, 1)); a.masked_fill_(a > 0, w)",
+        "a.backward(torch.tensor([[1.0, -0.9, 1.0], [2.0, 1.0, -1.0]]))",
+        "b = torch.zeros(3).expand(2, 3); b.masked_fill_(torch.tensor([True, False, True]), w); b.sum().backward()",
+        "c = torch.zeros(3).expand(2, 3); c.index_fill_(0, torch.tensor([0]), w); c.sum().backward()",
+        "d = (w * torch.ones(3)).expand(2, 3); d.masked_fill_(torch.arange(3) > 0, 2.0); d.sum().backward()",
+    ),
+    "numbers_that_are_filled_by_index": (
+        "x = torch.tensor(1.0, requires_grad=True); i = torch.tensor([0]); one = torch.ones(1)",
+        "y = x * x; y.index_fill_(0, i, 1.5); a, = torch.autograd.grad((y * y).sum(), x, create_graph=True)",
+        "b, = torch.autograd.grad(a, x, create_graph=True)",
+        "z = x * x; z.index_copy_(0, i, one); c, = torch.autograd.grad((z * z).sum(), x, create_graph=True)",
+        "d, = torch.autograd.grad(c, x, create_graph=True)",
+        "e = (x * 2).index_fill(0, i[:0], 3.0); f = (x * 2).index_copy(0, i[:0], one[:0])",
+        "g = torch.tensor(2.0).index_fill(0, i, x); g.backward()",
+    ),
+    "saved_views_whose_base_was_written_to": (
+        "class F(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, a, b): ctx.save_for_backward(a, b); return a * b\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g): a, b = ctx.saved_tensors; return g * b, None",
+        "a = torch.ones(3, 3); w = torch.ones(3, requires_grad=True); v = a[..., 1]",
+        "y = F.apply(w, v); a.mul_(w); y.sum().backward()",
+        "b = torch.ones(3); y = F.apply(w, b); b.mul_(w); y.sum().backward()",
+        "b = torch.ones(3); u = b[:]; y = F.apply(w, u); b.mul_(2); y.sum().backward()",
+    ),
+    "recorded_writes_to_a_part_that_read_nothing": (
+        "x = torch.tensor([1.0, 1.0, -2.0], requires_grad=True)",
+        "y = x.clone(); y[:].sgn_(); y.sum().backward(create_graph=True)",
+        "z = x.clone(); z[:1].sign_(); z.sum().backward(create_graph=True)",
+        "u = torch.ones(3, requires_grad=True); v = u.clone(); v[1:].mul_(2); v.sum().backward(create_graph=True)",
+        "q = torch.ones(3, requires_grad=True); r = q * 1; r[1:].exp_(); r.sum().backward(create_graph=True)",
+        "s, = torch.autograd.grad(q.grad.sum(), q, allow_unused=True)",
+    ),
 }
 
 test_program = played(PROGRAMS)

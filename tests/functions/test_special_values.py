@@ -485,3 +485,33 @@ def variances_of_equal_numbers(m):
     found += [*m.var_mean(x, 1), *m.var_mean(x[:1, 1:], 1), *m.var_mean(x[:, :0], 1)]
     found += [*m.std_mean(x[:0], 0), *m.std_mean(x[0, 0])]
     return found
+
+
+@program
+def products_with_logarithms_that_do_not_exist(m):
+    """A gradient of 0 stays 0 where the logarithm is none, so that a masked loss stays finite."""
+    return of_two(m, m.special.xlog1py)
+
+
+def second_along(m, fn, *columns):
+    """Gradients, and gradients of their weighted sum."""
+    xs = [m.tensor(c, dtype=m.float64, requires_grad=True) for c in columns]
+    y = fn(*xs)
+    first = m.autograd.grad(y, xs, m.ones_like(y), create_graph=True)
+    weights = m.arange(1.0, y.numel() + 1, dtype=m.float64)
+    second = m.autograd.grad(sum((g * weights).sum() for g in first), xs)
+    return [*[g.detach() for g in first], *second]
+
+
+@program
+def second_gradients_where_formulas_have_cases(m):
+    """Whole powers of two, among them of 0 and -1, and the end of softplus."""
+    powers = [0.0, -1.0, 1.0, 2.0, -2.0, 0.5, -3.0, 4.0]
+    same = second_along(m, lambda x: m.ldexp(x, x), powers)
+    apart = second_along(m, m.ldexp, powers, powers)
+    softplus = m.nn.functional.softplus
+    return [
+        same,
+        apart,
+        second_along(m, lambda x: softplus(x, 2, 1), [0.5, 1.0, 0.2, 0.4999, -3.0]),
+    ]

@@ -224,6 +224,8 @@ def _run(
                 count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
             MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i], t
+            if dims[i] or not flat[i]._m.contiguous:
+                MODES.lifts[-1].lies(t, flat[i]._m.strides[dims[i]], dims[i])
             inner.append(t)
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
@@ -237,13 +239,13 @@ def _run(
                 told.written[batched[k]] = len(results)
                 results.append(t)
                 told.requires.append(requires_grad_of(t))
-                told.metas.append(t._m)
+                told.metas.append(MODES.lifts[-1].batch_meta(t))
         current = MODES.lifts[-1]
         looks[:] = current.tape.looks
         for t in [t for look in looks for t in look.tensors]:
             results.append(t)
             told.requires.append(False)
-            told.metas.append(t._m)
+            told.metas.append(current.batch_meta(t))
         return [current.array_of(t) for t in results]
 
     looks: list[deferred.Look] = []
@@ -292,7 +294,7 @@ def batch_outside(run: lift.Lift, tensors: Sequence[Tensor]) -> list[Tensor]:
     tangents = [open_tangent(t) for t in tensors]
     flat = [*tensors, *[t for t in tangents if t is not None]]
     lifted = run.so_far([run.array_of(t) for t in flat])
-    metas, requires = [t._m for t in flat], [requires_grad_of(t) for t in flat]
+    metas, requires = [run.batch_meta(t) for t in flat], [requires_grad_of(t) for t in flat]
     with run.outside():
         results = _over(lifted, run.inputs, metas, requires, "VmapBackward0")
         out = results[: len(tensors)]
@@ -402,7 +404,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         told.tangents[k] = len(results)
         results.append(tangent)
     for t in results:
-        told.metas.append(t._m)
+        told.metas.append(current.batch_meta(t))
         told.versions.append(t._vc.version)
         told.requires.append(requires_grad_of(t))
         if told.requires[-1] and told.node == "VmapBackward0" and grad_fn_of(t) is not None:
@@ -429,11 +431,10 @@ def _out_dims(func: Any, out_dims: Any, spec: tree.Spec) -> list[Any]:
     return dims
 
 
-def _laid_out(t: Tensor, example: Meta) -> Tensor:
-    """Strides of a batch of examples: the batch outside of what an example is."""
-    if not example.contiguous and example.dense:
-        m = t._m
-        t._m = t._st.meta = meta(m.shape, m.dtype, m.device, (example.numel, *example.strides))
+def _laid_out(t: Tensor, whole: Meta) -> Tensor:
+    """A batch with the strides that it would have in torch."""
+    if t._m.shape == whole.shape:
+        t._m = t._st.meta = meta(whole.shape, t._m.dtype, t._m.device, whole.strides)
     return t
 
 

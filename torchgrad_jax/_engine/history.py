@@ -335,7 +335,7 @@ def forbid_gradient(t: Tensor) -> None:
     if node is not None and isinstance(node.gp, CopySlicesPlan):
         of = node.gp
         node.gp = CopySlicesPlan(of.inner, of.base, of.view, of.conj, of.neg)
-        node.gp.complaint = errors.OVERLAP
+        node.gp.forbidden = True
 
 
 class _CopySlicesOuts:
@@ -374,7 +374,7 @@ class CopySlicesPlan:
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.fused = 0
-        self.complaint = ""
+        self.complaint, self.forbidden = "", False
 
     raises = alone = False
     shown = None
@@ -421,7 +421,7 @@ class CopySlicesPlan:
         (g,) = cts
         if g is None:
             g = jnp.zeros(self.base.shape, self.base.dtype.np)
-        self._complain()
+        self._complain(wanted is None or 0 in wanted)
         flat = strided.to_flat(g, self.base)
         piece = strided.view_from(flat, self.view, offset, self.conj, self.neg)
         grads = list(self.inner.fn([piece], rest))
@@ -449,16 +449,30 @@ class CopySlicesPlan:
         """One gradient as an op of its own."""
         found = self.calls.get(which)
         if found is None:
-
-            def run(leaves: Sequence[Any]) -> Any:
-                return self.fn(leaves[:1], leaves[1:], (which,))[0]
-
-            reads = self.saved_in, self.saved_out, (True,)
-            if which > 0:
-                run, reads = self._of_other(which)
+            run, reads = self._of_other(which) if which else self._of_base()
             call = Call("copy_slices_backward", run, node_name="CopySlices")
             found = self.calls[which] = (call, *reads)
         return found
+
+    def _of_base(self) -> tuple[Any, tuple[Any, Any, tuple[bool, ...]]]:
+        """The gradient of the base, which reads what that of the overwritten values does."""
+        ins: Any = ()
+        outs: Any = ()
+        if self.has_self:
+            _, ins, outs, used = self.inner.call(0, (True,))
+
+        def run(leaves: Sequence[Any]) -> Any:
+            self._complain(True)
+            flat = strided.to_flat(leaves[0], self.base)
+            mine = jnp.zeros(self.view.shape, self.view.dtype.np)
+            if self.has_self:
+                piece = strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)
+                cts = [piece if used[0] else None]
+                (mine,) = self.inner.fn(cts, leaves[2:], (0,), ins, outs)
+            flat = strided.view_into(flat, self.view, leaves[1], self.conj, self.neg, mine)
+            return strided.from_flat(flat, self.base)
+
+        return run, ((0, *[1 + i for i in ins]), outs, (True,))
 
     def _of_other(self, which: int) -> tuple[Any, tuple[Any, Any, tuple[bool, ...]]]:
         """The gradient of another input of the write, which reads what it reads without the view."""
@@ -470,13 +484,14 @@ class CopySlicesPlan:
             if used[0]:
                 flat = strided.to_flat(leaves[0], self.base)
                 cts = [strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)]
-            self._complain()
+            self._complain(False)
             return self.inner.fn(cts, leaves[used[0] + 1 :], (at,), ins, outs)[0]
 
         return run, ((0, *[1 + i for i in ins]), outs, used)
 
-    def _complain(self) -> None:
-        if shapes.has_overlap(self.view.shape, self.view.strides):
-            raise RuntimeError(errors.OVERLAP)  # as the write to the gradient's piece does in torch
+    def _complain(self, writes: bool) -> None:
+        """Raise what torch does when it takes a piece of the gradient, and when it writes the base's to it."""
         if self.complaint:
             raise RuntimeError(self.complaint)
+        if writes and (self.forbidden or shapes.has_overlap(self.view.shape, self.view.strides)):
+            raise RuntimeError(errors.OVERLAP)

@@ -16,11 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core.meta import Meta
+from .._core import shapes
+from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, LIFT, MODES, next_level
+from .._ops.registry import Layout
 from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
-from .strided import is_direct, read, reader, stored
+from .strided import elements, is_direct, read, reader, stored
 from .tape import Tape, Value, aval_of
 from .tensor import Tensor, make, wrap_array
 
@@ -63,7 +65,8 @@ class Lift:
 
     __slots__ = ("birth", "captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
                  "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
-                 "size", "tape", "traces")  # fmt: skip
+                 "size", "steps", "tape", "traces")  # fmt: skip
+    size: Any  # of the batch, for a run of `vmap`
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
 
@@ -95,6 +98,8 @@ class Lift:
         self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
         """What was given for all examples and along which dimension, by the identity of what stands for one; and
         the tensor of one."""
+        self.steps: dict[int, tuple[Any, int, int]] = {}
+        """Storages in which examples do not lie one after the other, by identity: see `lies`."""
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
@@ -299,6 +304,74 @@ class Lift:
         found = self.origins.get(id(t._st.array))
         return None if found is None else found[1:]
 
+    def lies(self, t: Tensor, step: int, place: int = 0) -> None:
+        """Note that the batch which `t` is an example of begins an example every so many elements.
+
+        `place` is where its dimension stands among the others for torch, which matters where elements share memory.
+        """
+        m = t._m
+        shape, strides = _inserted(m.shape, place, self.size), _inserted(m.strides, place, step)
+        if place or shapes.preserve_strides(shape, strides)[0] != m.numel:
+            self.steps[id(_memory(t))] = (_memory(t), step, place)
+
+    def batch_meta(self, t: Tensor) -> Meta:
+        """How the whole batch lies that `t` is an example of, where it is no view."""
+        m, at = t._m, self.steps.get(id(_memory(t)))
+        shape, strides = (self.size, *m.shape), (m.numel if at is None else at[1], *m.strides)
+        if not shapes.is_dense(shape, strides):
+            strides = shapes.contiguous_strides(shape)
+        return meta(shape, m.dtype, m.device, strides)
+
+    def lay_out(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+        """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch."""
+        given = [v for v in leaves if isinstance(v, Tensor)]
+        elementwise = Layout.steps(call.layout)
+        if not (elementwise or call.layout is Layout.PRESERVE):
+            return
+        if any(id(_memory(v)) in self.steps for v in given):
+            # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
+            alone = sum(v is not None for v in leaves) == 1 and (
+                elementwise or call.name == "clone"
+            )
+            for t in outs:
+                self._lie_as(t, given, elementwise, alone)
+
+    def lies_like(self, model: Tensor, t: Tensor) -> None:
+        """Let a new tensor of the shape of `model` lie as a batch of such would in torch."""
+        if self.steps:
+            self._lie_as(t, [model], elementwise=False, alone=True)
+
+    def _lie_as(self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool) -> None:
+        """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
+        m, first = t._m, given[0]
+        if not elementwise and first._m.shape != m.shape:
+            return
+        at = self.steps.get(id(_memory(first))) if alone and first._al is None else None
+        place = 0 if at is None else at[2]
+        operands = [self._whole(v, m.ndim, place) for v in given]
+        shape = _inserted(m.shape, place, self.size)
+        strides = [
+            *(
+                shapes.elementwise_strides(shape, operands)
+                if elementwise
+                else shapes.preserve_strides(*operands[0])
+            )
+        ]
+        step = strides.pop(place)
+        t._m = t._st.meta = meta(m.shape, m.dtype, m.device, tuple(strides))
+        self.lies(t, step, place)
+
+    def _whole(self, t: Tensor, ndim: int, place: int) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """Shape and strides of what an operator reads for all examples."""
+        m, at = t._m, self.steps.get(id(_memory(t)))
+        if not self.inside(t):
+            return m.shape, m.strides
+        step = elements(t._st.meta) if at is None else at[1]
+        pad = (1,) * (ndim - m.ndim)
+        return _inserted((*pad, *m.shape), place, self.size), _inserted(
+            (*pad, *m.strides), place, step
+        )
+
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
         _, found = self.entered.get(id(t._st.array), (None, None))
@@ -309,6 +382,15 @@ class Lift:
         ):
             return None
         return found
+
+
+def _inserted(numbers: tuple[int, ...], place: int, number: int) -> tuple[int, ...]:
+    return (*numbers[:place], number, *numbers[place:])
+
+
+def _memory(t: Tensor) -> Any:
+    """A tensor's storage, also where it is seen as a detached tensor sees it."""
+    return getattr(t._st, "whole", t._st)
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:

@@ -456,6 +456,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
+    if mode & LIFT and MODES.lifts[-1].steps:
+        MODES.lifts[-1].lay_out(call, leaves, outs)
     if call.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
     if call.conjugated is not None and conjugations(leaves) == call.conjugated:
@@ -471,8 +473,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
 
 def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
-    tape = MODES.lifts[-1].tape if mode & LIFT else None
-    if tape is None:
+    run = MODES.lifts[-1] if mode & LIFT else None
+    if run is None or (tape := run.tape) is None:
         return None
     ours = False
     for v in leaves:
@@ -494,6 +496,8 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     else:
         outs = (make(arrays, plan.outs[0]),)
+    if run.steps:
+        run.lay_out(call, leaves, outs)
     if mode & GRAD and mask and plan.any_diff:
         record(plan.grads.get(mask) or grad_plan(plan, mask), leaves, outs, mode)
     if mode & DUAL:

@@ -186,8 +186,8 @@ def check_version(
 ) -> None:
     """Complain if a tensor that a node saved was written to since."""
     if entry._vc.version != then:
-        if producer is None and entry._fn is not None:
-            producer = grad_fn_of(entry).name()
+        if producer is None and (maker := grad_fn_of(entry)) is not None:
+            producer = maker.name()
         raise _complain(entry._m, producer, nr, entry._vc.version, then)
 
 

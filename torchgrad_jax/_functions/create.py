@@ -206,6 +206,11 @@ def empty_permuted(
 # --- like another tensor --------------------------------------------------------------------------
 
 
+def _keeps_order(memory_format: Any) -> bool:
+    """Whether what is made like a tensor has its order in memory."""
+    return memory_format is None or memory_format is preserve_format
+
+
 def _like(fn: str, value: int, doc: str) -> Any:
     def filled_like(
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
@@ -213,7 +218,7 @@ def _like(fn: str, value: int, doc: str) -> Any:
     ) -> Tensor:  # fmt: skip
         m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
         out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
-        return beside(input, out) if MODES.bits & LIFT else out
+        return beside(input, out, _keeps_order(memory_format)) if MODES.bits & LIFT else out
 
     filled_like.__name__ = filled_like.__qualname__ = fn
     filled_like.__doc__ = doc
@@ -239,7 +244,8 @@ def full_like(
     """One value with another tensor's shape, dtype, device and order in memory."""
     m = like("full_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     value = data_.number_as(number("full_like", "fill_value", fill_value, 2), m.dtype)
-    return beside(input, fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad))
+    out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
+    return beside(input, out, _keeps_order(memory_format))
 
 
 # --- methods that take dtype and device from a tensor ---------------------------------------------

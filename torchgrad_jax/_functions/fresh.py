@@ -43,16 +43,21 @@ def fresh(array: Any, m: Meta, requires_grad: bool = False) -> Tensor:
     return t
 
 
-def beside(model: Tensor, t: Tensor) -> Tensor:
-    """`t` as a tensor of the traced run that `model` belongs to, if it does: one may be written into the other."""
+def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
+    """`t` as a tensor of the traced run that `model` belongs to, if it does: one may be written into the other.
+
+    Where they are `alike`, it lies in memory as the model does.
+    """
     if not MODES.bits & LIFT:
         return t
     lift = MODES.lifts[-1]
     if not lift.inside(model):
         with lift.outside():
-            return beside(model, t)
+            return beside(model, t, alike)
     out = make(lift.array_of(t), t._m)
     out._rg, out._x = t._rg, t._x
+    if alike:
+        lift.lies_like(model, out)
     return out
 
 

@@ -394,7 +394,9 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
         return where(z > threshold, x, divide(soft, beta))
 
     def slope(x: Array) -> Array:
-        return where(x * beta > threshold, jnp.ones_like(x), lax.logistic(x * beta))
+        z = x * beta
+        flat = lax.logistic(jnp.full_like(x, threshold))  # torch: whose own slope is 0
+        return where(z > threshold, jnp.ones_like(x), where(z == threshold, flat, lax.logistic(z)))
 
     return half_as_float(_sloped(body, slope))(input)
 

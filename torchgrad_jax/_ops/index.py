@@ -259,10 +259,12 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
             f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) "
             f"({source.shape[axis]})"
         )
-    if not input.ndim:
-        return source.reshape(())
+    shape = input.shape
+    input = (
+        input if shape else input.reshape(1)
+    )  # whose gradient depends on the incoming one, as any other
     places = rows(input.shape, axis, index)
-    return write_at(input, jnp.broadcast_to(source, places.shape), places)
+    return write_at(input, jnp.broadcast_to(source, places.shape), places).reshape(shape)
 
 
 @op(
@@ -288,13 +290,13 @@ def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> A
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
     value = value.astype(input.dtype)
-    if not input.ndim:
-        return value if index.size else input
+    shape = input.shape
+    input = input if shape else input.reshape(1)
     n = input.shape[axis]
     hit = jnp.zeros(n, jnp.bool_).at[wrapped(index.reshape(-1), n)].set(True)
     others = tuple(d for d in range(input.ndim) if d != axis)
     hit = jnp.broadcast_to(lax.expand_dims(hit, others), input.shape)
-    return jnp.where(hit, value, input)
+    return jnp.where(hit, value, input).reshape(shape)
 
 
 def _refuse_to_reduce(input: Array, source: Array, reduce: str, include_self: bool) -> None:

@@ -17,6 +17,7 @@ from .._core import errors
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast, from_zero
+from .logarithms import times_log
 from .registry import COMMON, FLOAT, Array, Grad, Layout, Scalar, op, unary, variant
 
 _special = functools.partial(unary, promote=FLOAT, namespace="special", inplace=False, method=False)
@@ -96,11 +97,12 @@ def _xlog1py(x: Array, y: Array) -> Array:
 
 @_xlog1py.defjvp
 def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
-    # torch: slope log1p(y) in x also at x = 0, unless y <= -1
+    # torch: slope log1p(y) in x also at x = 0, unless y <= -1; and 0 for 0 where there is no logarithm
     (x, y), (tx, ty) = primals, tangents
-    dead = (x == 0) & (y <= -1)
-    slope = jnp.where(dead, 0, lax.log1p(jnp.where(dead, 0, y)))
-    return _xlog1py(x, y), tx * slope + ty * (x / (y + 1))
+    dead, off = (x == 0) & (y <= -1), (y <= -1) | (y == jnp.inf)
+    beside = times_log(jnp.where(dead, 0, tx), jnp.where(off & ~dead, y + 1, 1))
+    along = jnp.where(off, beside, tx * lax.log1p(jnp.where(off, 0, y)))
+    return _xlog1py(x, y), along + ty * (x / (y + 1))
 
 
 @op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE,

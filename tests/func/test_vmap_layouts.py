@@ -1,0 +1,77 @@
+"""How the results of `vmap` lie in memory: as those of operators on the whole batch, wherever its dimension was."""
+
+from __future__ import annotations
+
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _inputs(m):
+    """Batches, and the dimensions to go along."""
+    x = m.arange(6.0).view(2, 3)
+    z = m.arange(24.0).view(2, 3, 4)
+    q = m.arange(120.0).view(2, 3, 4, 5)
+    return (
+        (x, (0, 1)), (x.t(), (0, 1)), (m.arange(12.0).view(4, 3)[::2], (0, 1)), (z, (0, 1, 2)),
+        (z.permute(2, 0, 1), (0, 1, 2)), (z.transpose(0, 1), (0, 1, 2)), (x.unsqueeze(-1).expand(2, 3, 2), (0, 1)),
+        (q, (0, 3)), (q.permute(0, 2, 3, 1), (1, 3)),
+    )  # fmt: skip
+
+
+def _looks(t):
+    return t, [0 if size == 1 else stride for size, stride in zip(t.shape, t.stride())]
+
+
+def _every(m, functions):
+    return {
+        f"{name} of {i} along {dim}": _looks(m.func.vmap(fn, in_dims=dim)(batch))
+        for i, (batch, dims) in enumerate(_inputs(m)) for dim in dims for name, fn in functions.items()
+    }  # fmt: skip
+
+
+@program
+def elementwise_functions(m):
+    """The order of dimensions in memory is kept, the batch's among them."""
+    return _every(m, {
+        "mul": lambda u: u * 2, "add": lambda u: u + m.arange(float(u.shape[-1])), "clone": lambda u: u.clone(),
+        "relu": m.relu, "where": lambda u: m.where(u > 1, u, -u), "zeros_like": lambda u: m.zeros_like(u) + u,
+        "gt": lambda u: u > 1, "double": lambda u: u.double(), "in place": lambda u: (u * 2).add_(u).mul_(u),
+        "full_like": lambda u: m.full_like(u, 2.0) * u, "empty_like": lambda u: m.empty_like(u).copy_(u),
+        "unsqueeze": lambda u: (u * 2).unsqueeze(0) + u, "mT": lambda u: u.mT * 2 if u.dim() > 1 else u,
+        "lerp": lambda u: m.lerp(u, u * 2, 0.5), "detach": lambda u: u.detach() * 2,
+    })  # fmt: skip
+
+
+@program
+def results_with_the_batch_last(m):
+    return [
+        _looks(m.func.vmap(m.sin, in_dims=d, out_dims=-1)(b))
+        for b, dims in _inputs(m)
+        for d in dims
+    ]
+
+
+@program
+def other_functions(m):
+    """What is no elementwise operator makes memory in which the batch comes first."""
+    return _every(m, {
+        "sum": lambda u: u.sum(-1), "softmax": lambda u: u.softmax(-1), "flip": lambda u: u.flip(-1),
+        "cat": lambda u: m.cat([u, u], -1), "reshape": lambda u: (u * 2).reshape(-1),
+        "contiguous": lambda u: (u * 2).contiguous() * 1, "matmul": lambda u: u @ u.mT if u.dim() > 1 else u @ u,
+        "stack": lambda u: m.stack([u, u]), "new_zeros": lambda u: u.new_zeros(u.shape) + u,
+        "slice": lambda u: (u * 2)[..., 1:] * 3, "mean": lambda u: u.mean(),
+    })  # fmt: skip
+
+
+@program
+def pairs(m):
+    """Two batches that lie differently, and one beside what is the same for all examples."""
+    x = m.arange(6.0).view(2, 3)
+    batches = (x.t(), x.t().contiguous(), x.t().expand(3, 2))
+    functions = (m.mul, m.sub, m.maximum, lambda a, b: m.where(a > b, a, b))
+    return [
+        _looks(m.func.vmap(fn, in_dims=dims)(a, b))
+        for a in batches for b in batches for dims in ((0, 0), (1, 1), (0, None), (None, 0)) for fn in functions
+    ]  # fmt: skip

@@ -1,0 +1,34 @@
+"""Products with logarithms, as gradients have them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from .._core.kernels import where
+from .registry import Array, with_rule
+
+_log_or_one = with_rule(
+    lambda y: where((y == 0) | (y == jnp.inf), jnp.ones_like(y), lax.log(y)),
+    lambda y, out, t: t * where(y == 0, -1 / y, 1 / y),
+)
+# Adding it changes nothing, not even a zero's sign.
+_slope_only = with_rule(lambda y: jnp.full_like(y, -0.0), lambda y, out, t: t / y)
+
+
+def times_log(t: Array, y: Array) -> Array:
+    """``xlogy(t, y)``, torch's gradient: 0 for 0 where there is no logarithm, too, so that a masked loss stays finite.
+
+    It has to be linear in `t` for JAX: where the logarithm is no number, factors that overflow make an infinity, or
+    NaN, of everything but 0. They stand in an order that reads the same from both ends, as the transpose does.
+    """
+    one, high = jnp.ones_like(y), jnp.full_like(y, jnp.finfo(y.dtype).max)
+    none = y < 0
+    beside = where(none, one, y)
+    huge = where((beside == 0) | (beside == jnp.inf), high, one)
+    sign = where(beside == 0, -one, one)
+    along = t * huge * huge * sign * _log_or_one(beside) * huge * huge
+    huge = where(none, high, one)
+    nothing = t * huge * huge * where(none, jnp.zeros_like(y), one) * huge * huge
+    steep = where(none, t, jnp.zeros_like(t)) * _slope_only(where(none, y, one))
+    return where(none, nothing, along) + steep

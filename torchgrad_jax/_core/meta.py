@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -57,19 +58,7 @@ class Meta:
     def mirror(self) -> Meta:
         """The same facts of a gradient that is lazily conjugated, where this one is not; and the other way round."""
         if self._mirror is None:
-            m = Meta()
-            for name in (
-                "shape",
-                "size",
-                "strides",
-                "dtype",
-                "device",
-                "ndim",
-                "numel",
-                "contiguous",
-                "suggests",
-            ):
-                setattr(m, name, getattr(self, name))
+            m = copy.copy(self)
             m.mirrored, m._mirror = not self.mirrored, self
             self._mirror = m
         return self._mirror

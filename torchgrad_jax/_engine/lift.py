@@ -350,13 +350,10 @@ class Lift:
         place = 0 if at is None else at[2]
         operands = [self._whole(v, m.ndim, place) for v in given]
         shape = _inserted(m.shape, place, self.size)
-        strides = [
-            *(
-                shapes.elementwise_strides(shape, operands)
-                if elementwise
-                else shapes.preserve_strides(*operands[0])
-            )
-        ]
+        if elementwise:
+            strides = list(shapes.elementwise_strides(shape, operands))
+        else:
+            strides = list(shapes.preserve_strides(*operands[0]))
         step = strides.pop(place)
         t._m = t._st.meta = meta(m.shape, m.dtype, m.device, tuple(strides))
         self.lies(t, step, place)
@@ -368,9 +365,8 @@ class Lift:
             return m.shape, m.strides
         step = elements(t._st.meta) if at is None else at[1]
         pad = (1,) * (ndim - m.ndim)
-        return _inserted((*pad, *m.shape), place, self.size), _inserted(
-            (*pad, *m.strides), place, step
-        )
+        shape, strides = (*pad, *m.shape), (*pad, *m.strides)
+        return _inserted(shape, place, self.size), _inserted(strides, place, step)
 
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""

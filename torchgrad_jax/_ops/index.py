@@ -260,9 +260,8 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
             f"({source.shape[axis]})"
         )
     shape = input.shape
-    input = (
-        input if shape else input.reshape(1)
-    )  # whose gradient depends on the incoming one, as any other
+    # The gradient of a number depends on the incoming one as any other's.
+    input = input if shape else input.reshape(1)
     places = rows(input.shape, axis, index)
     return write_at(input, jnp.broadcast_to(source, places.shape), places).reshape(shape)
 

@@ -208,3 +208,32 @@ def conjugated_gradients_on_their_way(m):
         y.backward(given.conj())
         found += [_gradient(x.grad), _gradient(y.grad)]
     return found
+
+
+@program
+def conjugated_gradients_given_by_hand(m):
+    """What is given to a pass comes out conjugated of views, walked, compiled whole, and in repeating windows."""
+    found = []
+    for steps in (1, 3, 1600):
+        for last in (lambda x: x, lambda x: x.conj()):
+            for _ in range(4):  # the fourth pass of a structure is one kernel
+                x = _leaves(m)
+                y = x.view(2)
+                for _ in range(steps):
+                    y = y.view(2)
+                given = m.tensor([1 + 2j, 3j], dtype=m.complex128)
+                last(y).backward(given.conj())
+                found.append(_gradient(x.grad))
+    return found
+
+
+@program
+def recorded_writes_inside_of_a_dual_level(m):
+    """The sign of a tensor has no gradient to depend on, whatever carries its tangent."""
+    x = m.tensor([1.0, 1.0, -2.0], dtype=m.float64, requires_grad=True)
+    with m.autograd.forward_ad.dual_level():
+        dual = m.autograd.forward_ad.make_dual(x, m.full_like(x, 2.0))
+        y, _ = m.autograd.forward_ad.unpack_dual(dual.clone())
+    y.sgn_()
+    y.sum().backward(create_graph=True)
+    return [x.grad, x.grad.requires_grad]

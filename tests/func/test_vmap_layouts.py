@@ -75,3 +75,11 @@ def pairs(m):
         _looks(m.func.vmap(fn, in_dims=dims)(a, b))
         for a in batches for b in batches for dims in ((0, 0), (1, 1), (0, None), (None, 0)) for fn in functions
     ]  # fmt: skip
+
+
+@program
+def functions_of_one_tensor_along_shared_memory(m):
+    """The batch stays where it is for functions of one tensor, which shows where its examples are one in memory."""
+    batch = m.arange(6.0).view(2, 3).unsqueeze(-1).expand(2, 3, 2)
+    functions = (m.sin, lambda u: u.clone(), lambda u: -u, lambda u: u.exp().sin(), lambda u: u * 2)
+    return [_looks(m.func.vmap(fn, in_dims=2)(batch)) for fn in functions]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from compat_suite.fuzz import recorded, small
+from compat_suite.fuzz.maker import writable
 from compat_suite.fuzz.programs import Program, compare
 from compat_suite.fuzz.search import Finding, _moved_apart, program_of, search
 from compat_suite.judge import Oracle
@@ -65,6 +66,16 @@ def test_what_rounding_decides(lines: tuple[str, ...], values: bool, errors: boo
 
 
 @pytest.mark.oracle
+def test_what_programs_write_to() -> None:
+    """Expanded tensors are refused; which element of a part of them stays is up to torch's loops."""
+    x = ours().module.ones(2, 3)
+    wide = x[0].expand(2, 3)
+    assert all(map(writable, (x, x.t(), x[:, :0], x[0, 0], x[:, ::2], wide, wide.unfold(1, 1, 1))))
+    assert not any(
+        map(writable, (x[0].unfold(0, 2, 1), wide.unfold(1, 2, 1), x.unfold(1, 2, 1)[0]))
+    )
+
+
 def test_small_programs_are_compared_to_the_last_version() -> None:
     program = small.made(3, "hooks")
     assert small.compare(program) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -170,11 +171,11 @@ def dims(*counts: int) -> Callable[[Any], bool]:
 def writable(t: Any) -> bool:
     """Whether no two elements share memory, unless by expansion, which torch refuses to write to.
 
-    What a write to a tensor that overlaps itself otherwise leaves behind is up to torch's loops.
+    What a write to a tensor that overlaps itself otherwise leaves behind, and to a part that is not expanded of one
+    that is, is up to torch's loops.
     """
-    if any(stride == 0 and size > 1 for size, stride in zip(t.shape, t.stride())):
-        return True
-    return len(places(t)) == t.numel()
+    apart = math.prod(size for size, stride in zip(t.shape, t.stride()) if stride)
+    return len(places(t)) == apart or not t.numel()
 
 
 def places(t: Any) -> set[int]:

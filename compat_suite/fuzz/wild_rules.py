@@ -206,9 +206,12 @@ def windows(m: Maker) -> str | None:
         "[-1].mul_(2)",
         ".select(-1, 0)",
     )
-    if "mul_" in end and (not writable(m.env[x]) or (m.env[x].is_leaf and m.env[x].requires_grad)):
+    t, dim = m.env[x], m.one(0, -1)
+    if "mul_" in end and (not writable(t) or (t.is_leaf and t.requires_grad)):
         return None
-    return f"{m.new()} = {x}.unfold({m.one('0', '-1')}, 2, 1){end}"
+    if end == "[-1].mul_(2)" and not writable(t.unfold(dim, 2, 1)[-1]):
+        return None
+    return f"{m.new()} = {x}.unfold({dim}, 2, 1){end}"
 
 
 # --- flags and memory half-way ----------------------------------------------------------------------

@@ -38,7 +38,15 @@ RECORDED = (
     "torch.nn.functional.binary_cross_entropy_with_logits(x, t, reduction='sum')",
     "torch.nn.functional.nll_loss(x, rows)", "torch.nn.functional.avg_pool1d(x, 2, 1)",
     "torch.nn.functional.max_pool1d(x, 2, 1)", "torch.nn.functional.adaptive_max_pool1d(x, 2)",
-    "torch.nn.functional.conv1d(x, t[None])",
+    "torch.nn.functional.conv1d(x, t[None])", "torch.acosh(x + 3)", "torch.asinh(x)", "torch.atanh(x / 4)",
+    "torch.erfc(x)", "torch.exp2(x)", "torch.sinc(x)", "torch.i0(x)", "torch.celu(x)", "torch.polygamma(2, x + 3)",
+    "torch.mvlgamma(x + 6, 2)", "x.put(rows, t[0, :2])", "t.put(rows, x[0, :2])", "x.nanmedian()", "x.nanmedian(0)[0]",
+    "x.mode(-1)[0]", "torch.aminmax(x)[0]", "sum(torch.aminmax(x))", "x.rot90()", "torch.linalg.lu(x)[2]",
+    "torch.linalg.lu_factor(x)[0]", "x.index_reduce(0, rows, t, 'mean')", "x.index_reduce(0, rows, t, 'amax')",
+    "t.index_reduce(0, rows, x, 'mean')",
+    "t.index_reduce(0, rows, x, 'amin')", "torch.complex(x, t).sgn().imag", "torch.special.zeta(x + 3, t + 3)",
+    "torch.special.zeta(2.0, x + 3)", *(f"torch.special.{n}(x)" for n in ("erfcx", "i0e", "i1", "i1e", "log_ndtr")),
+    "torch.special.ndtr(x)", "torch.special.ndtri(x / 4 + 0.5)", "torch.special.entr(x + 2)", "x * 2", "x / 2",
 )  # fmt: skip
 
 PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -149,6 +157,30 @@ def test_recorded_gradient(how: str, same: Any) -> None:
         return [plain.requires_grad, g.detach().tolist(), g.grad_fn and g.grad_fn.name()]
 
     run.__name__ = f"recorded {how}"
+    same(run)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
+def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> None:
+    """They depend on what they do for tensors that are not empty."""
+
+    def run(m: Any) -> Any:
+        found = []
+        for fn in (
+            m.abs, m.sgn, m.relu, m.sin, m.square, lambda x: m.remainder(x, x + 1), lambda x: m.fmod(x, x + 1), m.sqrt,
+            lambda x: x.clamp(0, 1), lambda x: m.lerp(x, x * 2, 0.3), lambda x: m.where(x > 0, x, x * 2), m.trapezoid,
+            m.nn.functional.mish, m.nn.functional.leaky_relu, lambda x: m.maximum(x, x), lambda x: x.norm(),
+        ):  # fmt: skip
+            for steps in (0, 1):
+                x = m.ones(shape, dtype=m.float64, requires_grad=True)
+                y, row = fn(x * 1 if steps else x), []
+                while y.requires_grad and len(row) < 3:
+                    (y,) = m.autograd.grad(((y * y) if row else y).sum(), x, create_graph=True)
+                    row.append([y.requires_grad, y.shape])
+                found.append(row)
+        return found
+
+    run.__name__ = f"nothing {shape}"
     same(run)
 
 

@@ -284,6 +284,24 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "q = torch.ones(3, requires_grad=True); r = q * 1; r[1:].exp_(); r.sum().backward(create_graph=True)",
         "s, = torch.autograd.grad(q.grad.sum(), q, allow_unused=True)",
     ),
+    "parts_of_complex_numbers_resized": (
+        "z = torch.arange(6.).view(2, 3).to(torch.complex128) * (1 + 2j)",
+        "v = z.imag; torch.cumsum(torch.arange(6.0, dtype=torch.float64), 0, out=v)",
+        "a = z.real; a.resize_(3, 3); a.fill_(2)",
+        "b = z.imag; b.resize_(12); b.copy_(torch.arange(12.)); n = b.untyped_storage().nbytes(); z.mul_(2)",
+        "w = z[1].real; w.resize_(2, 1); w.add_(1); u = torch.ones(2, 4).view(torch.complex64); u.resize_(1)",
+        "r = torch.view_as_real(z); r.resize_(5, 4, 2); r.fill_(3)",
+    ),
+    "written_to_after_other_memory": (
+        "x = torch.ones(3, 2, requires_grad=True); y = x * 2; y /= y; s = y.sum(0); v = y.view(6)",
+        "y.data = y.detach().clone(); s.sigmoid().mean().backward()",
+        "a = x * 2; b = a * a",
+        "with torch.no_grad(): a.set_(torch.ones(3, 2))",
+        "b.sum().backward()",
+        "c = x * 2; c[0].sigmoid_(); d = c * c",
+        "with torch.no_grad(): c.set_(torch.ones(3, 2))",
+        "d.sum().backward()",
+    ),
 }
 
 test_program = played(PROGRAMS)

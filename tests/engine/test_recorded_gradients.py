@@ -234,3 +234,32 @@ def complaints_about_factors_of_recorded_products(m):
                             (x, w, given)[written].mul_(2)
                         found.append(complaint(lambda g=g: g.sum().backward()))
     return found
+
+
+_OF_RESULTS = """
+std(a, 0); std(a); std_mean(a)[0]; std_mean(a, 0)[1]; logsumexp(a, 0); logcumsumexp(a, 1); sqrt(a); expm1(a); exp(a)
+pow(2, a); pow(a, a); exp2(a); rsqrt(a); tan(a); tanh(a); sigmoid(a); reciprocal(a); cumprod(a, 0); softmax(a, 0)
+norm(a); norm(a, inf); linalg.vector_norm(a, 3); dist(a, a * 2, inf); nn.functional.elu(a); linalg.inv(a)
+"""
+
+
+@program
+def writes_to_results_whose_graph_is_freed(m):
+    """What was computed from a result before it was saved leads to its node, and that says that it is freed."""
+    found = []
+    for expression in _OF_RESULTS.replace("\n", ";").split(";"):
+        if not expression.strip():
+            continue
+        code = compile(expression.strip(), "<expression>", "eval")
+        names = {n: getattr(m, n) for n in code.co_names if hasattr(m, n)} | {"inf": math.inf}
+        for free in (False, True):
+            leaf = m.tensor(_VALUES[0], dtype=m.float64, requires_grad=True)
+            a = leaf * 1
+            y = eval(code, {}, names | {"a": a})
+            (g,) = m.autograd.grad(y, a, m.ones_like(y).requires_grad_(), create_graph=True)
+            if free:
+                y.sum().backward()
+            with m.no_grad():
+                y.mul_(1)
+            found.append([expression.strip(), complaint(lambda g=g: g.sum().backward())[1][:60]])
+    return found

@@ -515,3 +515,16 @@ def second_gradients_where_formulas_have_cases(m):
         apart,
         second_along(m, lambda x: softplus(x, 2, 1), [0.5, 1.0, 0.2, 0.4999, -3.0]),
     ]
+
+
+@program
+def norms_of_equal_numbers(m):
+    """The rounding of a mean is not blown up by 1 / sqrt(eps)."""
+    f, found = m.nn.functional, []
+    for number in (0.84147098, 1 / 3, 7.7):
+        for dtype in (m.float32, m.float64):
+            x = m.full((3, 3), number, dtype=dtype, requires_grad=True)
+            y = f.layer_norm(x, (3, 3))
+            (y**2).sum().backward()
+            found += [y.detach(), x.grad, f.group_norm(x.detach()[None], 1)]
+    return found

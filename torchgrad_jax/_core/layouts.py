@@ -49,14 +49,21 @@ def elementwise(layout: Any) -> Any:
     return made
 
 
-def preserved(metas: Sequence[Any], out: Shape) -> Shape:
-    """A layout: that of a copy."""
-    return shapes.preserve_strides(out, metas[0].strides)
+def with_lines(layout: Any) -> Any:
+    """The layout, which has something to say of a single dimension too: its stride, where it has one element."""
+    layout.lines = True
+    return layout
 
 
 def keeps_lines(layout: Any) -> bool:
-    """Whether a layout has something to say of a single dimension too: its stride, where it has one element."""
-    return getattr(layout, "func", layout) is preserved
+    """Whether a layout has something to say of a single dimension too."""
+    return getattr(getattr(layout, "func", layout), "lines", False)
+
+
+@with_lines
+def preserved(metas: Sequence[Any], out: Shape) -> Shape:
+    """A layout: that of a copy."""
+    return shapes.preserve_strides(out, metas[0].strides)
 
 
 def row_major(metas: Sequence[Any], out: Shape) -> Shape:

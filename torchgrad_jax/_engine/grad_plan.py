@@ -159,7 +159,7 @@ class GradPlan(GradientLayouts):
             return ins, outs
         keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
         try:
-            full = GradPlan(type(plan)(plan.call, keys), self.mask)
+            full = GradPlan(type(plan)(plan.call.full or plan.call, keys), self.mask)
         except Exception:  # whatever a row says to arguments that do not fit
             return ins, outs
         self.filled = full
@@ -319,11 +319,16 @@ class GradPlan(GradientLayouts):
             ins, outs = self._reads(read)
             base = len(self.plan.present)
             used = tuple(p and base + j in read for j, p in enumerate(present))
+            full = None
             if self.filled is not None:  # of empty tensors a trace reads nothing, a formula does
-                _, more_ins, more_outs, more = self.filled.call(which, present)
-                ins = tuple(i for i in self.saved_in if i in ins or i in more_ins)
-                outs = tuple(k for k in self.saved_out if k in outs or k in more_outs)
+                full, more_ins, more_outs, more = self.filled.call(which, present)
                 used = tuple(u or m for u, m in zip(used, more))
+                if {*ins} <= {*more_ins} and {*outs} <= {*more_outs} and used == more:
+                    ins, outs = more_ins, more_outs
+                else:
+                    full = None
+                    ins = tuple(i for i in self.saved_in if i in ins or i in more_ins)
+                    outs = tuple(k for k in self.saved_out if k in outs or k in more_outs)
             elif self._empty_part(self.inputs[which]):
                 used = present
             if self.name in JOINT:
@@ -339,7 +344,7 @@ class GradPlan(GradientLayouts):
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
-            call.compares = self.plan.call.compares // 2
+            call.compares, call.full, call.gradient = self.plan.call.compares // 2, full, True
             kept = kept_again(self.name, self.plan.call.statics)
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
@@ -442,13 +447,13 @@ class GradPlan(GradientLayouts):
         outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
 
-    def taken(self, which: int) -> tuple[bool, frozenset[int], frozenset[int]]:
-        """What torch's formula computes with before it saves: the incoming gradient, these inputs and results."""
+    def taken(self, which: int) -> tuple[frozenset[str], frozenset[int]]:
+        """What torch's formula computes with before it saves: these names, and the inputs among them."""
         stems = dict(enumerate(map(_stem, self.plan.call.argnames)))  # of tangents none
         of = taken_again(self.name, self.plan.call.statics)
         names = of.get(stems.get(self.inputs[which], ""), ())
         ins = frozenset(i for i in self.saved_in if stems[i] in names) if names else frozenset()
-        return "grad" in names, ins, frozenset(self.saved_out if "result" in names else ())
+        return frozenset(names), ins
 
     def _last_step(self, which: int) -> Any:
         """The name of a recorded gradient: that of the last step in torch's formula."""

@@ -390,9 +390,9 @@ class CopySlicesPlan:
             return frozenset(self.saved_in), frozenset(self.saved_out)
         return frozenset(), frozenset()
 
-    def taken(self, which: int) -> tuple[bool, frozenset[int], frozenset[int]]:
+    def taken(self, which: int) -> tuple[frozenset[str], frozenset[int]]:
         """Nothing is known of the write inside."""
-        return False, frozenset(), frozenset()
+        return frozenset(), frozenset()
 
     def passes(self, p: int) -> bool:
         """Never: the base's gradient is a new tensor."""

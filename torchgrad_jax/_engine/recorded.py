@@ -69,7 +69,7 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
     """One gradient's call, and which incoming gradients and saved values it reads, and how."""
     call, ins, outs, used = gp.call(p, present)
     dull_ins, dull_outs = gp.compared(p)
-    taken_grad, taken_ins, taken_outs = gp.taken(p)
+    taken, taken_ins = gp.taken(p)
     mask = _plain if gp.name in KEPT_AGAIN or gp.name in JOINT else _mask
 
     def how(i: int) -> Any:
@@ -77,9 +77,9 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
 
     n = len(gp.saved_in)
     picks = [(gp.saved_in.index(i), how(i)) for i in ins]
-    dull_outs |= taken_outs
-    picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else None) for k in outs]
-    given = [(j, _taken if taken_grad else None) for j, u in enumerate(used) if u]
+    result = _taken if "result" in taken else _mask if "compared" in taken else None
+    picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else result) for k in outs]
+    given = [(j, _taken if "grad" in taken else None) for j, u in enumerate(used) if u]
     found = gp.calls[p, present, "reads"] = call, tuple(given), tuple(picks)
     return found
 

@@ -29,13 +29,12 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
     m = meta(shape, old.dtype, old.device, strides)
     offset = 0 if t._al is None else t._al.offset
     need = offset + (shapes.storage_extent(m.shape, m.strides) if m.numel else 0)
-    if t._st.meta.dtype is not m.dtype:
-        raise NotImplementedError(
-            "resize_ of a tensor that views its storage as another dtype is not supported"
-        )
-    have = strided.elements(t._st.meta)
-    if need > have:
-        _grow(t, need, have)
+    own = t._st.meta
+    size = need * m.dtype.itemsize
+    if size > strided.elements(own) * own.dtype.itemsize:
+        # The end of a view as another dtype may be amid an element: then the storage is one of that dtype.
+        dtype = m.dtype if size % own.dtype.itemsize else own.dtype
+        _grow(t, size // dtype.itemsize, dtype)
     if t._fn is not None and (t._al is None or t._al.base is None) and old.shape != shape:
         t._fn._extras().reshaped = True
     _window(t, m, offset)
@@ -66,16 +65,16 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
     al.array, al.stamp = None, -1
 
 
-def _grow(t: Tensor, need: int, have: int) -> None:
+def _grow(t: Tensor, need: int, dtype: Any) -> None:
     """Append zeros to the storage; whoever shares it must be known, as their windows change."""
     st = t._st
     base = t._al.base if t._al is not None else None
     sharing = [x for x in (t, base) if x is not None] if _alone(t, base) else _sharing(st)
-    m = meta((need,), st.meta.dtype, st.meta.device)
+    m = meta((need,), dtype, st.meta.device)
     if m.device.type == "meta":
         array: Any = AbstractArray(m.shape, m.dtype.np)
     else:
-        array = put(_longer(st, need, have), m.device)
+        array = put(_longer(st, need, dtype.np), m.device)
     for x in sharing:
         if x is not t and x._al is None:
             x._al = Alias(0, None, 0, 0)
@@ -98,10 +97,11 @@ def _sharing(st: Any) -> list[Tensor]:
     return found
 
 
-def _longer(st: Any, need: int, have: int) -> np.ndarray:
+def _longer(st: Any, need: int, dtype: np.dtype) -> np.ndarray:
     """The elements of a storage in the order of memory, and zeros."""
-    flat = np.zeros(need, st.meta.dtype.np)
-    flat[:have] = np.asarray(strided.to_flat(st.array, st.meta))
+    flat = np.zeros(need, dtype)
+    old = np.asarray(strided.reinterpret(strided.to_flat(st.array, st.meta), dtype))
+    flat[: old.size] = old
     return flat
 
 

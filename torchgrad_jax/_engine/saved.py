@@ -86,10 +86,11 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
         return (name, diff.index(k)) if k in diff else (None, 0)
     # A view that was forbidden since complains of that when asked.
     maker = grad_fn_of(entry) if isinstance(entry, Tensor) else None
-    if maker is not None and isinstance(entry._vc, Storage) and entry._vc is not entry._st:
-        return "AsStridedBackward0", 0  # a gradient that is a view of another, which was written to
     if maker is not None:
-        return maker.name(), 0
+        # A gradient that is a view of another, which was written to; others got new memory by `set_`.
+        apart = isinstance(entry._vc, Storage) and entry._vc is not entry._st
+        seen = apart and getattr(maker.gp, "plan", None) and maker.gp.plan.call.gradient
+        return ("AsStridedBackward0" if seen else maker.name()), 0
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]

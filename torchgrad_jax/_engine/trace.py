@@ -58,10 +58,10 @@ class Call:
 
     __slots__ = (
         "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated", "edges", "fits",
-        "formal", "forward", "from_inputs", "geometry", "grad", "grad_facts", "grad_view", "held", "held_if", "idle",
-        "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks", "name",
-        "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result", "severed",
-        "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable",
+        "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view", "gradient", "held",
+        "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks",
+        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result",
+        "severed", "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable",
         "wide_numbers",
     )  # fmt: skip
 
@@ -90,12 +90,14 @@ class Call:
         self.formal: tuple[str, ...] = ()
         self.idle: tuple[str, ...] = ()
         self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own
+        self.full: Call | None = None  # of empty tensors only: the same of ones that are not
         self.refused: Any = None
         self.severed: Any = None
         self.inplace_facts: tuple[str | None, str] = (None, "")
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
+        self.gradient = False  # whether it is a recorded gradient
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
         self.overlaps: Any = Overlap.REFUSED

@@ -471,8 +471,11 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
     """Integral by the trapezoidal rule."""
     _spacing("trapezoid", y, x, dx)
     axis = shapes.wrap_dim(dim, y._m.ndim, scalar=False)
-    if not y._m.shape[axis]:
-        return ops.sum(y, (axis,))
+    shape = y._m.shape
+    if not shape[axis]:
+        zeros = METHODS["new_zeros"](y, shape[:axis] + shape[axis + 1 :])
+        zeros._st.version = 1
+        return zeros
     if x is None:
         last = ops.select(y, axis, -1)  # torch takes it first
         half = ops.mul_number(ops.add(ops.select(y, axis, 0), last), 0.5)

@@ -388,9 +388,10 @@ def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:
             raise RuntimeError(
                 f"expected dtype {cpp_name(input)} for `{name}` but got dtype {cpp_name(other)}"
             )
+    operands = broadcast(input, end, weight)
     refuse(input, "lerp_kernel_scalar" if number else "lerp_kernel_tensor", BOOL, INTEGRAL)
 
     def body(x: Array, y: Array, w: Array) -> Array:
         return _between(x, y, _value(w, x))
 
-    return half_as_float(body)(*broadcast(input, end, weight))
+    return half_as_float(body)(*operands)

@@ -23,6 +23,12 @@ def _averaged(statics: dict[str, Any]) -> str:
     return "DivBackward1" if statics.get("reduction") == "mean" else "MulBackward0"
 
 
+def _reduced(statics: dict[str, Any], of_product: str) -> str:
+    """An extremum masks last, a mean divides."""
+    names = {"prod": of_product, "mean": "DivBackward0"}
+    return names.get(statics["reduce"], "MulBackward0")
+
+
 _MOMENTS = {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "DivBackward1"}
 """By the results that have a gradient."""
 Step = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], str]
@@ -30,6 +36,7 @@ Step = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], str]
 LAST_STEPS: dict[str, dict[int, Step]] = {
     "AbsBackward0": {0: "MulBackward0"},
     "AcosBackward0": {0: "MulBackward0"},
+    "AcoshBackward0": {0: "MulBackward0"},
     "AddBackward0": {0: "ToCopyBackward0", 1: "ToCopyBackward0"},
     "AddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
     "AddcdivBackward0": {1: "MulBackward0", 2: "MulBackward0"},
@@ -39,16 +46,20 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "AddrBackward0": {1: "MvBackward0", 2: "MvBackward0"},
     "AmaxBackward0": {0: "MulBackward0"},
     "AminBackward0": {0: "MulBackward0"},
+    "AminmaxBackward0": {0: {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "MulBackward0"}},
     "AngleBackward0": {0: "WhereBackward0"},
     "AsStridedBackward0": {0: "AsStridedBackward0"},
     "AsinBackward0": {0: "MulBackward0"},
+    "AsinhBackward0": {0: "MulBackward0"},
     "Atan2Backward0": {0: "MulBackward0", 1: "MulBackward0"},
     "AtanBackward0": {0: "DivBackward0"},
+    "AtanhBackward0": {0: "DivBackward0"},
     "BaddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
     "BinaryCrossEntropyBackward0": {1: "MulBackward0"},
     "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: "MulBackward0"},
     "BmmBackward0": {0: "BmmBackward0", 1: "BmmBackward0"},
     "CatBackward0": {0: "SliceBackward0", 1: "SliceBackward0", 2: "SliceBackward0"},
+    "CeluBackward0": {0: "EluBackwardBackward0"},
     "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "SumBackward1"},
     "ClampBackward1": {0: "WhereBackward0"},
     "ClampMaxBackward0": {0: "WhereBackward0"},
@@ -69,7 +80,9 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "DotBackward0": {0: "MulBackward0", 1: "MulBackward0"},
     "EmbeddingBackward0": {0: "EmbeddingDenseBackwardBackward0"},
     "ErfBackward0": {0: "MulBackward0"},
+    "ErfcBackward0": {0: "MulBackward0"},
     "ErfinvBackward0": {0: "MulBackward0"},
+    "Exp2Backward0": {0: "MulBackward1"},
     "ExpBackward0": {0: "MulBackward0"},
     "ExpandBackward0": {0: "ViewBackward0"},
     "Expm1Backward0": {0: "MulBackward0"},
@@ -79,6 +92,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "FlipBackward0": {0: "FlipBackward0"},
     "FmodBackward1": {1: "MulBackward0"},
     "GatherBackward0": {0: "ScatterAddBackward0"},
+    "I0Backward0": {0: "MulBackward0"},
     "Im2ColBackward0": {0: "Col2ImBackward0"},
     "IndexAddBackward0": {1: "ExpandBackward0"},
     "IndexBackward0": {0: "IndexPutImplBackward0"},
@@ -86,6 +100,10 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "IndexFillBackward0": {0: "IndexFillBackward0"},
     "IndexFillBackward1": {0: "IndexFillBackward0", 1: "SumBackward0"},
     "IndexPutBackward0": {0: "IndexPutBackward0", 1: "IndexBackward0"},
+    "IndexReduceBackward0": {
+        0: lambda statics: _reduced(statics, "DivBackward0"),
+        1: lambda statics: _reduced(statics, "WhereBackward0"),
+    },
     "IndexSelectBackward0": {0: "IndexAddBackward0"},
     "KthvalueBackward0": {0: "ScatterBackward0"},
     "LerpBackward0": {0: "MulBackward1", 1: "MulBackward1"},
@@ -94,6 +112,8 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "LinalgDetBackward0": {0: "LinalgSolveExBackward0"},
     "LinalgInvExBackward0": {0: "NegBackward0"},
     "LinalgLstsqBackward0": {0: "SubBackward0", 1: "MmBackward0"},
+    "LinalgLuFactorExBackward0": {0: "MmBackward0"},
+    "LinalgLuBackward0": {0: "MmBackward0"},
     "LinalgMatrixExpBackward0": {0: "SliceBackward0"},
     "LinalgPinvBackward0": {0: "SubBackward0"},
     "LinalgQrBackward0": {0: "LinalgSolveTriangularBackward0"},
@@ -102,6 +122,11 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "LinalgSolveTriangularBackward0": {0: "TriuBackward0", 1: "LinalgSolveTriangularBackward0"},
     "LinalgSvdBackward0": {0: "MmBackward0"},
     "LinalgVectorNormBackward0": {0: "MulBackward0"},
+    "ModeBackward0": {0: "ScatterBackward0"},
+    "MulBackward1": {0: "MulBackward1"},
+    "MvlgammaBackward0": {0: "MulBackward0"},
+    "NanmedianBackward0": {0: "MaskedFillBackward1"},
+    "NanmedianBackward1": {0: "ScatterBackward0"},
     "NormBackward1": {0: "MulBackward0"},
     "Log10Backward0": {0: "DivBackward0"},
     "Log1PBackward0": {0: "DivBackward0"},
@@ -136,18 +161,21 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "NegBackward0": {0: "NegBackward0"},
     "PermuteBackward0": {0: "PermuteBackward0"},
     "PixelShuffleBackward0": {0: "PixelUnshuffleBackward0"},
+    "PolygammaBackward0": {0: "MulBackward0"},
     "PowBackward0": {0: "MulBackward0"},
     "PowBackward1": {0: "WhereBackward0", 1: "MulBackward0"},
     "PowBackward2": {0: "MulBackward0"},
     "PreluKernelBackward0": {1: "SumBackward1"},
     "ProdBackward0": {0: "MulBackward0"},
     "ProdBackward1": {0: "MulBackward0"},
+    "PutBackward0": {0: "PutBackward0"},
     "ReciprocalBackward0": {0: "MulBackward0"},
     "ReluBackward0": {0: "ThresholdBackwardBackward0"},
     "RemainderBackward1": {1: "MulBackward0"},
     "RenormBackward0": {0: "WhereBackward0"},
     "RepeatBackward0": {0: "SumBackward1"},
     "RollBackward0": {0: "RollBackward0"},
+    "Rot90Backward0": {0: "Rot90Backward0"},
     "RsqrtBackward0": {0: "MulBackward0"},
     "RsubBackward1": {0: "NegBackward0"},
     "ScatterAddBackward0": {1: "GatherBackward0"},
@@ -155,13 +183,24 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ScatterBackward1": {0: "ScatterBackward1"},
     "ScatterReduceBackward0": {0: "DivBackward0", 1: "MulBackward0"},
     "SelectScatterBackward0": {0: "SelectScatterBackward0", 1: "SelectBackward0"},
+    "SgnBackward0": {0: "MaskedFillBackward0"},
     "SiluBackward0": {0: "MulBackward0"},
     "SinBackward0": {0: "MulBackward0"},
+    "SincBackward0": {0: "WhereBackward0"},
     "SinhBackward0": {0: "MulBackward0"},
     "SliceScatterBackward0": {0: "SliceScatterBackward0", 1: "SliceBackward0"},
     "SoftmaxBackward0": {0: "SoftmaxBackwardDataBackward0"},
     "SortBackward0": {0: "ScatterBackward0"},
     "SortBackward1": {0: "ScatterBackward0"},
+    "SpecialEntrBackward0": {0: "MulBackward0"},
+    "SpecialErfcxBackward0": {0: "MulBackward0"},
+    "SpecialI0EBackward0": {0: "MulBackward0"},
+    "SpecialI1Backward0": {0: "MulBackward0"},
+    "SpecialI1EBackward0": {0: "MulBackward0"},
+    "SpecialLogNdtrBackward0": {0: "MulBackward0"},
+    "SpecialNdtriBackward0": {0: "MulBackward0"},
+    "SpecialZetaBackward0": {1: "MulBackward0"},
+    "SpecialZetaBackward1": {0: "MulBackward0", 1: "MulBackward0"},
     "SplitBackward0": {0: "CatBackward0"},
     "SplitWithSizesBackward0": {0: "CatBackward0"},
     "SqrtBackward0": {0: "DivBackward0"},
@@ -249,6 +288,8 @@ def _largest(p: Any) -> bool:
 _INPUT: Names = {"input": ("input",)}
 _GRAD: Names = {"input": ("grad",)}
 _BOTH: Names = {"input": ("input", "grad")}
+_RESULT: Names = {"input": ("result",)}
+_ALL_BUT_GRAD: Names = {"input": ("input", "result")}
 KEPT_AGAIN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
     "AbsBackward0": _BOTH,
     "DistBackward0": lambda statics: (
@@ -276,28 +317,35 @@ _TAKEN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
     "AtanhBackward0": _GRAD,
     "BinaryCrossEntropyWithLogitsBackward0": {"input": ("input", "target")},
     "DistBackward0": lambda statics: _alike(
-        "input", "other", "input", "other", *(("result",) if _largest(statics.get("p")) else ())
+        "input", "other", "input", "other", *(("compared",) if _largest(statics.get("p")) else ())
     ),
     "DivBackward0": {"other": ("grad",)},
+    "Expm1Backward0": _RESULT,
     "IndexReduceBackward0": _INPUT,
     "LerpBackward1": {"input": ("weight",), "weight": ("input", "end")},
     "LinalgMatrixExpBackward0": _BOTH,
     "LinalgSolveExBackward0": _alike("A", "B", "grad"),
     "LinalgSolveTriangularBackward0": _alike("input", "B", "grad"),
     "LinalgVectorNormBackward0": lambda statics: (
-        {"input": ("result",)} if _largest(statics.get("ord")) else {}
+        {"input": ("compared",)} if _largest(statics.get("ord")) else {}
     ),
     "Log10Backward0": _INPUT,
     "Log1PBackward0": _INPUT,
     "Log2Backward0": _INPUT,
     "LogaddexpBackward0": _alike("input", "other"),
     "Logaddexp2Backward0": _alike("input", "other"),
+    "LogcumsumexpBackward0": _ALL_BUT_GRAD,
+    "LogsumexpBackward0": _ALL_BUT_GRAD,
+    "PowBackward2": {"exponent": ("result",)},
     "ReciprocalBackward0": _GRAD,
     "RsqrtBackward0": _GRAD,
     "ScatterReduceBackward0": _INPUT,
     "SpecialLogNdtrBackward0": _GRAD,
     "SpecialNdtriBackward0": _GRAD,
     "SpecialXlog1PyBackward0": {"other": ("other",)},
+    "SqrtBackward0": _RESULT,
+    "StdBackward0": _ALL_BUT_GRAD,
+    "StdMeanBackward0": _ALL_BUT_GRAD,
     "VarBackward0": _BOTH,
     "VarMeanBackward0": _BOTH,
 }
@@ -312,7 +360,7 @@ def kept_again(node: str, statics: dict[str, Any]) -> Names:
 def taken_again(node: str, statics: dict[str, Any]) -> Names:
     """What torch's steps compute with before they save it, for the gradients of these inputs.
 
-    Later writes to it do not matter. A result among it is only compared.
+    Later writes to it do not matter. A result is computed with, or only compared.
     """
     found = _TAKEN.get(node, {})
     return found if isinstance(found, dict) else found(statics)

@@ -57,12 +57,20 @@ def _normalize(
 
 
 def _moments(x: Array, axes: Shape, eps: float) -> tuple[Array, Array, Array, Array]:
+    """What is centred, the mean, 1 / std and the variance (NaN where empty).
+
+    The rounding of the mean is taken out again, or equal numbers would be multiples of eps**-0.5 apart from 0.
+    """
     y = widen(x)
     count = math.prod(y.shape[a] for a in axes)
     mean = divide(jnp.sum(y, axes, keepdims=True, dtype=y.dtype), max(count, 1))
     centred = y - mean
-    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count  # NaN where empty
-    return centred, mean, lax.rsqrt(var + eps), var
+    rest = jnp.sum(centred, axes, keepdims=True, dtype=y.dtype) / max(count, 1)
+    rest = jnp.where(jnp.isfinite(rest), rest, 0)
+    var = jnp.sum(centred * centred, axes, keepdims=True, dtype=y.dtype) / count
+    var = jnp.maximum(var - rest * rest, 0)
+    mean = mean + rest
+    return y - mean, mean, lax.rsqrt(var + eps), var
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2, 3, 4))

@@ -17,7 +17,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .._core.layouts import elementwise, preserved
+from .._core.layouts import elementwise, preserved, with_lines
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast, erf, from_zero
@@ -146,6 +146,7 @@ def _no_complex_abs(me: Meta, result: Meta, _: Any) -> None:
 
 
 @elementwise
+@with_lines
 def _as_empty_like(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]:
     """A complex number's result goes into memory made with `empty_like`."""
     (m,) = metas

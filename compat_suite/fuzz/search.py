@@ -166,7 +166,10 @@ def _move_large(session: Session, made: Iterable[str]) -> None:
 
 
 def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
-    """Change the signs of the zeros in these tensors and in all gradients; with a `shift` of all that is nearly 0."""
+    """Change the signs of the zeros in these tensors and in all gradients; with a `shift` of all that is nearly 0.
+
+    With one downwards that is 0: where torch's kernels leave a rounding, others may leave nothing.
+    """
     torch = session.lib.module
 
     def turned(t: Any) -> Any:
@@ -175,7 +178,8 @@ def _turn_zeros(session: Session, made: Iterable[str], shift: float) -> None:
         if not shift:
             return torch.where(t == 0, -t, t)
         step = shift * 1e7 if t.dtype is torch.float32 else shift
-        return torch.where(t.abs() < 1e4 * abs(step), -t - step, t)
+        moved = torch.where(t == 0, -t - step, torch.zeros_like(t)) if step < 0 else -t - step
+        return torch.where(t.abs() < 1e4 * abs(step), moved, t)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

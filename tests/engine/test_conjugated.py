@@ -237,3 +237,38 @@ def recorded_writes_inside_of_a_dual_level(m):
     y.sgn_()
     y.sum().backward(create_graph=True)
     return [x.grad, x.grad.requires_grad]
+
+
+@program
+def views_that_got_another_window_in_place(m):
+    """Where a chain of views ends in a window, another one takes its place; one that changes nothing is no step."""
+
+    def names(node):
+        return node and [node.name(), *[names(n) for n, _ in node.next_functions]]
+
+    weights = m.tensor([3.0, 1.0, 2.0, 5.0])
+    found = []
+    for view in (
+        lambda v: v.real, lambda v: v.imag, lambda v: v.real.t(), lambda v: v.real[:1],
+        lambda v: m.view_as_real(v)[..., 0],
+    ):  # fmt: skip
+        for window in (
+            lambda t: t.squeeze_(), lambda t: t.unsqueeze_(0).squeeze_(0), lambda t: t.transpose_(0, 1),
+            lambda t: t.t_().t_(), lambda t: t.transpose_(0, 0),
+        ):  # fmt: skip
+            x = m.tensor(2.0, requires_grad=True)
+            v = m.arange(4.0).view(2, 2) * (1 + 2j)
+            u = view(v)
+            window(u)
+            v.mul_(x)
+            found.append([names(u.grad_fn), u.detach().abs()])
+            if u.shape == view(v).shape and u.stride() == view(v).stride():
+                (u.abs().reshape(-1) * weights[: u.numel()]).sum().backward()
+                found.append(x.grad)
+    same = m.arange(4.0).view(2, 2).to(m.complex64)
+    for view in (m.view_as_real, m.conj):
+        u = view(same)
+        u.squeeze_()
+        same.mul_(m.ones((), requires_grad=True))
+        found.append(names(u.grad_fn))
+    return found

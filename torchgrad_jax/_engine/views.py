@@ -70,6 +70,16 @@ def _step(name: str, m: Meta, al: Alias) -> tuple[Any, ...]:
     return (name, m, al.offset, al.conj, al.neg)
 
 
+def _shifted(chain: tuple[Any, ...], m: Meta, al: Alias) -> tuple[Any, ...]:
+    """The views to one that got another window in place: no step of its own where the last one can take it over."""
+    name, last, offset, *_ = chain[-1]
+    if name == "AsStridedBackward0" or (last == m and offset == al.offset):
+        chain = chain[:-1]
+    else:
+        name = "AsStridedBackward0"
+    return (*chain, _step(name, m, al))
+
+
 def _chain(src: Tensor, name: str, out: Tensor) -> tuple[Any, ...]:
     """The views from the base to `out`, made of `src` by an op that is more than `as_strided`."""
     al = src._al
@@ -190,7 +200,7 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
             al.replay,
         )
         if al.chain:
-            alias.chain = (*al.chain, _step("AsStridedBackward0", m, alias))
+            alias.chain = _shifted(al.chain, m, alias)
     if node is None:  # unrecorded
         if alias.base is not None:
             alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at

@@ -49,6 +49,11 @@ SUMMED = (
     "v2 = v1.sum()",
     "v3 = v2 / v2",
 )
+DIVIDED = (
+    "v0 = torch.tensor([(0.15+0.49j), (0.41+1.53j), (0.18+1.04j)], dtype=torch.complex128)",
+    "v1 = v0.clone()",
+    "v1.div_(v0)",
+)
 CENTRED = (
     "v0 = torch.tensor([[0.0, 0.0, 1.91]], dtype=torch.float32)",
     "v1 = torch.nn.functional.batch_norm(torch.cat([v0, v0]), None, None, training=True)",
@@ -60,6 +65,8 @@ CENTRED = (
     ("lines", "values", "errors"),
     [
         (SUMMED, True, False),
+        ((*DIVIDED, "v2 = v1 == 1"), True, False),
+        ((*DIVIDED[:2], "v1.mul_(2)", "v2 = v1 == v0"), False, False),
         ((*CENTRED, "v2 = v1 > 0"), True, False),
         ((*CENTRED, "v2 = v1 < 0"), True, False),
         ((*CENTRED, "v2 = v1[v1 > 0] + torch.ones(5)"), True, True),

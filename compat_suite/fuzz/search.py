@@ -18,6 +18,8 @@ from .programs import PLAIN, InvalidProgram, Kind, Mismatch, Program, Session, c
 LENGTH = 14
 SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
+SHORT = 2
+"""Numbers move to the next one of fewer digits."""
 _STEPS = (1e-12, 3e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart,
 of single precision by the four or five roundings that kernels are apart (`tanh`)."""
@@ -81,13 +83,13 @@ def _moved_apart(program: Program, lib: Lib) -> tuple[bool, bool]:
     """Whether the oracle's own numbers, and what its last line raises, change when numbers move by a few roundings.
 
     Rounding then decides the result (0/0 after a cancellation, or the floor of a whole number, say), which no two
-    libraries share: they are moved up, and in another run down. The zeros
+    libraries share: they are moved up, in another run down, and in a last one to the next short number. The zeros
     that a Fourier transform gives are the rounding of its kernel, so its results move too; those of sums of products
     and of gradients change their sign.
     """
     states, raised = [], []
     precision = Precision()
-    for moved in (0, 1, -1):
+    for moved in (0, 1, -1, SHORT):
         session = Session(lib, program.functions)
         centred = False
         for line in program.lines:
@@ -97,8 +99,12 @@ def _moved_apart(program: Program, lib: Lib) -> tuple[bool, bool]:
                 x = session.env[by_size[1] or by_size[2] or by_size[3]]
                 if not lib.module.isfinite(x).all() or (by_size[3] and (x == 0).any()):
                     return True, False
-            error = session.run(_nudged(line, precision.lowest, moved) if moved else line)
-            if moved:
+            nudged = _nudged(line, precision.lowest, moved) if moved in (1, -1) else line
+            error = session.run(nudged)
+            if moved == SHORT:
+                made = _MADE.match(line)
+                _shorten(session, (made[1] or made[2]).split(", ") if made else [])
+            elif moved:
                 made = _MADE.match(line)
                 names = (made[1] or made[2]).split(", ") if made else []
                 _move_large(session, names)
@@ -151,6 +157,33 @@ def _moved(name: str, line: str, rank: int, way: int) -> str:
         step = f"1e-15 + 1e-15j if {name}.is_complex() else 1e-15"
         return f"{name}.data.add_({name}.detach().abs().max(), alpha={step})"
     return f"{name}.data.mul_({1 + way * _STEPS[rank]!r})" if rank else ""
+
+
+def _shorten(session: Session, made: Iterable[str]) -> None:
+    """Round these tensors to some digits less than they have: what is nearly equal gets equal."""
+    torch = session.lib.module
+    for t in map(session.env.get, made):
+        if not isinstance(t, session.lib.tensor_type) or t.is_inference():
+            continue
+        digits = {
+            torch.float64: 12,
+            torch.complex128: 12,
+            torch.float32: 5,
+            torch.complex64: 5,
+        }.get(t.dtype)
+        if digits is None:
+            continue
+        with contextlib.suppress(RuntimeError):  # a view that may not be written to, say
+            size = t.detach().abs().double()
+            known = torch.isfinite(size) & (size > 0)
+            unit = 10.0 ** (digits - torch.where(known, size, 1.0).log10().floor())
+            parts = torch.view_as_real(t.detach()) if t.is_complex() else t.detach()
+            if t.is_complex():
+                known, unit = known.unsqueeze(-1), unit.unsqueeze(-1)
+            short = torch.where(known, (parts * unit).round() / unit, parts.double()).to(
+                parts.dtype
+            )
+            t.data.copy_(torch.view_as_complex(short) if t.is_complex() else short)
 
 
 def _move_large(session: Session, made: Iterable[str]) -> None:

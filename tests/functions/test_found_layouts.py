@@ -342,3 +342,17 @@ def strides_of_lines_and_points(m):
         x = m.arange(24, dtype=m.float64).as_strided(shape, strides)
         found.append([tuple(maker(x).stride()) for maker in makers])
     return found
+
+
+@program
+def strides_of_nothing_and_a_number(m):
+    """Beside an operand of another shape torch looks for an order of the dimensions, though there are no elements."""
+    found = []
+    for shape in ((0, 1), (0, 3), (3, 0), (1, 0, 2), (2, 0, 1)):
+        x = m.zeros(shape)
+        outs = (
+            x * 1.5, x + x, x > 0, x + m.zeros(()), m.where(x > 0, x, 0.0), -x, x**2, 1 - x, x.double() + x,
+            m.lerp(x, x, 0.5), x.clamp(0, 1), x + m.zeros(shape[1:]), m.addcmul(x, x, m.ones(())), x / 2,
+        )  # fmt: skip
+        found.append([(tuple(t.stride()), t[..., -1:].storage_offset()) for t in outs])
+    return found

@@ -354,7 +354,7 @@ class Plan:
         metas = [k for k in self.keys if isinstance(k, Meta)]
         shape = tuple(out.shape)
         if layout is Layout.ELEMENTWISE:
-            if all(m.strides == shapes.contiguous_strides(m.shape) for m in metas):
+            if out.size and all(m.strides == shapes.contiguous_strides(m.shape) for m in metas):
                 return None
             # A number that torch makes a tensor of is an operand of another shape.
             # (Exponents and bounds stay numbers.)

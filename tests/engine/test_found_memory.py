@@ -288,7 +288,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "z = torch.arange(6.).view(2, 3).to(torch.complex128) * (1 + 2j)",
         "v = z.imag; torch.cumsum(torch.arange(6.0, dtype=torch.float64), 0, out=v)",
         "a = z.real; a.resize_(3, 3); a.fill_(2)",
-        "b = z.imag; b.resize_(12); b.copy_(torch.arange(12.)); n = b.untyped_storage().nbytes(); z.mul_(2)",
+        "b = z.imag; b.resize_(12); b.copy_(torch.arange(12.)); n = torch.tensor(b.untyped_storage().nbytes())",
         "w = z[1].real; w.resize_(2, 1); w.add_(1); u = torch.ones(2, 4).view(torch.complex64); u.resize_(1)",
         "r = torch.view_as_real(z); r.resize_(5, 4, 2); r.fill_(3)",
     ),

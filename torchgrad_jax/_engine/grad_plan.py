@@ -323,18 +323,18 @@ class GradPlan(GradientLayouts):
             if self.filled is not None:  # of empty tensors a trace reads nothing, a formula does
                 full, more_ins, more_outs, more = self.filled.call(which, present)
                 used = tuple(u or m for u, m in zip(used, more))
-                if {*ins} <= {*more_ins} and {*outs} <= {*more_outs} and used == more:
-                    ins, outs = more_ins, more_outs
-                else:
-                    full = None
-                    ins = tuple(i for i in self.saved_in if i in ins or i in more_ins)
-                    outs = tuple(k for k in self.saved_out if k in outs or k in more_outs)
+                # What it reads comes first and in its order, so that the one can stand for the other.
+                ins, outs = (
+                    tuple(dict.fromkeys(x)) for x in ((*more_ins, *ins), (*more_outs, *outs))
+                )
             elif self._empty_part(self.inputs[which]):
                 used = present
             if self.name in JOINT:
                 names = self.plan.call.argnames
                 ins = tuple(i for i in self.saved_in if i in ins or names[i] != "bias")
                 used = present
+            if full is not None and (ins, outs, used) != (more_ins, more_outs, more):
+                full = None
             n = sum(used)
 
             def run(leaves: Sequence[Any]) -> Any:

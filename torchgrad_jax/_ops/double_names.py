@@ -200,7 +200,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "SpecialLogNdtrBackward0": {0: "MulBackward0"},
     "SpecialNdtriBackward0": {0: "MulBackward0"},
     "SpecialZetaBackward0": {1: "MulBackward0"},
-    "SpecialZetaBackward1": {0: "MulBackward0", 1: "MulBackward0"},
+    "SpecialZetaBackward1": {0: "MulBackward0"},
     "SplitBackward0": {0: "CatBackward0"},
     "SplitWithSizesBackward0": {0: "CatBackward0"},
     "SqrtBackward0": {0: "DivBackward0"},

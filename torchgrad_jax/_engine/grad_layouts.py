@@ -78,6 +78,8 @@ class GradientLayouts:
         key = self.plan.keys[leaf]
         if kind == VIEWED and ct is not None and m.dtype.is_complex:
             m = m.mirror if ct.mirrored != (self.name == _CONJUGATE) else m
+        if spread and kind == FRESH and version and call.gradient:
+            return m, FRESH, version - 1  # the first of those that it adds is such a view
         shares = leaf in call.held and (call.held_if is None or call.held_if(key, **call.statics))
         held = kind == FRESH and (spread or shares)
         return m, HELD if held else kind, version

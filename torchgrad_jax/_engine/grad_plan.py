@@ -17,6 +17,9 @@ from .._ops.aten import op_name
 from .._ops.double_names import (
     JOINT,
     RESHAPED,
+    SCALED,
+    SUMMED,
+    added_up,
     kept_again,
     last_step,
     reshaped,
@@ -89,6 +92,8 @@ class GradPlan(GradientLayouts):
         self.saves_tensors = bool(self.saved_out) or any(
             isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
         )
+        if self.name == "CopySlices":  # holds a write, which is freed whatever it saved
+            self.saves_tensors = True
         self.save = saver(self.saved_in, self.saved_out, len(plan.keys))
         self.edge_pick = (
             None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
@@ -135,7 +140,7 @@ class GradPlan(GradientLayouts):
         )
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
-        if plan.call.from_inputs:  # and numbers, which only the recorded gradients read
+        if plan.call.from_inputs is True:  # and numbers, which only the recorded gradients read
             ins = tuple(
                 dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0]))
             )
@@ -302,10 +307,13 @@ class GradPlan(GradientLayouts):
         return vjp
 
     def call(
-        self, which: int, present: tuple[bool, ...]
+        self, which: int, present: tuple[bool, ...], form: str = ""
     ) -> tuple[Call, tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
-        """One gradient as an op of its own, with the saved inputs and outputs that it reads."""
-        key = (which, present)
+        """One gradient as an op of its own, with the saved inputs and outputs that it reads.
+
+        `form` is what tells a formula that reads inputs alone from another, where values decide between them.
+        """
+        key = (which, present, form)
         found = self.calls.get(key)
         if found is None and not all(present) and self.plan.call.joins is None:
             part = self._part(present)
@@ -314,7 +322,8 @@ class GradPlan(GradientLayouts):
             used = tuple(p and next(it) for p in present)
             found = self.calls[key] = (call, ins, outs, used)
         if found is None:
-            cuts = frozenset() if self.plan.call.from_inputs else self.cuts
+            alone = form or self.plan.call.from_inputs is True
+            cuts = frozenset() if alone else self.cuts
             _, read = self._steps.slice([self.grad_refs[which]], cuts)
             ins, outs = self._reads(read)
             base = len(self.plan.present)
@@ -342,15 +351,24 @@ class GradPlan(GradientLayouts):
                 cts = [next(it) if u else None for u in used]
                 return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which),
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which, form),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             call.compares, call.full, call.gradient = self.plan.call.compares // 2, full, True
+            if Layout.steps(self.plan.call.layout) and self.name not in SCALED:  # summed wherever what it reads is larger
+                call.summed, call.summed_ndim = frozenset(range(n + len(ins) + len(outs))), _widest
             kept = kept_again(self.name, self.plan.call.statics)
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
             if kept or self.name in JOINT:
                 stems = [_stem(name) for name in call.argnames[: n + len(ins)]]
                 call.keeps = kept or dict.fromkeys((*stems, "result"), tuple(stems))
+            at = self.inputs[which]
+            own, m = self.plan.call.argnames[at:][:1], self.plan.keys[at]  # tangents have no name
+            assert isinstance(m, Meta)
+            statics = self.plan.call.statics
+            if own and (added := added_up(self.name + form, _stem(own[0]), m.shape, statics)):
+                counts = tuple([added.get(_stem(name), 0) for name in call.argnames])
+                call.grad_facts = (call.grad_facts[0], functools.partial(_added, counts))
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
@@ -447,15 +465,15 @@ class GradPlan(GradientLayouts):
         outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
 
-    def taken(self, which: int) -> tuple[frozenset[str], frozenset[int]]:
+    def taken(self, which: int, form: str = "") -> tuple[frozenset[str], frozenset[int]]:
         """What torch's formula computes with before it saves: these names, and the inputs among them."""
         stems = dict(enumerate(map(_stem, self.plan.call.argnames)))  # of tangents none
-        of = taken_again(self.name, self.plan.call.statics)
+        of = taken_again(self.name + form, self.plan.call.statics)
         names = of.get(stems.get(self.inputs[which], ""), ())
         ins = frozenset(i for i in self.saved_in if stems[i] in names) if names else frozenset()
         return frozenset(names), ins
 
-    def _last_step(self, which: int) -> Any:
+    def _last_step(self, which: int, form: str = "") -> Any:
         """The name of a recorded gradient: that of the last step in torch's formula."""
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
@@ -471,14 +489,16 @@ class GradPlan(GradientLayouts):
         if real and self.plan.call.geometry is None and self.plan.call.joins is None:
             return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
-        name = last_step(self.name, edge)
+        name = last_step(self.name + form, edge)
         if isinstance(name, dict):
             name = name[self.diff]
         elif not isinstance(name, str):
             name = name(self.plan.call.statics)
+        assert isinstance(key, Meta)
+        if name == SUMMED:
+            return summed(out.shape, key.shape) or self.name
         if name != RESHAPED:
             return name
-        assert isinstance(key, Meta)
         return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
 
 
@@ -564,6 +584,16 @@ def _stem(name: str) -> str:
     """The parameter of a leaf: the entries of a list are numbered."""
     stem, _, number = name.rpartition("_")
     return stem if stem and number.isdigit() else name
+
+
+def _widest(keys: tuple[Key, ...]) -> int:
+    """The most dimensions that anything has."""
+    return max([key.ndim for key in keys if isinstance(key, Meta)], default=0)
+
+
+def _added(counts: tuple[int, ...], keys: tuple[Key, ...], recorded: bool) -> int | tuple[int, ...]:
+    """The versions of gradients that are sums: made anew where the pass is recorded."""
+    return 0 if recorded else counts
 
 
 def _filled(m: Meta) -> Meta:

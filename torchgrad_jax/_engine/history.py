@@ -372,7 +372,6 @@ class CopySlicesPlan:
         self.saved_out = inner.saved_out
         self.saves_tensors = True  # the write itself is freed, whatever it saved
         self.vjps: dict[Any, Any] = {}
-        self.calls: dict[Any, Any] = {}
         self.fused = 0
         self.complaint, self.forbidden = "", False
 
@@ -383,16 +382,6 @@ class CopySlicesPlan:
     def in_numpy(self) -> bool:
         """Nothing is known of the write inside."""
         return False
-
-    def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
-        """All that the write saved, if it only compares."""
-        if self.plan.call.masks:
-            return frozenset(self.saved_in), frozenset(self.saved_out)
-        return frozenset(), frozenset()
-
-    def taken(self, which: int) -> tuple[frozenset[str], frozenset[int]]:
-        """Nothing is known of the write inside."""
-        return frozenset(), frozenset()
 
     def passes(self, p: int) -> bool:
         """Never: the base's gradient is a new tensor."""
@@ -408,10 +397,6 @@ class CopySlicesPlan:
             rest.pop(0)
         b = self.base
         return ((b if b.dense else meta(b.shape, b.dtype, b.device)), FRESH, 2), *rest
-
-    def recorded_version(self, p: int, version: int) -> int:
-        """The same in a recorded pass."""
-        return version
 
     def fn(
         self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None
@@ -445,49 +430,30 @@ class CopySlicesPlan:
             )  # fmt: skip
         return found
 
-    def call(self, which: int, present: tuple[bool, ...]) -> Any:
-        """One gradient as an op of its own."""
-        found = self.calls.get(which)
-        if found is None:
-            run, reads = self._of_other(which) if which else self._of_base()
-            call = Call("copy_slices_backward", run, node_name="CopySlices")
-            found = self.calls[which] = (call, *reads)
-        return found
+    @functools.cached_property
+    def cut(self) -> Call:
+        """The part of the base's gradient that the write gets, as an op of its own."""
 
-    def _of_base(self) -> tuple[Any, tuple[Any, Any, tuple[bool, ...]]]:
-        """The gradient of the base, which reads what that of the overwritten values does."""
-        ins: Any = ()
-        outs: Any = ()
-        if self.has_self:
-            _, ins, outs, used = self.inner.call(0, (True,))
+        def run(leaves: Sequence[Any]) -> Any:
+            self._complain(False)
+            flat = strided.to_flat(leaves[0], self.base)
+            return strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)
+
+        return Call("copy_slices_part", run, node_name="CloneBackward0")
+
+    @functools.cached_property
+    def put(self) -> Call:
+        """The base's gradient from the incoming one and what came back from the write, as an op of its own."""
 
         def run(leaves: Sequence[Any]) -> Any:
             self._complain(True)
-            flat = strided.to_flat(leaves[0], self.base)
-            mine = jnp.zeros(self.view.shape, self.view.dtype.np)
-            if self.has_self:
-                piece = strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)
-                cts = [piece if used[0] else None]
-                (mine,) = self.inner.fn(cts, leaves[2:], (0,), ins, outs)
+            flat, mine = strided.to_flat(leaves[0], self.base), leaves[2]
+            if mine is None:
+                mine = jnp.zeros(self.view.shape, self.view.dtype.np)
             flat = strided.view_into(flat, self.view, leaves[1], self.conj, self.neg, mine)
             return strided.from_flat(flat, self.base)
 
-        return run, ((0, *[1 + i for i in ins]), outs, (True,))
-
-    def _of_other(self, which: int) -> tuple[Any, tuple[Any, Any, tuple[bool, ...]]]:
-        """The gradient of another input of the write, which reads what it reads without the view."""
-        at = which if self.has_self else which - 1
-        _, ins, outs, used = self.inner.call(at, (True,))
-
-        def run(leaves: Sequence[Any]) -> Any:
-            cts: list[Any] = [None]
-            if used[0]:
-                flat = strided.to_flat(leaves[0], self.base)
-                cts = [strided.view_from(flat, self.view, leaves[1], self.conj, self.neg)]
-            self._complain(False)
-            return self.inner.fn(cts, leaves[used[0] + 1 :], (at,), ins, outs)[0]
-
-        return run, ((0, *[1 + i for i in ins]), outs, used)
+        return Call("copy_slices_backward", run, node_name="CopySlices")
 
     def _complain(self, writes: bool) -> None:
         """Raise what torch does when it takes a piece of the gradient, and when it writes the base's to it."""

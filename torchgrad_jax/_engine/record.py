@@ -192,6 +192,12 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
     return tuple(keys), xs, mask
 
 
+def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
+    if plan.call.real and mask not in plan.grads:
+        complain_first(leaves)  # nodes come before what is said about the result
+    return grad_plan(plan, mask)
+
+
 def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
     """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
     node = begin_node(gp, leaves, mode)
@@ -430,7 +436,7 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         return None
     t = make(plan.fwd(*xs), plan.outs[0])
     if mode & GRAD and mask and plan.any_diff:
-        gp = plan.grads.get(mask) or grad_plan(plan, mask)
+        gp = plan.grads.get(mask) or _gradient_of(plan, mask, leaves)
         node = t._fn = object.__new__(gp.node_class)
         node.gp = gp
         node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
@@ -463,7 +469,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     if call.conjugated is not None and conjugations(leaves) == call.conjugated:
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
-        record(grad_plan(plan, mask), leaves, outs, mode)
+        record(_gradient_of(plan, mask, leaves), leaves, outs, mode)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
     if plan.single:
@@ -738,7 +744,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         raise
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     recording = mode & GRAD and mask and plan.any_diff
-    gp = grad_plan(plan, mask) if recording else None
+    gp = _gradient_of(plan, mask, leaves) if recording else None
     (array,) = run_plan(call, plan, leaves, xs)
     if mode & DUAL:
         before = MODES.tangents.snapshot(leaves)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from .._core.meta import Meta
 from .._core.state import DUAL, LIFT, MODES
 from .._core.transfer import filled
 from .._ops.double_names import JOINT, KEPT_AGAIN
 from .grad_layouts import PASSED, VIEWED
-from .history import edge_of
+from .history import CopySlicesPlan, edge_of
 from .node import Node
 from .record import apply
 from .saved import unpack_arrays, unpack_tensors
@@ -25,19 +27,54 @@ def recorded_gradients(
     saved = unpack_tensors(node, fitting=True)
     if gp.raises:
         gp.fn()  # also where no gradient is wanted
+    if isinstance(gp, CopySlicesPlan):
+        return _through_a_part(node, gp, cts[0], saved, wanted)
+    return _gradients(node, gp, cts, present, saved, wanted)
+
+
+def _through_a_part(
+    node: Node, gp: CopySlicesPlan, ct: Any, saved: list[Any], wanted: Sequence[int]
+) -> dict[int, Any]:
+    """The gradients of a write to a part: those of the write, on a copy of that part of the incoming gradient."""
+    inner, (offset, *rest) = gp.inner, saved
+    others = [p if gp.has_self else p - 1 for p in wanted if p or gp.has_self]
+    by_pos: dict[int, Any] = {}
+    if inner.raises:
+        inner.fn()
+    if others:
+        found = _gradients(node, inner, [apply(gp.cut, (ct, offset))], (True,), rest, others)
+        by_pos = {q if gp.has_self else q + 1: g for q, g in found.items()}
+    if 0 in wanted:
+        m, _, version = gp.describe((gradient_meta(ct),))[0]
+        by_pos[0] = whole = apply(gp.put, (ct, offset, by_pos.get(0)))
+        if m.strides != whole._m.strides:
+            _lay_out(whole, m)
+        whole._st.version = version
+    return by_pos
+
+
+def _gradients(
+    node: Node, gp: Any, cts: list[Any], present: tuple[bool, ...], saved: list[Any], wanted: Sequence[int]
+) -> dict[int, Any]:  # fmt: skip
     by_pos = {}
     told = gp.describe(tuple([None if c is None else gradient_meta(c) for c in cts]))
+    whole = node.gp is gp
+    form = _form(gp, saved) if callable(gp.plan.call.from_inputs) else ""
     for p in wanted:
         m, kind, version = told[p]
         if kind == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
-        call, given, picks = gp.calls.get((p, present, "reads")) or _reads(gp, p, present)
+        call, given, picks = gp.calls.get((p, present, form, "reads")) or _reads(
+            gp, p, present, form
+        )
         leaves = [how(cts[j]) if how else cts[j] for j, how in given]
         leaves += [how(saved[i]) if how else saved[i] for i, how in picks]
-        leaves += _stand_ins(node, gp.plan.call.formal)
-        idle = _stand_ins(node, gp.plan.call.idle)
-        leaves += idle
+        idle = []
+        if whole:
+            leaves += _stand_ins(node, gp.plan.call.formal)
+            idle = _stand_ins(node, gp.plan.call.idle)
+            leaves += idle
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
             if idle and found._fn is not None:
@@ -51,7 +88,8 @@ def recorded_gradients(
             else:
                 found._st.version = gp.recorded_version(p, version)
         else:  # a gradient that is the same whatever came in
-            arrays = [read(c) for c in cts if c is not None] + unpack_arrays(node)
+            arrays = [read(c) for c in cts if c is not None]
+            arrays += unpack_arrays(node)[len(node.gp.saved_in) - len(gp.saved_in) :]
             by_pos[p] = gradient(
                 gp.vjp(present, (p,))(*arrays)[0], m, gp.recorded_version(p, version)
             )
@@ -65,11 +103,11 @@ def _lay_out(t: Tensor, m: Meta) -> None:
         t._m = t._st.meta = m.mirror if m.mirrored else m
 
 
-def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
+def _reads(gp: Any, p: int, present: tuple[bool, ...], form: str) -> tuple[Any, Any, Any]:
     """One gradient's call, and which incoming gradients and saved values it reads, and how."""
-    call, ins, outs, used = gp.call(p, present)
+    call, ins, outs, used = gp.call(p, present, *([form] if form else ()))
     dull_ins, dull_outs = gp.compared(p)
-    taken, taken_ins = gp.taken(p)
+    taken, taken_ins = gp.taken(p, form)
     mask = _plain if gp.name in KEPT_AGAIN or gp.name in JOINT else _mask
 
     def how(i: int) -> Any:
@@ -80,8 +118,17 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...]) -> tuple[Any, Any, Any]:
     result = _taken if "result" in taken else _mask if "compared" in taken else None
     picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else result) for k in outs]
     given = [(j, _taken if "grad" in taken else None) for j, u in enumerate(used) if u]
-    found = gp.calls[p, present, "reads"] = call, tuple(given), tuple(picks)
+    found = gp.calls[p, present, form, "reads"] = call, tuple(given), tuple(picks)
     return found
+
+
+def _form(gp: Any, saved: Sequence[Any]) -> str:
+    """Which formula torch takes where the values of what it saved decide: "" or "*", the one of inputs alone."""
+    arrays = [read(v) for v in saved[: len(gp.saved_in)]]
+    if any(isinstance(a, jax.core.Tracer) for a in arrays):
+        return ""
+    names = [gp.plan.call.argnames[i] for i in gp.saved_in]
+    return "*" if gp.plan.call.from_inputs(**dict(zip(names, arrays))) else ""
 
 
 def _plain(v: Any) -> Any:

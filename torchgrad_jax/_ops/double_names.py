@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 from .._core import shapes
 
+SUMMED = "summed"
+"""Stands for the name of a sum over what was broadcast."""
 RESHAPED = "reshaped"
 """Stands for the name of a reshape, which depends on how the gradient is laid out."""
 
@@ -72,6 +74,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "CoshBackward0": {0: "MulBackward0"},
     "CummaxBackward0": {0: "ScatterAddBackward0"},
     "CumprodBackward0": {0: "DivBackward0"},
+    "CumprodBackward0*": {0: "CopySlices"},
     "CumsumBackward0": {0: "FlipBackward0"},
     "DiagEmbedBackward0": {0: "DiagonalBackward0"},
     "DiagonalBackward0_copy": {0: "DiagonalBackwardBackward0"},
@@ -84,7 +87,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ErfinvBackward0": {0: "MulBackward0"},
     "Exp2Backward0": {0: "MulBackward1"},
     "ExpBackward0": {0: "MulBackward0"},
-    "ExpandBackward0": {0: "ViewBackward0"},
+    "ExpandBackward0": {0: SUMMED},
     "Expm1Backward0": {0: "MulBackward0"},
     "FftC2CBackward0": {0: "FftC2CBackward0"},
     "FftR2CBackward0": {0: "SelectBackward0"},
@@ -167,7 +170,9 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "PowBackward2": {0: "MulBackward0"},
     "PreluKernelBackward0": {1: "SumBackward1"},
     "ProdBackward0": {0: "MulBackward0"},
+    "ProdBackward0*": {0: "ViewBackward0"},
     "ProdBackward1": {0: "MulBackward0"},
+    "ProdBackward1*": {0: "MulBackward0"},
     "PutBackward0": {0: "PutBackward0"},
     "ReciprocalBackward0": {0: "MulBackward0"},
     "ReluBackward0": {0: "ThresholdBackwardBackward0"},
@@ -181,7 +186,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ScatterAddBackward0": {1: "GatherBackward0"},
     "ScatterBackward0": {0: "ScatterBackward1", 1: "GatherBackward0"},
     "ScatterBackward1": {0: "ScatterBackward1"},
-    "ScatterReduceBackward0": {0: "DivBackward0", 1: "MulBackward0"},
+    "ScatterReduceBackward0": {0: "DivBackward0", 1: lambda statics: _reduced(statics, "WhereBackward0")},
     "SelectScatterBackward0": {0: "SelectScatterBackward0", 1: "SelectBackward0"},
     "SgnBackward0": {0: "MaskedFillBackward0"},
     "SiluBackward0": {0: "MulBackward0"},
@@ -339,6 +344,8 @@ _TAKEN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
     "PowBackward2": {"exponent": ("result",)},
     "ReciprocalBackward0": _GRAD,
     "RsqrtBackward0": _GRAD,
+    "ProdBackward0*": _INPUT,
+    "ProdBackward1*": _INPUT,
     "ScatterReduceBackward0": _INPUT,
     "SpecialLogNdtrBackward0": _GRAD,
     "SpecialNdtriBackward0": _GRAD,
@@ -364,3 +371,43 @@ def taken_again(node: str, statics: dict[str, Any]) -> Names:
     """
     found = _TAKEN.get(node, {})
     return found if isinstance(found, dict) else found(statics)
+
+
+def _running(shape: tuple[int, ...], dim: int) -> dict[str, int]:
+    """torch goes through a running product with a zero number by number."""
+    n = shape[dim]
+    return {"input": 2 * n - 3, "grad": n - 1}
+
+
+_ADDED: dict[str, dict[str, dict[str, int] | Callable[..., dict[str, int]]]] = {
+    **{
+        f"{n}Backward0": {"input": {"input": 1}}
+        for n in ("Acos", "Acosh", "Asin", "Atan", "Logit", "Silu", "Var")
+    },
+    **{f"{n}Backward0": {"input": {"input": 2}} for n in ("Sinc", "Mish", "Renorm")},
+    "AddcdivBackward0": {"tensor2": {"tensor2": 1}},
+    "Atan2Backward0": {"input": {"input": 1, "other": 2}, "other": {"input": 2, "other": 1}},
+    "CumprodBackward0*": {"input": _running},
+    "DivBackward0": {"other": {"other": 1}},
+    "HuberLossBackward0": {"input": {"input": 1}, "target": {"target": 1}},
+    "LogcumsumexpBackward0": {"input": {"input": 1}},
+    "MseLossBackward0": {"input": {"input": 1}, "target": {"target": 1}},
+    "NativeLayerNormBackward0": {"input": {"input": 3}, "weight": {"input": 2}},
+    "PowBackward1": {"input": {"exponent": 1}},
+    **{f"ProdBackward{n}*": {"input": {"input": 1}} for n in (0, 1)},
+    "SmoothL1LossBackward0": {"input": {"input": 1}, "target": {"target": 1}},
+    "SpecialI0EBackward0": {"input": {"input": 1}},
+    "StdBackward0": {"input": {"input": 1}},
+    "StdMeanBackward0": {"input": {"input": 1}},
+    "VarMeanBackward0": {"input": {"input": 1}},
+}
+
+
+SCALED = frozenset({"AddcdivBackward0", "AddcmulBackward0", "Atan2Backward0"})
+"""Formulas of broadcasting operators that compute with a factor before it meets what is larger."""
+
+
+def added_up(node: str, of: str, shape: tuple[int, ...], statics: dict[str, Any]) -> dict[str, int]:
+    """How often torch adds to the gradients of this gradient, by input: its formula has several steps that read it."""
+    found = _ADDED.get(node, {}).get(of, {})
+    return found if isinstance(found, dict) else found(shape, statics["dim"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
@@ -90,6 +91,11 @@ def is_bool(x: Any) -> bool:
 def is_integral(x: Any) -> bool:
     """Whether an array or dtype is an integer type, bool excluded."""
     return jnp.issubdtype(getattr(x, "dtype", x), jnp.integer)
+
+
+def has_zeros(input: Array) -> bool:
+    """Whether any number in an array at hand is 0."""
+    return bool((np.asarray(input) == 0).any())
 
 
 def convert(x: Array, dtype: Any) -> Array:

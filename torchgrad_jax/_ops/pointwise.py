@@ -335,7 +335,7 @@ def _pow_const_row(input: Array, exponent: Static) -> Array:
 @_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
               node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
               else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1",
-              keeps={"input": ("result",)})  # fmt: skip
+              keeps={"input": ("result",)}, tags=frozenset({"compares"}))  # fmt: skip
 def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
     return _pow(x, y)

@@ -20,6 +20,7 @@ from .helpers import (
     broadcast,
     convert,
     expanded_gradient,
+    has_zeros,
     is_bool,
     is_complex,
     is_float,
@@ -203,7 +204,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
 
 @op(
     node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", left_out=("dim",), keeps=("input", "result"),
-    grad_follows=True, grad_view=lambda ct, m, **_: None if m.ndim else SAME,
+    grad_follows=True, grad_view=lambda ct, m, **_: None if m.ndim else SAME, from_inputs=has_zeros,
 )  # fmt: skip
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None

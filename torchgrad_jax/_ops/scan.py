@@ -14,7 +14,7 @@ from jax import lax
 from .._core import dtypes, shapes
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
-from .helpers import anywhere, convert, from_zero, is_bool, is_complex, is_float, is_integral
+from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
 from .ordering import along
 from .registry import SAME, Array, Dtype, op
 
@@ -131,7 +131,7 @@ def _running_product(x: Array, axis: int) -> Array:
 
 @op(
     inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"),
-    grad_view=lambda ct, m, **_: None if m.ndim else SAME,
+    grad_view=lambda ct, m, **_: None if m.ndim else SAME, from_inputs=has_zeros,
 )  # fmt: skip
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""

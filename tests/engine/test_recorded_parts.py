@@ -1,0 +1,156 @@
+"""Recorded gradients as torch composes them: of writes to parts, of sums of several steps, of numbers that decide."""
+
+from __future__ import annotations
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _told(g):
+    return None if g is None else [g.detach().clone(), g._version, g.grad_fn and g.grad_fn.name()]
+
+
+@program
+def writes_to_parts(m):
+    """What the write itself records stands in the graph, not one step for all of it."""
+    found = []
+    for write in (
+        lambda v, b: v.div_(b), lambda v, b: v.mul_(b), lambda v, b: v.pow_(b), lambda v, b: v.sub_(b),
+        lambda v, b: v.copy_(b), lambda v, b: v.lerp_(b, 0.25), lambda v, b: v.addcmul_(b, b), lambda v, b: v.sin_(),
+        lambda v, b: v.masked_fill_(v > 0.3, b.sum()), lambda v, b: v.fill_(2.0), lambda v, b: v.sqrt_(),
+        lambda v, b: v.mul_(v), lambda v, b: v.cumsum_(0), lambda v, b: v.__setitem__(0, b.expand(2)),
+    ):  # fmt: skip
+        for part in (lambda x: x[:2, :2], lambda x: x[1:, 1:].t(), lambda x: x.view(3, 3)[:2, 1:]):
+            for size in ((), (2,), (2, 2)):
+                for recorded in (False, True):
+                    a = (m.arange(1.0, 10, dtype=m.float64).view(3, 3) / 8).requires_grad_()
+                    b = m.full(size, 0.5, dtype=m.float64, requires_grad=True)
+                    x = a * 1
+                    write(part(x), b)
+                    given = m.arange(1.0, 10, dtype=m.float64).view(3, 3).requires_grad_(recorded)
+                    grads = m.autograd.grad(x * 1, [a, b], given, create_graph=True, allow_unused=True)
+                    found.append([_told(g) for g in grads])
+                    total = sum(g.sum() * g.sum() for g in grads if g is not None and g.requires_grad)
+                    if isinstance(total, m.Tensor):
+                        again = m.autograd.grad(total, [a, b], allow_unused=True)
+                        found.append([None if g is None else g.detach().clone() for g in again])
+    return found
+
+
+@program
+def parts_outside_of_memory_and_overlapping_ones(m):
+    """What cannot be cut out of the gradient, or put back, says so in a recorded pass too."""
+    found = []
+    for other in (False, True):
+        a, b = m.ones(4, requires_grad=True), m.ones(2, requires_grad=other)
+        x = a * 1
+        v = x[2:]
+        v.mul_(b)
+        x.data = m.ones(3)
+        found.append(complaint(lambda x=x: m.autograd.grad(x.sum(), [a], create_graph=True)))
+    a = m.ones(3, requires_grad=True)
+    x = a * 1
+    m.masked_fill(x, x > 2, 0.0)
+    x.view(3, 1).expand(3, 1).mul_(2)
+    return [*found, *m.autograd.grad(x.sum(), a, create_graph=True)]
+
+
+_SUMS = """
+acos(a); acosh(a + 1); asin(a); atan(a); logit(a); nn.functional.silu(a); nn.functional.mish(a); sinc(a); var(a); std(a)
+special.i0e(a); logcumsumexp(a, 0); nn.functional.layer_norm(a, (2,)); var_mean(a, 0)[0]; std_mean(a)[0]
+renorm(a, 2, 0, 0.1); div(a, b); pow(a, b); addcdiv(a, b, b + 1); nn.functional.mse_loss(a, b)
+nn.functional.huber_loss(a, b); nn.functional.smooth_l1_loss(a, b); div(b, a * a); mul(a, b); hypot(a, b); lerp(a, b, b)
+"""
+
+
+@program
+def versions_of_second_gradients(m):
+    """torch adds in place what the steps of a recorded gradient give to the same tensor."""
+    found = []
+    for expression in _SUMS.replace("\n", ";").split(";"):
+        if not expression.strip():
+            continue
+        code = compile(expression.strip(), "<expression>", "eval")
+        names = {n: getattr(m, n) for n in code.co_names if hasattr(m, n)}
+        for size in ((2, 2), (), (2,), (1, 2)):
+            for of in (0, 1):
+                for middle in (False, True):
+                    a = m.tensor([[0.9, 0.6], [0.3, 0.45]], dtype=m.float64, requires_grad=True)
+                    b = m.full(size, 0.7, dtype=m.float64, requires_grad=True)
+                    x, y = (a * 1, b * 1) if middle else (a, b)
+                    out = eval(code, {}, names | {"a": x, "b": y})
+                    (g,) = m.autograd.grad(
+                        out, (x, y)[of], m.ones_like(out), create_graph=True, allow_unused=True
+                    )
+                    if g is None or not g.requires_grad or out.ndim == 0 and size != (2, 2):
+                        continue
+                    seen = []
+                    if middle:
+                        x.register_hook(lambda t, seen=seen: seen.append(t._version))
+                        y.register_hook(lambda t, seen=seen: seen.append(t._version))
+                    g.sum().backward()
+                    versions = [t.grad if t.grad is None else t.grad._version for t in (a, b)]
+                    found.append([expression.strip(), size, of, versions, sorted(seen)])
+    return found
+
+
+@program
+def names_of_sums_over_what_was_expanded(m):
+    found = []
+    for size in ((), (2,), (1,), (1, 2), (2, 1), (1, 1)):
+        for to in ((1, 2), (2, 2), (1, 1, 2), (3, 2, 2), (1, 1), (2,), (1,), (1, 1, 1)):
+            b = m.full(size, 0.5, dtype=m.float64, requires_grad=True)
+            if len(to) < len(size) or any(n not in (1, t) for n, t in zip(size[::-1], to[::-1])):
+                continue
+            for fn in (lambda b: b.expand(to), lambda b: b * m.ones(to, dtype=m.float64)):
+                y = fn(b)
+                (g,) = m.autograd.grad(y, b, m.ones_like(y).requires_grad_(), create_graph=True)
+                found.append([size, to, g.grad_fn and g.grad_fn.name()])
+    return found
+
+
+@program
+def products_with_zeros(m):
+    """Of a product with a zero the recorded gradient reads the factors alone, and copies of them: writes are not seen."""
+    found = []
+    for values in ([[1.0, 2, 3], [0.5, 0.25, 3]], [[1.0, 0, 3], [0.5, 0.25, 3]], [[0.0, 0, 3], [2, 0, 3]]):
+        for fn in (
+            lambda x: x.prod(), lambda x: x.prod(0), lambda x: x.prod(1, keepdim=True), lambda x: x.cumprod(0),
+            lambda x: x.cumprod(1), lambda x: m.cat([x, x]).prod(0, keepdim=True),
+        ):  # fmt: skip
+            for written in range(4):
+                a = m.tensor(values, dtype=m.float64, requires_grad=True)
+                x = a * 1
+                y = fn(x)
+                given = m.ones_like(y).requires_grad_()
+                (g,) = m.autograd.grad(y, x, given, create_graph=True)
+                found.append([g.detach().clone(), g.grad_fn.name()])
+                if written:
+                    with m.no_grad():
+                        [x, y, given][written - 1].mul_(1)
+                failed = []
+
+                def second(g=g, a=a, given=given, failed=failed):
+                    failed += m.autograd.grad((g * g).sum(), [a, given])
+
+                kind = complaint(second)
+                found.append([None if kind is None else kind[0], *failed])
+    return found
+
+
+@program
+def forbidden_views_before_complex_results(m):
+    """A view that must not be used says so before an operator says that it has no gradient of complex results."""
+    found = []
+    x = m.tensor(1.0 - 1j, requires_grad=True)
+    with m.no_grad():
+        v = x.unsqueeze(0)
+        v.neg_()
+    for fn in (
+        lambda: m.select_scatter(v, x * 2, 0, 0), lambda: v.slice_scatter(m.ones(1, dtype=m.complex64), 0, 0, 1),
+        lambda: m.select_scatter(x.unsqueeze(0), x * 2, 0, 0),
+    ):  # fmt: skip
+        found.append(complaint(fn))
+    return found

@@ -354,7 +354,8 @@ class GradPlan(GradientLayouts):
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which, form),
                         layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
             call.compares, call.full, call.gradient = self.plan.call.compares // 2, full, True
-            if Layout.steps(self.plan.call.layout) and self.name not in SCALED:  # summed wherever what it reads is larger
+            # What is summed over, where anything that it reads is larger.
+            if Layout.steps(self.plan.call.layout) and self.name not in SCALED:
                 call.summed, call.summed_ndim = frozenset(range(n + len(ins) + len(outs))), _widest
             kept = kept_again(self.name, self.plan.call.statics)
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))

@@ -186,7 +186,10 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ScatterAddBackward0": {1: "GatherBackward0"},
     "ScatterBackward0": {0: "ScatterBackward1", 1: "GatherBackward0"},
     "ScatterBackward1": {0: "ScatterBackward1"},
-    "ScatterReduceBackward0": {0: "DivBackward0", 1: lambda statics: _reduced(statics, "WhereBackward0")},
+    "ScatterReduceBackward0": {
+        0: "DivBackward0",
+        1: lambda statics: _reduced(statics, "WhereBackward0"),
+    },
     "SelectScatterBackward0": {0: "SelectScatterBackward0", 1: "SelectBackward0"},
     "SgnBackward0": {0: "MaskedFillBackward0"},
     "SiluBackward0": {0: "MulBackward0"},
@@ -384,7 +387,11 @@ _ADDED: dict[str, dict[str, dict[str, int] | Callable[..., dict[str, int]]]] = {
         f"{n}Backward0": {"input": {"input": 1}}
         for n in ("Acos", "Acosh", "Asin", "Atan", "Logit", "Silu", "Var")
     },
-    **{f"{n}Backward0": {"input": {"input": 2}} for n in ("Sinc", "Mish", "Renorm")},
+    **{f"{n}Backward0": {"input": {"input": 2}} for n in ("Sinc", "Mish")},
+    **{
+        f"{n}Backward0": {"input": {"grad": 1}, "other": {"grad": 1}}
+        for n in ("Maximum", "Minimum")
+    },
     "AddcdivBackward0": {"tensor2": {"tensor2": 1}},
     "Atan2Backward0": {"input": {"input": 1, "other": 2}, "other": {"input": 2, "other": 1}},
     "CumprodBackward0*": {"input": _running},
@@ -395,6 +402,7 @@ _ADDED: dict[str, dict[str, dict[str, int] | Callable[..., dict[str, int]]]] = {
     "NativeLayerNormBackward0": {"input": {"input": 3}, "weight": {"input": 2}},
     "PowBackward1": {"input": {"exponent": 1}},
     **{f"ProdBackward{n}*": {"input": {"input": 1}} for n in (0, 1)},
+    "RenormBackward0": {"input": {"input": 2, "grad": 2}},
     "SmoothL1LossBackward0": {"input": {"input": 1}, "target": {"target": 1}},
     "SpecialI0EBackward0": {"input": {"input": 1}},
     "StdBackward0": {"input": {"input": 1}},

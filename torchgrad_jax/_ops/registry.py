@@ -176,8 +176,8 @@ class OpDef:
     formal: tuple[str, ...] = ()  # parameters that torch's gradient formula takes as arguments that
     # could require grad, although no gradient depends on them: zeros come back
     idle: tuple[str, ...] = ()  # such parameters to which nothing comes back
-    from_inputs: bool | Callable[..., bool] = False  # recorded gradients read inputs alone, not results that were
-    # saved: always, or where this function of the values of the saved inputs says so
+    from_inputs: bool | Callable[..., bool] = False  # recorded gradients read inputs alone, and not
+    # results that were saved: always, or where this says so of the values of the saved inputs
     refused: Callable[..., str | tuple[str, str] | None] | None = (
         None  # (metas by parameter, metas of
     )

@@ -14,7 +14,16 @@ from jax import lax
 from .._core import dtypes, shapes
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
-from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
+from .helpers import (
+    anywhere,
+    convert,
+    from_zero,
+    has_zeros,
+    is_bool,
+    is_complex,
+    is_float,
+    is_integral,
+)
 from .ordering import along
 from .registry import SAME, Array, Dtype, op
 

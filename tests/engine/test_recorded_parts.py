@@ -20,7 +20,7 @@ def writes_to_parts(m):
         lambda v, b: v.div_(b), lambda v, b: v.mul_(b), lambda v, b: v.pow_(b), lambda v, b: v.sub_(b),
         lambda v, b: v.copy_(b), lambda v, b: v.lerp_(b, 0.25), lambda v, b: v.addcmul_(b, b), lambda v, b: v.sin_(),
         lambda v, b: v.masked_fill_(v > 0.3, b.sum()), lambda v, b: v.fill_(2.0), lambda v, b: v.sqrt_(),
-        lambda v, b: v.mul_(v), lambda v, b: v.cumsum_(0), lambda v, b: v.__setitem__(0, b.expand(2)),
+        lambda v, b: v.cumsum_(0), lambda v, b: v.__setitem__(0, b.expand(2)),
     ):  # fmt: skip
         for part in (lambda x: x[:2, :2], lambda x: x[1:, 1:].t()):
             for size in ((), (2,)):
@@ -46,19 +46,28 @@ def writes_to_parts(m):
 @program
 def parts_outside_of_memory_and_overlapping_ones(m):
     """What cannot be cut out of the gradient, or put back, says so in a recorded pass too."""
+
+    def passed(x, of, recorded):
+        return m.autograd.grad((x * 2).sum(), of, create_graph=recorded, retain_graph=True)
+
     found = []
     for other in (False, True):
-        a, b = m.ones(4, requires_grad=True), m.ones(2, requires_grad=other)
-        x = a * 1
-        v = x[2:]
-        v.mul_(b)
-        x.data = m.ones(3)
-        found.append(complaint(lambda x=x, a=a: m.autograd.grad(x.sum(), [a], create_graph=True)))
-    a = m.ones(3, requires_grad=True)
-    x = a * 1
-    m.masked_fill(x, x > 2, 0.0)
-    x.view(3, 1).expand(3, 1).mul_(2)
-    return [*found, *m.autograd.grad(x.sum(), a, create_graph=True)]
+        for recorded in (False, True):
+            a, b = m.ones(4, requires_grad=True), m.ones(2, requires_grad=other)
+            x = a * 1
+            v = x[2:]
+            x.data = m.ones(3)
+            v.mul_(b)
+            a2 = m.ones(1, requires_grad=True)
+            y = a2 * 1
+            y.expand(2).masked_fill_(m.tensor([True, True]), b.sum())
+            cases = [(x, [a]), (x, [a, b]), (y, [a2]), (y, [a2, b]), (y, [b])]
+            found += [
+                complaint(lambda t=t, of=of, r=recorded: passed(t, of, r))
+                for t, of in cases
+                if other or all(s is not b for s in of)
+            ]
+    return found
 
 
 _SUMS = """

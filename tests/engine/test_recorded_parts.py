@@ -168,3 +168,24 @@ def forbidden_views_before_complex_results(m):
         complaint(lambda: v.slice_scatter(m.ones(1, dtype=m.complex64), 0, 0, 1)),
         complaint(lambda: m.select_scatter(x.unsqueeze(0), x * 2, 0, 0)),
     ]
+
+
+@program
+def factors_that_are_finer_numbers(m):
+    """torch's gradients of `addcdiv` and `addcmul` compute with two numbers alone before these meet coarser tensors."""
+    found = []
+    for fine, coarse in ((m.float64, m.float32), (m.complex128, m.complex64)):
+        a = m.tensor(0.37, dtype=fine, requires_grad=True)
+        b = m.tensor(0.41, dtype=fine, requires_grad=True)
+        for fn in (m.addcdiv, m.addcmul, m.Tensor.addcdiv_, m.Tensor.addcmul_):
+            for value in (1, 1.7):
+                for t1, t2 in ((a, b), (a, a), (b, m.full((2, 3), 0.3)), (m.full((), 2), a)):
+                    y = fn(m.full((2, 3), 1.5, dtype=coarse), t1, t2, value=value)
+                    grads = m.autograd.grad(y.sum().abs(), [a, b], allow_unused=True)
+                    found += [y.detach(), *[g if g is None else g.to(coarse) for g in grads]]
+    y = m.addcdiv(
+        m.full((2, 3), 1.5), m.tensor(0.37, dtype=m.float64), m.tensor(0.41, dtype=m.float64)
+    )
+    x = m.tensor(0.37, dtype=m.float64, requires_grad=True)
+    (g,) = m.autograd.grad(m.addcdiv(m.full((2, 3), 1.5), x, x).sum(), x)
+    return [*found, y, g.item() == 0]

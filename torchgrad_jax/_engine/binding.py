@@ -197,6 +197,7 @@ class Binding:
             call.fits = fits[0]
         call.alike = "alike" in row.tags
         call.wide_numbers = "wide_numbers" in row.tags
+        call.own_numbers = "own_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
         follows, versions = row.grad_follows, row.grad_version

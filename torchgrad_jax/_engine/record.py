@@ -573,6 +573,7 @@ class InplaceCall(Call):
         if missing:
             self.refused = lambda *_: NotImplementedError(missing)
         self.fits, self.wide_numbers = inner.fits, inner.wide_numbers
+        self.own_numbers = inner.own_numbers
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self.plans.get(keys)

@@ -60,9 +60,9 @@ class Call:
         "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated", "edges", "fits",
         "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view", "gradient", "held",
         "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks",
-        "name", "node_name", "nondiff", "overlaps", "plans", "promote", "promoted", "real", "refused", "result",
-        "severed", "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes", "undifferentiable",
-        "wide_numbers",
+        "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans", "promote", "promoted", "real", "refused",
+        "result", "severed", "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes",
+        "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +97,7 @@ class Call:
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
         self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
+        self.own_numbers = False
         self.gradient = False  # whether it is a recorded gradient
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
@@ -202,6 +203,13 @@ def _promoted(x: Any, dtype: Any) -> Any:
     return jax.lax.convert_element_type(x, dtype)
 
 
+def _finer(k: Key, dtype: dtypes.dtype) -> bool:
+    """Whether this is a number in a tensor, of the same category."""
+    if not isinstance(k, Meta) or k.ndim or dtype in _HALVES:
+        return False
+    return k.dtype.category == dtype.category >= dtypes.FLOATING
+
+
 class Plan:
     """A call for given input metas."""
 
@@ -230,6 +238,8 @@ class Plan:
             widened = call.wide_numbers and target in _HALVES
             for i in call.promoted:
                 k = keys[i]
+                if i and call.own_numbers and _finer(k, target):
+                    continue
                 if k is not None and not (isinstance(k, Meta) and k.dtype is target):
                     lone = not isinstance(k, Meta) or not k.ndim
                     casts[i] = np.float32 if widened and lone else target.np

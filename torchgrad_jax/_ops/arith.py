@@ -300,11 +300,14 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
-              numbers_first=("value",), left_out=("value",), tags=frozenset({"fits_as_float"}))  # fmt: skip
+              numbers_first=("value",), left_out=("value",),
+              tags=frozenset({"fits_as_float", "own_numbers"}))  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
-    x, a, b = broadcast(input, tensor1, tensor2)
-    refuse(x, "addcmul_cpu_out", BOOL)
+    refuse(input, "addcmul_cpu_out", BOOL)
+    if tensor1.dtype == tensor2.dtype != input.dtype:
+        return input + _finer_product(input, tensor1, tensor2, _value(value, tensor1))
+    x, a, b = broadcast(input, *_converted(input, tensor1, tensor2))
     return half_as_float(
         lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b
     )(x, a, b)
@@ -337,10 +340,12 @@ def _divides_in_place(
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
-              keeps={"input": ("tensor2",)}, tags=frozenset({"fits_as_float"}))  # fmt: skip
+              keeps={"input": ("tensor2",)}, tags=frozenset({"fits_as_float", "own_numbers"}))  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
-    x, a, b = broadcast(input, tensor1, tensor2)
+    if tensor1.dtype == tensor2.dtype != input.dtype:
+        return input + _finer_quotient(input, tensor1, tensor2, _value(value, tensor1))
+    x, a, b = broadcast(input, *_converted(input, tensor1, tensor2))
     return half_as_float(
         lambda x, a, b: x + _quotient(a if value is None else _value(value, x) * a, b)
     )(x, a, b)
@@ -350,7 +355,33 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
 _quotient = with_rule(divide, lambda x, y, out, tx, ty: divide(tx, y) - ty * divide(x, y * y))
 
 
+def _converted(x: Array, *others: Array) -> list[Array]:
+    return [lax.convert_element_type(y, x.dtype) for y in others]
+
+
+def _like(x: Array, y: Array) -> Array:
+    """A number as an array of the dtype and shape of `x`."""
+    return lax.broadcast(lax.convert_element_type(y, x.dtype), x.shape)
+
+
+# Both factors are numbers, in tensors of a finer dtype: torch's gradients compute with them before they meet the rest.
+_finer_product = with_rule(
+    lambda x, a, b, v: _like(x, v) * _like(x, a) * _like(x, b),
+    lambda x, a, b, v, out, tx, ta, tb, tv: (
+        _like(x, ta) * _like(x, b * v) + _like(x, tb) * _like(x, a * v)
+    ),
+)
+_finer_quotient = with_rule(
+    lambda x, a, b, v: divide(_like(x, v) * _like(x, a), _like(x, b)),
+    lambda x, a, b, v, out, tx, ta, tb, tv: (
+        _like(x, ta) * _like(x, divide(v, b)) - _like(x, tb) * _like(x, divide(v * a, b * b))
+    ),
+)
+
+
 def _value(value: Any, x: Array) -> Array:
+    if value is None:
+        return jnp.ones((), x.dtype)
     if (
         category(value) == COMPLEX and category(x) != COMPLEX
     ):  # refused when it is seen not to be real

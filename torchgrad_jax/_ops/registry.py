@@ -230,6 +230,7 @@ class OpDef:
     # "fits_read": a tensor that is the `value` must, too, since torch reads it as a number;
     # "alike": what is given besides the first argument is all tensors or all numbers;
     # "wide_numbers": lone numbers meet tensors of half precision in float32;
+    # "own_numbers": those that are finer than the result reach the implementation as they are;
     # "compares": what a gradient only compares gets no gradient of its own in torch;
     # "compares_later": the same of the gradients of the recorded gradient;
     # "masks": torch's gradient formula only compares the inputs, nothing flows back through them

@@ -189,3 +189,18 @@ def factors_that_are_finer_numbers(m):
     x = m.tensor(0.37, dtype=m.float64, requires_grad=True)
     (g,) = m.autograd.grad(m.addcdiv(m.full((2, 3), 1.5), x, x).sum(), x)
     return [*found, y, g.item() == 0]
+
+
+@program
+def second_derivatives_of_products_of_several_zeros(m):
+    """The first are 0, the second are not: those of the two zeros are the product of the others."""
+    found = []
+    for values in ([0.0, 0, 6], [0.0, 2, 0, 5], [0.0, 0, 0, 2], [0.0, 3, 4], [[0.0, 0], [3, 4]]):
+        x = m.tensor(values, dtype=m.float64, requires_grad=True)
+        for fn in (
+            lambda x: x.prod(), lambda x: x.prod(0).sum(), lambda x: x.prod(-1, keepdim=True).sum(),
+            lambda x: x.cumprod(0).sum(), lambda x: m.linalg.vecdot(x, x.cumprod(-1)).sum(),
+        ):  # fmt: skip
+            found += [m.autograd.grad(fn(x), x)[0], m.autograd.functional.hessian(fn, x)]
+            found.append(m.func.hessian(fn)(x).detach())
+    return found

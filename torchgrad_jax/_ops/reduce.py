@@ -161,6 +161,10 @@ def _zero_where(at: Array, x: Array) -> Array:
     return jnp.where(at, jnp.zeros_like(x), x)
 
 
+# Zeros where told, with the derivative of what stands there: a product of two zeros has a second one.
+_seen_as_zero = with_rule(lambda x, at: _zero_where(at, x), lambda x, at, out, t, _: t)
+
+
 def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
     def value(x: Array) -> Array:
         return lax.reduce_prod(x, axes=dims)
@@ -178,7 +182,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
             others = _products_of_others(x, dims)
             if of_all:  # torch counts the zeros: of two the gradient is 0, whatever else there is
                 several = lax.reduce_sum(zero.astype(np.int64), axes=dims) > 1
-                others = jnp.where(several, jnp.zeros_like(others), others)
+                others = _seen_as_zero(others, several)
             return lax.reduce_sum(others * t, axes=dims)
 
         return lax.cond(anywhere(zero), by_others, by_division, x, y, t)

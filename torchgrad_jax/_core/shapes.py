@@ -175,6 +175,20 @@ def view_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int
     return tuple(out) if view_d == -1 else None
 
 
+def expand_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> Shape:
+    """The strides of a view that repeats what it shows along new dimensions, and along those of one element."""
+    lead = len(new) - len(shape)
+    if not shape:
+        return (0,) * len(new)
+    out: list[int] = []
+    for i in range(len(new) - 1, -1, -1):
+        if i >= lead:
+            out.append(strides[i - lead] if shape[i - lead] == new[i] else 0)
+        else:
+            out.append(0 if new[i] != 1 else (new[i + 1] * out[-1] if out else 1))
+    return tuple(reversed(out))
+
+
 def preserve_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
     """Strides of `empty_like`: kept when dense, else dense in the same order of dimensions."""
     if is_dense(shape, strides):

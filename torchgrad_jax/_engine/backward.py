@@ -23,7 +23,7 @@ from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
 from .record import apply, apply_inplace, cast, no_grad, recorded_copy
 from .recorded import recorded_gradients
 from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
-from .strided import gradient, gradient_meta, read, write
+from .strided import gradient, gradient_meta, part, read, write
 from .tensor import UNSET, Storage, Tensor, make
 from .trace import Call
 
@@ -122,13 +122,14 @@ class Buffer:
     """A gradient on its way: the tensor, and whether its memory is free of other views.
 
     Whether somebody else holds the tensor itself is left to Python's reference count, which here
-    means what torch's use_count means there.
+    means what torch's use_count means there. `adds` is how many more times torch would add, where
+    the gradient is a sum of what its steps give.
     """
 
-    __slots__ = ("fresh", "tensor")
+    __slots__ = ("adds", "fresh", "tensor")
 
-    def __init__(self, tensor: Tensor, fresh: bool) -> None:
-        self.tensor, self.fresh = tensor, fresh
+    def __init__(self, tensor: Tensor, fresh: bool, adds: int = 0) -> None:
+        self.tensor, self.fresh, self.adds = tensor, fresh, adds
 
 
 def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
@@ -167,11 +168,13 @@ def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, crea
         and not (create or MODES.bits & DUAL)
         and old.tensor._m.dense
         and sys.getrefcount(old.tensor) <= _UNSHARED
-        and not _shared(old.tensor._st)
+        and _alone(old.tensor)
     ):
         write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
+        old.tensor._st.version += slot.adds
     else:
         slots[nr] = Buffer(_add(old.tensor, slot.tensor, create), True)
+        slots[nr].tensor._st.version += slot.adds
 
 
 def _of_dtype(slot: Buffer, dtype: Any) -> Buffer:
@@ -514,12 +517,20 @@ def _function(
             values[p] = Buffer(given[0], slots[0].fresh)
             continue
         if kind == VIEWED:
-            t = gradient(array, m, given[0]._vc.version)
-            _share(given[0]._st, t._st)
+            t = _seen(gp, p, given[0], m, array)
         else:
             t = gradient(array, m, version)
-        values[p] = Buffer(t, kind == FRESH)
+        values[p] = Buffer(t, kind == FRESH, gp.added(p))
     return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, edges)]
+
+
+def _seen(gp: Any, p: int, ct: Tensor, m: Meta, array: Any) -> Tensor:
+    """A gradient that is a view of the incoming one: of a part of its memory, or of all of it and stored anew."""
+    t = part(ct, gp.begins(p, ct._m), m, array)
+    if t is None:
+        t = gradient(array, m, ct._vc.version)
+        _share(ct._st, t._st)
+    return t
 
 
 def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

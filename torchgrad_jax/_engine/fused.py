@@ -23,7 +23,7 @@ from . import wide, windows
 from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
-from .strided import gradient, gradient_meta, read
+from .strided import gradient, gradient_meta, part, read
 from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
 
@@ -77,7 +77,8 @@ def run(
         out = None if tape is None else _written_down(tape, fn, found.args)
         if out is None:
             out = compiled(found.args, [])
-        captured = [None if a is None else gradient(a, *told) for a, told in zip(out, laid)]
+        arrays, wholes = out
+        captured = _made(arrays, wholes, laid, grads)
     else:
         captured = []
         with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
@@ -85,13 +86,13 @@ def run(
             if MODES.bits & LIFT:
                 for leaf in leaves:
                     MODES.lifts[-1].leaf(leaf)
-            out = compiled(found.args, [None if t._g is None else read(t._g) for t in leaves])
-            for leaf, g, told in zip(leaves, out, laid):
-                if g is None:
-                    continue
-                if leaf._g is None:
-                    leaf._g = gradient(g, *told)
-                else:
+            olds = [None if t._g is None else read(t._g) for t in leaves]
+            out, wholes = compiled(found.args, olds)
+            new = [g if old is None else None for g, old in zip(out, olds)]
+            for leaf, g, made in zip(leaves, out, _made(new, wholes, laid, grads)):
+                if made is not None:
+                    leaf._g = made
+                elif g is not None:
                     windows.put_sum(leaf, g)
     if not keep:
         for node in found.nodes:
@@ -120,7 +121,7 @@ def run_batched(
         one = _compile(found, roots, rows, targets)[0]
         axes = [0] * len(rows) + [None] * (len(found.args) - len(rows))
         fn = _COMPILED[key] = jax.jit(jax.vmap(one, in_axes=(axes, None)))
-    out = fn([*[read(g) for g in grads], *found.args[len(rows) :]], [])
+    out = fn([*[read(g) for g in grads], *found.args[len(rows) :]], [])[0]
     if not keep:
         for node in found.nodes:
             if node.gp.saves_tensors:
@@ -131,7 +132,30 @@ def run_batched(
 _STEPS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> list[Any] | None:
+def _made(
+    out: Sequence[Any], wholes: dict[int, Any], laid: Sequence[Any], grads: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Gradients from what a compiled pass gave: those that are parts of another lie in the memory of that one."""
+    memories: dict[int, Tensor] = {}
+    made: list[Tensor | None] = []
+    for array, told in zip(out, laid):
+        if array is None or told.__class__ is int:
+            made.append(None if array is None else made[told])
+            continue
+        m, version, *lies = told
+        t = None
+        if lies:
+            place, begins, whole = lies
+            if place not in memories:
+                memories[place] = (
+                    grads[~place] if place < 0 else gradient(wholes[place], whole, version)
+                )
+            t = part(memories[place], begins, m, array)
+        made.append(gradient(array, m, version) if t is None else t)
+    return made
+
+
+def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> Any:
     """A compiled pass as one step of a tape, where its arguments are all that tape's."""
     compiled, laid = fn
     step = _STEPS.get(compiled)
@@ -139,10 +163,10 @@ def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> list[Any] 
         at = [i for i, told in enumerate(laid) if told is not None]
 
         def taken(*args: Any) -> list[Any]:
-            out = compiled(list(args), [])
+            out, _ = compiled(list(args), [])
             return [out[i] for i in at]
 
-        step = _STEPS[compiled] = (taken, at, tuple([aval_of(laid[i][0]) for i in at]))
+        step = _STEPS[compiled] = (taken, at, tuple([aval_of(_laid(laid, i)[0]) for i in at]))
     taken, at, avals = step
     found = tape.kernel(taken, args, avals)
     if found is None:
@@ -150,7 +174,7 @@ def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> list[Any] 
     out: list[Any] = [None] * len(laid)
     for i, array in zip(at, found):
         out[i] = array
-    return out
+    return out, {}
 
 
 NODE_COST, GRAPH_COST = 12, 12
@@ -310,9 +334,11 @@ def _structure(
 def _compile(
     found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Any
 ) -> Any:
-    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients``.
+    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients, and what these lie in``.
 
-    With it come meta and version of each result, as the node-by-node walk would leave them.
+    With it come meta and version of each result, as the node-by-node walk would leave them, and where it is a part of
+    another gradient the node that this one came to (or a root), where it begins and how that one lies. What is an
+    earlier result once more is the number of that one.
     """
     nodes = found.nodes
     ids: dict[Node, int] = {}
@@ -339,8 +365,12 @@ def _compile(
     sinks = [ids[a] for a in found.leaves]
     wanted_at = None if targets is None else [(ids.get(n), nr) for n, nr in targets]
 
-    def backward_pass(args: list[Any], olds: list[Any]) -> list[Any]:
+    laid = _layouts(order, root_at, grads, sizes, sinks, found.leaves, wanted_at)
+    kept = {told[2] for told in laid if told.__class__ is tuple and len(told) > 2}
+
+    def backward_pass(args: list[Any], olds: list[Any]) -> tuple[list[Any], dict[int, Any]]:
         buffers: dict[int, list[Any]] = {}
+        wholes: dict[int, Any] = {}
 
         def put(i: int, nr: int, g: Any) -> None:
             buffer = buffers.setdefault(i, [None] * sizes[i])
@@ -355,33 +385,36 @@ def _compile(
             cts = cts_all
             if all(c is None for c in cts) or not edges:
                 continue
+            if i in kept:
+                wholes[i] = cts[0]
             edges = windows.reached(gp, cts, edges)
             wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
             values = dict(zip(wanted, gp.fn(cts, [args[w] for w in where], wanted)))
             for p, m, nr in edges:
                 put(m, nr, values[p])
         if wanted_at is not None:
-            return [
-                None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at
-            ]
+            out = [None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at]
+            return out, wholes
         out = []
         for i, old in zip(sinks, olds):
             g = buffers[i][0] if i in buffers else None
             out.append(g if old is None else old if g is None else sums.plus(old, g))
-        return out
+        return out, wholes
 
-    return jax.jit(backward_pass), _layouts(
-        order, root_at, grads, sizes, sinks, found.leaves, wanted_at
-    )
+    return jax.jit(backward_pass), laid
 
 
 class _Mock:
-    """Stands for a gradient tensor in the rehearsal of a pass."""
+    """Stands for a gradient tensor in the rehearsal of a pass.
 
-    __slots__ = ("memory", "meta", "version")
+    `lies` is set for a part of another: the node that this one came to (or a root), where the part begins, and the
+    meta of the whole.
+    """
 
-    def __init__(self, m: Meta, version: int = 0, memory: Any = None) -> None:
-        self.meta, self.version = m, version
+    __slots__ = ("lies", "memory", "meta", "version")
+
+    def __init__(self, m: Meta, version: int = 0, memory: Any = None, lies: Any = ()) -> None:
+        self.meta, self.version, self.lies = m, version, lies
         self.memory = object() if memory is None else memory  # what views of each other share
 
 
@@ -391,6 +424,7 @@ def _layouts(
 ) -> list[Any]:  # fmt: skip
     """Rehearse the walk on metas alone: who shares what decides layouts and versions."""
     held = [_Mock(gradient_meta(g)) for g in grads]  # the caller's references
+    roots = {id(mock): ~j for j, mock in enumerate(held)}
     buffers: dict[int, list[Any]] = {}
     accs = dict(zip(sinks, leaves)) if wanted_at is None else {}
     last = {m: i for _, _, edges, i in order for _, m, _ in edges if m in accs}
@@ -421,12 +455,12 @@ def _layouts(
             and sys.getrefcount(old[0]) <= 2
             and sys.getrefcount(old[0].memory) <= 2
         ):
-            old[0].version += 1
+            old[0].version += 1 + made[2]
         else:
-            slots[nr] = [_Mock(summed(old[0].meta, made[0].meta)), True]
+            slots[nr] = [_Mock(summed(old[0].meta, made[0].meta), made[2]), True, 0]
 
     for (i, nr), mock in zip(root_at, held):
-        put(i, nr, [mock, False])
+        put(i, nr, [mock, False, 0])
     del mock
     kept = set() if wanted_at is None else {i for i, _ in wanted_at}
     for gp, _, edges, i in order:
@@ -444,9 +478,17 @@ def _layouts(
             if kind == PASSED:
                 slot = came[:]
             elif kind == VIEWED:  # has the version and the memory of what it views
-                slot = [_Mock(described, came[0].version, came[0].memory), False]
+                lies = came[0].lies
+                begins = gp.begins(p, came[0].meta)
+                halves = described.dtype is not came[0].meta.dtype
+                if begins is not None or (lies and not halves):
+                    place, before, whole = lies or (roots.get(id(came[0]), i), 0, came[0].meta)
+                    lies = place, before * (1 + halves) + (begins or 0), whole
+                else:
+                    lies = ()
+                slot = [_Mock(described, came[0].version, came[0].memory, lies), False, 0]
             else:
-                slot = [_Mock(described, version), kind == FRESH]
+                slot = [_Mock(described, version), kind == FRESH, gp.added(p)]
             made.append((m, nr, slot))
         slots = cts = came = slot = None
         while made:
@@ -455,11 +497,24 @@ def _layouts(
             leave(m)
     if wanted_at is not None:
         picked = [buffers[i][nr] if i is not None and i in buffers else None for i, nr in wanted_at]
-        return [None if slot is None else (slot[0].meta, slot[0].version) for slot in picked]
+        mocks = [None if slot is None else slot[0] for slot in picked]
+        return [
+            None if k is None else mocks.index(k) if k in mocks[:j] else _told(k)
+            for j, k in enumerate(mocks)
+        ]
     for m in list(accs):
         leave(m)
     ends = [left[m] for m in sinks]
-    return [told if mock is None else (mock.meta, mock.version) for mock, told in ends]
+    return [told if mock is None else _told(mock) for mock, told in ends]
+
+
+def _laid(laid: Sequence[Any], i: int) -> Any:
+    """What is known of a result: some are another once more."""
+    return laid[laid[i]] if laid[i].__class__ is int else laid[i]
+
+
+def _told(mock: _Mock) -> tuple[Any, ...]:
+    return (mock.meta, mock.version, *mock.lies)
 
 
 _SEQUENCE = operator.attrgetter("seq")

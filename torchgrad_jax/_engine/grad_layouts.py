@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core import shapes
 from .._core.matrices import column_major
-from .._core.meta import Meta, meta
+from .._core.meta import Meta, View, meta
 from .._ops.gradient_steps import (
     CAST,
     COLUMN_MAJOR,
@@ -25,6 +25,7 @@ FRESH, VIEWED, PASSED, HELD = range(4)
 """Whose memory a gradient is: its own, the incoming gradient's seen otherwise, or that very tensor."""
 
 _CONJUGATE = "ConjBackward0"
+UNKNOWN = object()
 
 
 class GradientLayouts:
@@ -88,8 +89,42 @@ class GradientLayouts:
         """How often torch's formula writes to the gradient that it returns."""
         versions: Any = self.plan.call.grad_facts[1]
         if not isinstance(versions, int | tuple):
-            versions = versions(self.plan.keys, recorded)
+            found = self.described.get(recorded)
+            if found is None:
+                found = self.described[recorded] = versions(self.plan.keys, recorded)
+            versions = found
         return versions if isinstance(versions, int) else (*versions, *[0] * leaf, 0)[leaf]
+
+    def begins(self, p: int, ct: Meta) -> int | None:
+        """Where a gradient that is a part of the incoming one begins in it, in elements of its dtype; None where it is
+        none, or all of it."""
+        found = self.described.get((p, ct), UNKNOWN)
+        if found is UNKNOWN:
+            found = self.described[p, ct] = self._begins(p, ct)
+        return found
+
+    def _begins(self, p: int, ct: Meta) -> int | None:
+        call, leaf = self.plan.call, self.inputs[p]
+        key = self.plan.keys[leaf]
+        if call.grad_view is None or not isinstance(key, Meta):
+            return None
+        before = [k.shape for k in self.plan.keys[:leaf] if isinstance(k, Meta)]
+        if (begins := getattr(call.grad_view, "begins", None)) is not None:
+            return begins(ct, before)
+        if key.dtype is not ct.dtype:
+            return None
+        if call.joins is not None:
+            axis, new = call.joins(key.ndim, **call.statics)
+            return ct.strides[axis] * sum(
+                [1 if new else s[axis] if s != (0,) else 0 for s in before]
+            )
+        seen = call.grad_view(ct, key, **call.statics)
+        return seen.offset if isinstance(seen, View) else None
+
+    def added(self, p: int) -> int:
+        """How often torch adds to a gradient before it is added to what came from elsewhere."""
+        added = self.plan.call.added
+        return added[self.inputs[p]] if added else 0
 
     def recorded_version(self, p: int, version: int) -> int:
         """The version of a gradient that is recorded, where one that is not has `version`."""
@@ -146,6 +181,8 @@ class GradientLayouts:
             return plain, FRESH, 0
         if strides == SAME:
             return ct, PASSED, 0
+        if isinstance(strides, View):
+            strides = strides.strides
         if strides is not None:
             return meta(key.shape, key.dtype, key.device, tuple(strides)), VIEWED, 0
         if call.geometry is None and unchanged and ct.shape == key.shape:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import abstract, dtypes, errors, exact
+from .._core import abstract, dtypes, errors, exact, shapes
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import (
@@ -352,7 +352,7 @@ class GradPlan(GradientLayouts):
                 return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
             call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which, form),
-                        layout=self._layout(which), grad_view=self._seen_again())  # fmt: skip
+                        layout=self._layout(which), grad_view=self._seen_again(which))  # fmt: skip
             call.compares, call.full, call.gradient = self.plan.call.compares // 2, full, True
             # What is summed over, where anything that it reads is larger.
             if Layout.steps(self.plan.call.layout) and self.name not in SCALED:
@@ -370,6 +370,7 @@ class GradPlan(GradientLayouts):
             if own and (added := added_up(self.name + form, _stem(own[0]), m.shape, statics)):
                 counts = tuple([added.get(_stem(name), 0) for name in call.argnames])
                 call.grad_facts = (call.grad_facts[0], functools.partial(_added, counts))
+                call.added = () if self.name in JOINT else counts
             if self.inputs[which] in self.plan.call.transposes and n == 1:
                 self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
@@ -391,11 +392,11 @@ class GradPlan(GradientLayouts):
             return False
         return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
 
-    def _seen_again(self) -> Any:
+    def _seen_again(self, which: int) -> Any:
         """How the gradient of a view's recorded gradient is laid out: as the view itself would be."""
         geometry = self.plan.call.geometry
         if geometry is None or len(self.plan.keys) != 1 or len(self.plan.outs) != 1:
-            return None
+            return self._spread_again(which)
 
         def strides(ct: Meta, key: Meta) -> Any:
             try:
@@ -409,6 +410,29 @@ class GradPlan(GradientLayouts):
             return found.strides if tuple(found.shape) == key.shape and not found.offset else None
 
         return strides
+
+    def _spread_again(self, which: int) -> Any:
+        """How the gradient of a sum over what was broadcast is laid out: the one that comes in, expanded."""
+        if self.name in JOINT:
+            return None
+        steps, read = self._steps.slice([self.grad_refs[which]], self.cuts)
+        done = {eqn.primitive.name for eqn, _, _ in steps}
+        if (
+            "reduce_sum" not in done
+            or not done <= _SUMS
+            or len(read) != 1
+            or min(read) < len(self.plan.present)
+        ):
+            return None
+        return lambda ct, key: shapes.expand_strides(ct.shape, ct.strides, key.shape)
+
+    def in_order(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Gradients in the order in which a pass records them: torch's engine sums after the formulas are done."""
+        found = self.calls.get(wanted)
+        if found is None:
+            by_sum = sorted(wanted, key=lambda p: self._spread_again(p) is not None)
+            found = self.calls[wanted] = tuple(by_sum)
+        return found
 
     def _layout(self, which: int) -> Layout:
         """The layout of a recorded gradient: that of an elementwise step where the formula is one."""
@@ -579,6 +603,10 @@ class MissingGradPlan(GradPlan):
     def call(self, *args: Any) -> Any:
         """The same."""
         return self.fn()
+
+
+_SUMS = {"broadcast_in_dim", "reduce_sum", "reshape", "squeeze"}
+"""The steps of a sum over what was broadcast."""
 
 
 def _stem(name: str) -> str:

@@ -387,6 +387,13 @@ class CopySlicesPlan:
         """Never: the base's gradient is a new tensor."""
         return False
 
+    def added(self, p: int) -> int:
+        """The write's gradients are added once."""
+        return 0
+
+    def begins(self, p: int, ct: Meta) -> None:
+        """They are part of no other."""
+
     def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
         """Layouts of the gradients: the base's was copied and then written to once."""
         # What the write gets, and passes on, is a row-major copy of its piece of the base's gradient.

@@ -60,7 +60,7 @@ def _gradients(
     told = gp.describe(tuple([None if c is None else gradient_meta(c) for c in cts]))
     whole = node.gp is gp
     form = _form(gp, saved) if callable(gp.plan.call.from_inputs) else ""
-    for p in wanted:
+    for p in gp.in_order(tuple(wanted)):
         m, kind, version = told[p]
         if kind == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph

@@ -23,7 +23,7 @@ from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES
 from . import first_uses
 from .cut import unrecorded, writes_unrecorded
-from .tensor import CREATED_DEFAULT, Alias, Tensor, make
+from .tensor import CREATED_DEFAULT, Alias, Tensor, alias_of, make
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -383,6 +383,19 @@ def gradient(array: Any, m: Meta, version: int) -> Tensor:
         conjugate_lazily(t)
     t._st.version = version
     return t
+
+
+def part(whole: Tensor, begins: int | None, m: Meta, array: Any) -> Tensor | None:
+    """A gradient in the memory of another: a part of it, or a view of one that is a part; None where neither is so."""
+    al = whole._al
+    halves = m.dtype is not whole._m.dtype  # real or imaginary parts of complex numbers
+    if (begins is None and (al is None or halves)) or MODES.bits & LIFT:
+        return None
+    if m.mirrored or (al is not None and (al.conj or al.neg)):
+        return None
+    lies = Alias(storage_offset(whole) * (1 + halves) + (begins or 0), None, CREATED_DEFAULT, 0)
+    lies.array, lies.stamp = array, whole._st.stamp
+    return alias_of(whole, m, lies)
 
 
 def read(t: Tensor) -> Any:

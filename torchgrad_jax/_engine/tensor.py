@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES
 
@@ -38,7 +39,8 @@ class Storage:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
         if self.meta.device.type == "meta":
             return 0
-        size = self.meta.numel * self.meta.dtype.itemsize
+        m = self.meta
+        size = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize
         if not self.pointer or self.pointer.buffer.nbytes < size:
             self.pointer = Memory(np.empty(max(size, 1), np.uint8))
         return self.pointer.address

@@ -57,12 +57,12 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated", "edges", "fits",
-        "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view", "gradient", "held",
-        "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout", "made_as", "masks",
-        "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans", "promote", "promoted", "real", "refused",
-        "result", "severed", "run", "shown", "statics", "summed", "summed_ndim", "transposed", "transposes",
-        "undifferentiable", "wide_numbers",
+        "__weakref__", "added", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated",
+        "edges", "fits", "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view",
+        "gradient", "held", "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps",
+        "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans", "promote",
+        "promoted", "real", "refused", "result", "severed", "run", "shown", "statics", "summed", "summed_ndim",
+        "transposed", "transposes", "undifferentiable", "wide_numbers",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,8 @@ class Call:
         self.transposes: frozenset[int] = frozenset()
         # Leaves whose gradients are those of their transposes, transposed.
         self.transposed: frozenset[int] = frozenset()
+        # How often torch adds to the gradients of a recorded gradient, where its formula has several steps.
+        self.added: tuple[int, ...] = ()
         self.inplace: Any = None
         self.made_as: Any = None
         self.conjugated: tuple[bool, ...] | None = None

@@ -13,6 +13,7 @@ from .._core import layouts, shapes
 from .._core.meta import Meta
 from .registry import (
     COMMON,
+    OWN,
     Array,
     Arrays,
     op,
@@ -47,11 +48,17 @@ def _joined(metas: Sequence[Meta], out: tuple[int, ...]) -> tuple[int, ...]:
     return layouts.joined([(m.shape, m.strides) for m in metas], out)
 
 
+def _zeros_of_nothing(metas: dict[str, Meta], recorded: bool, dim: int) -> tuple[int, ...]:
+    """What torch passes over, an empty vector, gets zeros of its own."""
+    return tuple([int(m.shape == (0,)) for m in metas.values()])
+
+
 @op(
     promote=COMMON,
     aliases=("concat", "concatenate"),
     method=False,
     grad_view=lambda ct, m, **_: ct.strides,
+    grad_version=_zeros_of_nothing,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
     layout=_joined,
 )
@@ -110,10 +117,23 @@ def stack(tensors: Arrays, dim: int = 0) -> Array:
     return jnp.stack(tensors, d)
 
 
+def _block(ct: Meta, m: Meta, **_: Any) -> Any:
+    return ct.strides if m.ndim == 2 else OWN
+
+
+def _block_begins(ct: Meta, before: Sequence[tuple[int, ...]]) -> int:
+    """Where a block lies that comes after others; vectors are rows."""
+    blocks = [(1, 1, *s)[-2:] for s in before]
+    return ct.strides[0] * sum(b[0] for b in blocks) + ct.strides[1] * sum(b[1] for b in blocks)
+
+
+_block.begins = _block_begins  # type: ignore[attr-defined]
+
+
 @op(
     name="block_diag_list",
     node="BlockDiagBackward0",
-    grad_view=lambda ct, m, **_: ct.strides[2 - m.ndim :],
+    grad_view=_block,
     promote=COMMON,
     function=False,
     method=False,

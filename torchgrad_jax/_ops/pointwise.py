@@ -742,7 +742,14 @@ def _same_real(first: Array, second: Array) -> None:
         )
 
 
-@_elementwise(method=False, keeps=("real", "imag"), grad_view=lambda ct, m: ct.strides)
+def _real_or_imaginary(ct: Any, m: Any) -> tuple[int, ...]:
+    return ct.strides
+
+
+_real_or_imaginary.begins = lambda ct, before: len(before)  # type: ignore[attr-defined]
+
+
+@_elementwise(method=False, keeps=("real", "imag"), grad_view=_real_or_imaginary)
 def complex_(real: Array, imag: Array) -> Array:
     """``real + imag * 1j``."""
     _same_real(real, imag)

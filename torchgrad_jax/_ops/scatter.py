@@ -322,13 +322,13 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
 def _seen_part(geometry: Callable[..., View]) -> Callable[..., Any]:
     """How the gradient of what replaces a part lies: as that part of the incoming one, which torch gives as a view."""
 
-    def strides(ct: Meta, key: Meta, **statics: Any) -> Any:
+    def lies(ct: Meta, key: Meta, **statics: Any) -> Any:
         if ct.dtype is not key.dtype:
             return None
         part = geometry(ct, **statics)
-        return part.strides if part.shape == key.shape != ct.shape else None
+        return part if part.shape == key.shape != ct.shape else None
 
-    return strides
+    return lies
 
 
 def _sliced(m: Meta, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> View:

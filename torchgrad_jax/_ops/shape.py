@@ -213,17 +213,7 @@ def expanded_shape(
 
 def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
     shape = expanded_shape(m.shape, size, m.dtype.type_name)
-    lead = len(shape) - m.ndim
-    if not m.ndim:
-        return View(shape, (0,) * len(shape))
-    strides = []
-    for i in range(len(shape) - 1, -1, -1):
-        if i >= lead:
-            same = m.shape[i - lead] == shape[i]
-            strides.append(m.strides[i - lead] if same else 0)
-        else:
-            strides.append(0 if shape[i] != 1 else (shape[i + 1] * strides[-1] if strides else 1))
-    return View(shape, tuple(reversed(strides)))
+    return View(shape, shapes.expand_strides(m.shape, m.strides, shape))
 
 
 @op(
@@ -716,10 +706,11 @@ def repeat(input: Array, repeats: Size) -> Array:
     return jnp.tile(x, repeats)
 
 
-def _embedded_diagonal(ct: Meta, m: Meta, offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
+def _embedded_diagonal(ct: Meta, m: Meta, offset: int, dim1: int, dim2: int) -> View:
     a, b = shapes.wrap_dim(dim1, ct.ndim), shapes.wrap_dim(dim2, ct.ndim)
     rest = [s for d, s in enumerate(ct.strides) if d not in (a, b)]
-    return (*rest, ct.strides[a] + ct.strides[b])
+    start = offset * ct.strides[b] if offset > 0 else -offset * ct.strides[a]
+    return View(m.shape, (*rest, ct.strides[a] + ct.strides[b]), start)
 
 
 @op(grad_view=_embedded_diagonal)

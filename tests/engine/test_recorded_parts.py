@@ -204,3 +204,97 @@ def second_derivatives_of_products_of_several_zeros(m):
             found += [m.autograd.grad(fn(x), x)[0], m.autograd.functional.hessian(fn, x)]
             found.append(m.func.hessian(fn)(x).detach())
     return found
+
+
+@program
+def names_of_last_steps_by_argument(m):
+    """What a recorded gradient is called depends on numbers, shapes, reductions, and which results have a gradient."""
+    functional, linalg = m.nn.functional, m.linalg
+    table, row = (2, 3), (3,)
+    cases = [
+        (m.hypot, table, row), (m.logaddexp2, table, table), (m.fmax, table, row), (m.fmin, table, table),
+        (m.copysign, table, table), (lambda x: m.copysign(x, -1.0), table), (linalg.cross, table, table),
+        (m.rsub, table, table), (lambda x: m.rsub(x, 1.0), table), (lambda x: m.rsub(x, 1.0, alpha=3), table),
+        (m.ldexp, table, table), (lambda x: m.ldexp(x, m.tensor([1, 2, 3])), table), (m.clamp, table, table, table),
+        (lambda x: m.cummin(x, 0)[0], table), (lambda x, y: m.cholesky_solve(x, y), table, (2, 2)),
+        (linalg.pinv, (2, 3)), (linalg.pinv, (3, 2)), (linalg.pinv, (2, 2)), (m.block_diag, table, row, ()),
+        (lambda x, y: x.diagonal_scatter(y, 1), table, (2,)), (lambda x, y: x.put(m.tensor([0, 1]), y), table, (2,)),
+        (lambda x, y: m.as_strided_scatter(x, y, (3,), (1,)), table, row),
+        (lambda y: m.special.gammainc(m.full_like(y.detach(), 0.75), y), table),
+        (lambda y: m.special.gammaincc(m.full_like(y.detach(), 0.75), y), table),
+    ]  # fmt: skip
+    cases += [
+        (lambda x, y, p=p: m.dist(x, y, p), table, table) for p in (0.5, 1.0, 2.0, float("inf"))
+    ]
+    for alpha in (2, 2.5):
+        cases.append((lambda x, y, alpha=alpha: m.add(x, y, alpha=alpha), table, table))
+        cases.append((lambda x, y, alpha=alpha: m.sub(x, y, alpha=alpha), table, row))
+        cases.append((lambda x, y, alpha=alpha: m.rsub(x, y, alpha=alpha), table, table))
+    for how in ("none", "sum", "mean"):
+        losses = (functional.binary_cross_entropy, functional.binary_cross_entropy_with_logits)
+        cases += [(lambda x, y, f=f, how=how: f(x, y, reduction=how), table, table) for f in losses]
+    zeros = m.zeros(2, 3, dtype=m.int64)
+    for how in ("sum", "prod", "mean", "amax", "amin"):
+        for own in (True, False):
+            options = {"reduce": how, "include_self": own}
+            cases.append((lambda x, y, o=options: x.scatter_reduce(0, zeros, y, **o), table, table))
+    for shape in ((2, 3), (3, 2), (2, 2)):
+        parts = (slice(None), slice(1), slice(1, 2))
+        cases += [(lambda x, picked=picked: tuple(linalg.qr(x))[picked], shape) for picked in parts]
+    found = []
+    for fn, *sizes in cases:
+        for recorded in (False, True):
+            leaves = []
+            for j, size in enumerate(sizes):
+                n = 1
+                for s in size:
+                    n *= s
+                x = m.arange(1.0, 1 + n, dtype=m.float64)
+                leaves.append(((x / (8 + j) + x.sin() / 64 + j / 32).view(size)).requires_grad_())
+            out = fn(*leaves)
+            outs = [out] if isinstance(out, m.Tensor) else list(out)
+            given = [m.ones_like(y).requires_grad_(recorded) for y in outs]
+            grads = m.autograd.grad(outs, leaves, given, create_graph=True, allow_unused=True)
+            found.append(
+                [None if g is None else [g._version, g.grad_fn and g.grad_fn.name()] for g in grads]
+            )
+    return found
+
+
+@program
+def writes_after_running_products(m):
+    """A result that was written to is noticed by the product alone, unless the incoming gradient asks for it."""
+    found = []
+    for recorded in (False, True):
+        for write in ("nothing", "result", "factors", "given"):
+            x = m.arange(1.0, 7, dtype=m.float64).view(2, 3).requires_grad_()
+            factors = x * 1
+            y = factors.cumprod(0)
+            seen = []
+            given = m.ones(2, 3, dtype=m.float64).requires_grad_(recorded)
+            came = given * 1
+            (g,) = m.autograd.grad(y, factors, came, create_graph=True)
+            for name, t in (("result", y), ("factors", factors), ("given", came)):
+                if write == name:
+                    t.mul_(2)
+            m.autograd.graph.register_multi_grad_hook(
+                [y], lambda g, seen=seen: seen.append(g.clone()), mode="any"
+            )
+            found.append([complaint(g.sum().backward), x.grad, given.grad, seen])
+    return found
+
+
+@program
+def versions_of_sums_over_nothing(m):
+    """A gradient that is summed is a new tensor, also where there is nothing to be summed."""
+    found = []
+    for fn in (m.maximum, m.minimum, m.fmax, m.mul, m.add, m.div):
+        for size in ((), (3,), (1, 3), (1, 1)):
+            for empty in ((0, 3), (2, 0, 3), (0, 1)):
+                x, y = m.zeros(empty, requires_grad=True), m.ones(size, requires_grad=True)
+                fn(x, y).sum().backward()
+                found.append([x.grad._version, y.grad._version, y.grad.stride(), y.grad.clone()])
+    x, y, z = [m.ones(s, requires_grad=True) for s in ((2, 3), (0,), (2, 1))]
+    (m.cat([x, y, z], 1) * 2).sum().backward()
+    found.append([[t.grad._version, t.grad.stride(), t.grad.storage_offset()] for t in (x, y, z)])
+    return found

@@ -171,7 +171,7 @@ class GradientLayouts:
         if laid_out is not None:
             return laid_out, FRESH, version
         elementwise = Layout.steps(call.layout)
-        summed_or_cast = ct is None or ct.dtype is not key.dtype or ct.numel > key.numel
+        summed_or_cast = ct is None or ct.dtype is not key.dtype or _summed(ct, key)
         if version and elementwise and summed_or_cast and not callable(call.grad_facts[1]):
             version = 0
         if ct is None or len(cts) != 1 or (version and not elementwise):
@@ -249,7 +249,7 @@ class GradientLayouts:
         if formula == ROW_MAJOR:
             return meta(key.shape, key.dtype, key.device)
         dims = self._reduced(key, ct)
-        if ct.numel > key.numel or dims is None:
+        if _summed(ct, key) or dims is None:
             return None
         named = {GRAD: ct, RESULT: self.plan.outs[0]}
 
@@ -303,3 +303,10 @@ class GradientLayouts:
         ref = self.grad_refs[p]
         base = len(self.plan.present)
         return not isinstance(ref, Const) and base <= ref < self._steps.n_in
+
+
+def _summed(ct: Meta, key: Meta) -> bool:
+    """Whether a gradient is summed over what was broadcast, be it over no elements at all."""
+    if ct.numel > key.numel or ct.ndim > key.ndim:
+        return True
+    return ct.ndim == key.ndim and any(k == 1 != n for n, k in zip(ct.shape, key.shape))

@@ -514,12 +514,14 @@ class GradPlan(GradientLayouts):
         if real and self.plan.call.geometry is None and self.plan.call.joins is None:
             return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
+        assert isinstance(key, Meta)
         name = last_step(self.name + form, edge)
+        if callable(name):
+            call = self.plan.call
+            given = [n for n, k in zip(call.argnames, self.plan.keys) if k is not None]
+            name = name({**call.statics, "shape": key.shape, "given": given})
         if isinstance(name, dict):
             name = name[self.diff]
-        elif not isinstance(name, str):
-            name = name(self.plan.call.statics)
-        assert isinstance(key, Meta)
         if name == SUMMED:
             return summed(out.shape, key.shape) or self.name
         if name != RESHAPED:

@@ -60,13 +60,14 @@ def _gradients(
     told = gp.describe(tuple([None if c is None else gradient_meta(c) for c in cts]))
     whole = node.gp is gp
     form = _form(gp, saved) if callable(gp.plan.call.from_inputs) else ""
+    alone = all(c is None or edge_of(c) is None for c in cts)
     for p in gp.in_order(tuple(wanted)):
         m, kind, version = told[p]
         if kind == PASSED:
             by_pos[p] = cts[0]  # the gradient itself, with its own place in the graph
             continue
-        call, given, picks = gp.calls.get((p, present, form, "reads")) or _reads(
-            gp, p, present, form
+        call, given, picks = gp.calls.get((p, present, form, alone)) or _reads(
+            gp, p, present, form, alone
         )
         leaves = [how(cts[j]) if how else cts[j] for j, how in given]
         leaves += [how(saved[i]) if how else saved[i] for i, how in picks]
@@ -103,8 +104,13 @@ def _lay_out(t: Tensor, m: Meta) -> None:
         t._m = t._st.meta = m.mirror if m.mirrored else m
 
 
-def _reads(gp: Any, p: int, present: tuple[bool, ...], form: str) -> tuple[Any, Any, Any]:
-    """One gradient's call, and which incoming gradients and saved values it reads, and how."""
+def _reads(
+    gp: Any, p: int, present: tuple[bool, ...], form: str, alone: bool
+) -> tuple[Any, Any, Any]:
+    """One gradient's call, and which incoming gradients and saved values it reads, and how.
+
+    `alone` says that no incoming gradient requires one.
+    """
     call, ins, outs, used = gp.call(p, present, *([form] if form else ()))
     dull_ins, dull_outs = gp.compared(p)
     taken, taken_ins = gp.taken(p, form)
@@ -115,10 +121,11 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...], form: str) -> tuple[Any, 
 
     n = len(gp.saved_in)
     picks = [(gp.saved_in.index(i), how(i)) for i in ins]
-    result = _taken if "result" in taken else _mask if "compared" in taken else None
+    computed = "result" in taken or (alone and "result alone" in taken)
+    result = _taken if computed else _mask if "compared" in taken else None
     picks += [(n + gp.saved_out.index(k), _mask if k in dull_outs else result) for k in outs]
     given = [(j, _taken if "grad" in taken else None) for j, u in enumerate(used) if u]
-    found = gp.calls[p, present, form, "reads"] = call, tuple(given), tuple(picks)
+    found = gp.calls[p, present, form, alone] = call, tuple(given), tuple(picks)
     return found
 
 

@@ -186,7 +186,9 @@ def _writing(target: Meta, window: Meta, offset: int) -> Call:
         new = convert(leaves[1], target.dtype.np)
         return strided.from_flat(strided.view_into(x, window, offset, False, False, new), target)
 
-    return Call(
+    call = Call(
         "as_strided_scatter", run, node_name="AsStridedScatterBackward0", argnames=("self", "src"),
         layout=Layout.PRESERVE,
     )  # fmt: skip
+    call.grad_facts = (False, (1, 0))  # zeros are written into a copy of the gradient
+    return call

@@ -20,26 +20,53 @@ RESHAPED = "reshaped"
 """Stands for the name of a reshape, which depends on how the gradient is laid out."""
 
 
+Step: TypeAlias = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], Any]
+"""A name, or one per set of results that have a gradient, or a function of the static arguments, of the `shape` of what
+the gradient is of, and of the names of the arguments that are `given`."""
+
+
 def _averaged(statics: dict[str, Any]) -> str:
     """A mean divides last."""
     return "DivBackward1" if statics.get("reduction") == "mean" else "MulBackward0"
 
 
-def _reduced(statics: dict[str, Any], of_product: str) -> str:
+def _reduced(statics: dict[str, Any], of_product: str, of_sum: str = "MulBackward0") -> str:
     """An extremum masks last, a mean divides."""
-    names = {"prod": of_product, "mean": "DivBackward0"}
+    names = {"prod": of_product, "mean": "DivBackward0", "sum": of_sum}
     return names.get(statics["reduce"], "MulBackward0")
 
 
+def _kept_out(last: str, of_product: str) -> Step:
+    """The same of what results are put into: where it does not count, its places are cleared last."""
+    return lambda about: _reduced(about, of_product) if about.get("include_self", True) else last
+
+
+def _times(alpha_one: str) -> Step:
+    """Of an operand that a number may stand before."""
+    return lambda about: "MulBackward1" if "alpha" in about["given"] else alpha_one
+
+
+def _block(about: dict[str, Any]) -> str:
+    """A block is cut out, and made a vector or number again."""
+    return ("SqueezeBackward1", "ViewBackward0", "SliceBackward0")[len(about["shape"])]
+
+
+def _tall(about: dict[str, Any]) -> bool:
+    return about["shape"][-2] > about["shape"][-1]
+
+
+def _wide(about: dict[str, Any]) -> bool:
+    return about["shape"][-2] < about["shape"][-1]
+
+
+_WIDE: Step = {(0, 1): "AddBackward0", (0,): "CatBackward0", (1,): "AddBackward0"}
 _MOMENTS = {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "DivBackward1"}
 """By the results that have a gradient."""
-Step = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], str]
-"""A name, or one per set of results that have a gradient, or a function of the static arguments."""
 LAST_STEPS: dict[str, dict[int, Step]] = {
     "AbsBackward0": {0: "MulBackward0"},
     "AcosBackward0": {0: "MulBackward0"},
     "AcoshBackward0": {0: "MulBackward0"},
-    "AddBackward0": {0: "ToCopyBackward0", 1: "ToCopyBackward0"},
+    "AddBackward0": {0: "ToCopyBackward0", 1: _times("ToCopyBackward0")},
     "AddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
     "AddcdivBackward0": {1: "MulBackward0", 2: "MulBackward0"},
     "AddcmulBackward0": {1: "MulBackward0", 2: "MulBackward0"},
@@ -51,18 +78,21 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "AminmaxBackward0": {0: {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "MulBackward0"}},
     "AngleBackward0": {0: "WhereBackward0"},
     "AsStridedBackward0": {0: "AsStridedBackward0"},
+    "AsStridedScatterBackward0": {0: "AsStridedBackward0", 1: "AsStridedBackward0"},
     "AsinBackward0": {0: "MulBackward0"},
     "AsinhBackward0": {0: "MulBackward0"},
     "Atan2Backward0": {0: "MulBackward0", 1: "MulBackward0"},
     "AtanBackward0": {0: "DivBackward0"},
     "AtanhBackward0": {0: "DivBackward0"},
     "BaddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
-    "BinaryCrossEntropyBackward0": {1: "MulBackward0"},
-    "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: "MulBackward0"},
+    "BinaryCrossEntropyBackward0": {1: _averaged},
+    "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: _averaged},
+    "BlockDiagBackward0": dict.fromkeys(range(64), _block),
     "BmmBackward0": {0: "BmmBackward0", 1: "BmmBackward0"},
     "CatBackward0": {0: "SliceBackward0", 1: "SliceBackward0", 2: "SliceBackward0"},
     "CeluBackward0": {0: "EluBackwardBackward0"},
-    "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "SumBackward1"},
+    "CholeskySolveBackward0": {0: "CholeskySolveBackward0", 1: "NegBackward0"},
+    "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "WhereBackward0"},
     "ClampBackward1": {0: "WhereBackward0"},
     "ClampMaxBackward0": {0: "WhereBackward0"},
     "ClampMaxBackward1": {0: "WhereBackward0", 1: "WhereBackward0"},
@@ -70,15 +100,20 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ClampMinBackward1": {0: "WhereBackward0", 1: "WhereBackward0"},
     "ConjBackward0": {0: "ConjBackward0"},
     "ConstantPadNdBackward0": {0: "ConstantPadNdBackward0"},
+    "CopysignBackward0": {0: "MulBackward0"},
+    "CopysignBackward1": {0: "MulBackward0"},
     "CosBackward0": {0: "MulBackward0"},
     "CoshBackward0": {0: "MulBackward0"},
     "CummaxBackward0": {0: "ScatterAddBackward0"},
+    "CumminBackward0": {0: "ScatterAddBackward0"},
     "CumprodBackward0": {0: "DivBackward0"},
     "CumprodBackward0*": {0: "CopySlices"},
     "CumsumBackward0": {0: "FlipBackward0"},
     "DiagEmbedBackward0": {0: "DiagonalBackward0"},
     "DiagonalBackward0_copy": {0: "DiagonalBackwardBackward0"},
+    "DiagonalScatterBackward0": {0: "DiagonalScatterBackward0", 1: "DiagonalBackward0"},
     "DigammaBackward0": {0: "MulBackward0"},
+    "DistBackward0": {0: "MulBackward0", 1: "NegBackward0"},
     "DivBackward0": {0: "DivBackward0", 1: "MulBackward0"},
     "DotBackward0": {0: "MulBackward0", 1: "MulBackward0"},
     "EmbeddingBackward0": {0: "EmbeddingDenseBackwardBackward0"},
@@ -93,9 +128,14 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "FftR2CBackward0": {0: "SelectBackward0"},
     "FillBackward1": {1: "SumBackward0"},
     "FlipBackward0": {0: "FlipBackward0"},
+    "FmaxBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},
+    "FminBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},
     "FmodBackward1": {1: "MulBackward0"},
     "GatherBackward0": {0: "ScatterAddBackward0"},
+    "HypotBackward0": {0: "DivBackward0", 1: "DivBackward0"},
     "I0Backward0": {0: "MulBackward0"},
+    "IgammaBackward0": {1: "MulBackward0"},
+    "IgammacBackward0": {1: "MulBackward0"},
     "Im2ColBackward0": {0: "Col2ImBackward0"},
     "IndexAddBackward0": {1: "ExpandBackward0"},
     "IndexBackward0": {0: "IndexPutImplBackward0"},
@@ -104,22 +144,26 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "IndexFillBackward1": {0: "IndexFillBackward0", 1: "SumBackward0"},
     "IndexPutBackward0": {0: "IndexPutBackward0", 1: "IndexBackward0"},
     "IndexReduceBackward0": {
-        0: lambda statics: _reduced(statics, "DivBackward0"),
+        0: _kept_out("IndexFillBackward0", "DivBackward0"),
         1: lambda statics: _reduced(statics, "WhereBackward0"),
     },
     "IndexSelectBackward0": {0: "IndexAddBackward0"},
     "KthvalueBackward0": {0: "ScatterBackward0"},
+    "LdexpBackward0": {0: "MulBackward0", 1: "MulBackward1"},
     "LerpBackward0": {0: "MulBackward1", 1: "MulBackward1"},
     "LerpBackward1": {0: "MulBackward0", 1: "MulBackward0", 2: "MulBackward0"},
     "LgammaBackward0": {0: "MulBackward0"},
+    "LinalgCrossBackward0": {0: "LinalgCrossBackward0", 1: "LinalgCrossBackward0"},
     "LinalgDetBackward0": {0: "LinalgSolveExBackward0"},
     "LinalgInvExBackward0": {0: "NegBackward0"},
     "LinalgLstsqBackward0": {0: "SubBackward0", 1: "MmBackward0"},
     "LinalgLuFactorExBackward0": {0: "MmBackward0"},
     "LinalgLuBackward0": {0: "MmBackward0"},
     "LinalgMatrixExpBackward0": {0: "SliceBackward0"},
-    "LinalgPinvBackward0": {0: "SubBackward0"},
-    "LinalgQrBackward0": {0: "LinalgSolveTriangularBackward0"},
+    "LinalgPinvBackward0": {0: lambda about: "SubBackward0" if _tall(about) else "AddBackward0"},
+    "LinalgQrBackward0": {
+        0: lambda about: _WIDE if _wide(about) else "LinalgSolveTriangularBackward0"
+    },
     "LinalgSlogdetBackward0": {0: "LinalgSolveExBackward0"},
     "LinalgSolveExBackward0": {0: "NegBackward0", 1: "LinalgSolveExBackward0"},
     "LinalgSolveTriangularBackward0": {0: "TriuBackward0", 1: "LinalgSolveTriangularBackward0"},
@@ -136,6 +180,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "Log2Backward0": {0: "DivBackward0"},
     "LogBackward0": {0: "DivBackward0"},
     "LogSoftmaxBackward0": {0: "LogSoftmaxBackwardDataBackward0"},
+    "Logaddexp2Backward0": {0: "DivBackward0", 1: "DivBackward0"},
     "LogaddexpBackward0": {0: "DivBackward0", 1: "DivBackward0"},
     "LogcumsumexpBackward0": {0: "SubBackward0"},
     "LogitBackward0": {0: "WhereBackward0"},
@@ -173,7 +218,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ProdBackward0*": {0: "ViewBackward0"},
     "ProdBackward1": {0: "MulBackward0"},
     "ProdBackward1*": {0: "MulBackward0"},
-    "PutBackward0": {0: "PutBackward0"},
+    "PutBackward0": {0: "PutBackward0", 1: "ViewBackward0"},
     "ReciprocalBackward0": {0: "MulBackward0"},
     "ReluBackward0": {0: "ThresholdBackwardBackward0"},
     "RemainderBackward1": {1: "MulBackward0"},
@@ -182,13 +227,14 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "RollBackward0": {0: "RollBackward0"},
     "Rot90Backward0": {0: "Rot90Backward0"},
     "RsqrtBackward0": {0: "MulBackward0"},
-    "RsubBackward1": {0: "NegBackward0"},
+    "RsubBackward0": {0: _times("NegBackward0")},
+    "RsubBackward1": {0: _times("NegBackward0")},
     "ScatterAddBackward0": {1: "GatherBackward0"},
     "ScatterBackward0": {0: "ScatterBackward1", 1: "GatherBackward0"},
     "ScatterBackward1": {0: "ScatterBackward1"},
     "ScatterReduceBackward0": {
-        0: "DivBackward0",
-        1: lambda statics: _reduced(statics, "WhereBackward0"),
+        0: _kept_out("ScatterBackward1", "DivBackward0"),
+        1: lambda statics: _reduced(statics, "WhereBackward0", "GatherBackward0"),
     },
     "SelectScatterBackward0": {0: "SelectScatterBackward0", 1: "SelectBackward0"},
     "SgnBackward0": {0: "MaskedFillBackward0"},
@@ -219,7 +265,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "StackBackward0": {0: "SelectBackward0", 1: "SelectBackward0"},
     "StdBackward0": {0: "MulBackward0"},
     "StdMeanBackward0": {0: _MOMENTS},
-    "SubBackward0": {1: "NegBackward0"},
+    "SubBackward0": {1: _times("NegBackward0")},
     "SumBackward0": {0: "ExpandBackward0"},
     "SumBackward1": {0: "ExpandBackward0"},
     "TBackward0": {0: "TBackward0"},
@@ -324,6 +370,7 @@ _TAKEN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
     "AddcmulBackward0": {"tensor1": ("tensor2",), "tensor2": ("tensor1",)},
     "AtanhBackward0": _GRAD,
     "BinaryCrossEntropyWithLogitsBackward0": {"input": ("input", "target")},
+    "CumprodBackward0": {"input": ("result alone",)},
     "DistBackward0": lambda statics: _alike(
         "input", "other", "input", "other", *(("compared",) if _largest(statics.get("p")) else ())
     ),
@@ -370,7 +417,8 @@ def kept_again(node: str, statics: dict[str, Any]) -> Names:
 def taken_again(node: str, statics: dict[str, Any]) -> Names:
     """What torch's steps compute with before they save it, for the gradients of these inputs.
 
-    Later writes to it do not matter. A result is computed with, or only compared.
+    Later writes to it do not matter. A result is computed with (`alone`: where the incoming gradient does not require
+    one, which would read it), or only compared.
     """
     found = _TAKEN.get(node, {})
     return found if isinstance(found, dict) else found(statics)

@@ -144,7 +144,7 @@ def _made(
             continue
         m, version, *lies = told
         t = None
-        if lies:
+        if lies and not MODES.bits & LIFT:  # there each has a storage of its own
             place, begins, whole = lies
             if place not in memories:
                 memories[place] = (

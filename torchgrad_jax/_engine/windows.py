@@ -70,19 +70,22 @@ class Flow:
         self.arrived: dict[Any, tuple[Any, State | None]] = {}
         """What reached the leaves: the array, and the state if it is not to be copied."""
 
-    def put(self, node: Any, nr: int, array: Any, state: State, fresh: bool) -> None:
-        """Add a gradient, in place (a version more) where torch would; its hold is handed over."""
+    def put(self, node: Any, nr: int, array: Any, state: State, fresh: bool, adds: int = 0) -> None:
+        """Add a gradient, in place (a version more) where torch would; its hold is handed over.
+
+        `adds` is how many more times torch would add, where the gradient is a sum of what its steps give.
+        """
         old = self.slots.get((node, nr))
         if old is None:
             self.slots[node, nr] = (array, state, fresh)
             return
         before, a, b = old[1], old[1].meta, state.meta
         if old[2] and before.holders == 1 and before.memory.live == 1 and a.dense:
-            before.version += 1
+            before.version += 1 + adds
             after = before
         else:
             before.drop()
-            after = State(summed(a, b), 0, 1)
+            after = State(summed(a, b), adds, 1)
         state.drop()
         self.slots[node, nr] = (self.add(old[0], array), after, True)
 
@@ -119,7 +122,7 @@ class Flow:
                     viewed = State(m, first.version, uses[p], first.memory)
                     values[p] = (array, viewed, False)
                 else:
-                    values[p] = (array, State(m, version, uses[p]), kind == FRESH)
+                    values[p] = (array, State(m, version, uses[p]), kind == FRESH, gp.added(p))
         for g in given:
             if g is not None:
                 g[1].drop()

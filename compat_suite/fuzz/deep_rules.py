@@ -376,7 +376,7 @@ def rarer_function(m: Maker) -> str | None:
         "Write",
         "Nothing",
     )
-    if kind in ("Both", "Write") and not writable(m.env[x]):
+    if kind in ("Both", "Write") and (not writable(m.env[x]) or races(m.env[x], m.env[y])):
         return None
     match kind:
         case "Scale":
@@ -431,7 +431,11 @@ TRANSFORMS = (
 @rule(0.8, "func.grad", "vmap", "autograd.functional.jacobian")
 def transformed(m: Maker) -> str | None:
     """Values of transforms; in an outer graph each is one node here."""
-    x = m.pick(lambda t: real(t) and t.dim() > 0 and t.numel() > 0 and t.is_contiguous())
+    # In which order they put dimensions of one element is the affair of how they batch.
+    x = m.pick(
+        lambda t: real(t) and t.dim() > 0 and t.numel() > 0
+        and t.stride() == t.new_empty(t.shape).stride()
+    )  # fmt: skip
     if x is None or m.env[x].is_inference():
         return None
     y = m.pick(lambda t: t.shape == m.env[x].shape and t.dtype == m.env[x].dtype) or x

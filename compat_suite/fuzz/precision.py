@@ -21,7 +21,7 @@ _SPELLED = (
 )  # fmt: skip
 CENTRED = re.compile(r"norm\(|softm|log_softmax|cosine|std|var|cov\(|logsumexp|cross_entropy|_loss")
 """Functions whose gradients add up to 0, but for rounding."""
-_NAME = re.compile(r"\bv\d+\b")
+NAME = re.compile(r"\bv\d+\b")
 
 
 def spelled(line: str) -> int:
@@ -61,7 +61,7 @@ class Precision:
         own = {k: _OF_DTYPE.get(v["dtype"], 0) for k, v in tensors.items()}
         self.lowest = max([self.lowest, *own.values()])
         for text in self._lines:
-            named = set(_NAME.findall(text))
+            named = set(NAME.findall(text))
             coarsest = max([spelled(text), *[self.of.get(n, 0) for n in named]])
             if ".grad" in text:
                 coarsest = max(coarsest, self.lowest)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..libs import Lib, live_torch, ours
 from . import observe
-from .precision import CENTRED, Precision, spelled
+from .precision import CENTRED, NAME, Precision, spelled
 from .programs import PLAIN, InvalidProgram, Kind, Mismatch, Program, Session, compare, make
 
 LENGTH = 14
@@ -99,7 +99,7 @@ def _moved_apart(program: Program, lib: Lib) -> tuple[bool, bool]:
                 x = session.env[by_size[1] or by_size[2] or by_size[3]]
                 if not lib.module.isfinite(x).all() or (by_size[3] and (x == 0).any()):
                     return True, False
-            nudged = _nudged(line, precision.lowest, moved) if moved in (1, -1) else line
+            nudged = _nudged(line, precision, moved) if moved in (1, -1) else line
             error = session.run(nudged)
             if moved == SHORT:
                 made = _MADE.match(line)
@@ -129,16 +129,21 @@ def _moved_apart(program: Program, lib: Lib) -> tuple[bool, bool]:
     return values, any(error != raised[0] for error in raised)
 
 
-def _nudged(line: str, rank: int, way: int) -> str:
+def _nudged(line: str, precision: Precision, way: int) -> str:
     """The line with its numbers moved, and what was saved moved where it is unpacked, by the coarsest rounding.
+
+    Numbers move by the rounding of the coarsest tensor that the line mentions: others would leave it as it is.
 
     The gradient of `logcumsumexp` takes the logarithm of what comes in, and NaN falls out there: the definition
     stands in for it.
     """
-    step = way * _STEPS[spelled(line)]
+    ranks = [precision.of.get(name, 0) for name in NAME.findall(line)]
+    step = way * _STEPS[max([spelled(line), *ranks])]
     line = re.sub(r"-?\d+\.\d+", lambda m: repr(float(m[0]) * (1 + step)), line)
     line = re.sub(
-        r"lambda t: t( / 2)?\): v", rf"lambda t: t\1 * {1 + way * _STEPS[rank]!r}): v", line
+        r"lambda t: t( / 2)?\): v",
+        rf"lambda t: t\1 * {1 + way * _STEPS[precision.lowest]!r}): v",
+        line,
     )
     return line.replace(".logcumsumexp(0)", ".exp().cumsum(0).log()")
 

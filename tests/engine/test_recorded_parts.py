@@ -222,6 +222,7 @@ def names_of_last_steps_by_argument(m):
         (lambda x, y: m.as_strided_scatter(x, y, (3,), (1,)), table, row),
         (lambda y: m.special.gammainc(m.full_like(y.detach(), 0.75), y), table),
         (lambda y: m.special.gammaincc(m.full_like(y.detach(), 0.75), y), table),
+        (lambda *parts: m.cat(parts), *[table] * 5), (lambda *parts: m.stack(parts), *[row] * 5),
     ]  # fmt: skip
     cases += [
         (lambda x, y, p=p: m.dist(x, y, p), table, table) for p in (0.5, 1.0, 2.0, float("inf"))
@@ -274,12 +275,10 @@ def writes_after_running_products(m):
             given = m.ones(2, 3, dtype=m.float64).requires_grad_(recorded)
             came = given * 1
             (g,) = m.autograd.grad(y, factors, came, create_graph=True)
+            y.register_hook(lambda g, seen=seen: seen.append(g.clone()))
             for name, t in (("result", y), ("factors", factors), ("given", came)):
                 if write == name:
                     t.mul_(2)
-            m.autograd.graph.register_multi_grad_hook(
-                [y], lambda g, seen=seen: seen.append(g.clone()), mode="any"
-            )
             found.append([complaint(g.sum().backward), x.grad, given.grad, seen])
     return found
 

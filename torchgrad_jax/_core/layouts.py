@@ -42,6 +42,13 @@ def with_statics(layout: Any) -> Any:
     return layout
 
 
+def beginning(begins: Any, strides: Any) -> Any:
+    """The strides of gradients that are parts of the incoming one, which begin where `begins` says:
+    (meta of the incoming one, shapes of the operands before) -> elements."""
+    strides.begins = begins
+    return strides
+
+
 def elementwise(layout: Any) -> Any:
     """The layout, for an operator whose gradients are laid out as those of elementwise ones are; a copy of it."""
     made: Any = functools.partial(layout)

@@ -10,7 +10,7 @@ import jax
 from .._core.meta import Meta
 from .._core.state import DUAL, LIFT, MODES
 from .._core.transfer import filled
-from .._ops.double_names import JOINT, KEPT_AGAIN
+from .._ops.double_names import ASKED, JOINT, KEPT_AGAIN
 from .grad_layouts import PASSED, VIEWED
 from .history import CopySlicesPlan, edge_of
 from .node import Node
@@ -60,7 +60,7 @@ def _gradients(
     told = gp.describe(tuple([None if c is None else gradient_meta(c) for c in cts]))
     whole = node.gp is gp
     form = _form(gp, saved) if callable(gp.plan.call.from_inputs) else ""
-    alone = all(c is None or edge_of(c) is None for c in cts)
+    alone = gp.name in ASKED and all(c is None or edge_of(c) is None for c in cts)
     for p in gp.in_order(tuple(wanted)):
         m, kind, version = told[p]
         if kind == PASSED:
@@ -109,7 +109,7 @@ def _reads(
 ) -> tuple[Any, Any, Any]:
     """One gradient's call, and which incoming gradients and saved values it reads, and how.
 
-    `alone` says that no incoming gradient requires one.
+    `alone` says that no incoming gradient requires one, where that matters.
     """
     call, ins, outs, used = gp.call(p, present, *([form] if form else ()))
     dull_ins, dull_outs = gp.compared(p)

@@ -16,6 +16,8 @@ from .._core import shapes
 
 SUMMED = "summed"
 """Stands for the name of a sum over what was broadcast."""
+EACH = -2
+"""Stands for each edge of a node that takes a list."""
 RESHAPED = "reshaped"
 """Stands for the name of a reshape, which depends on how the gradient is laid out."""
 
@@ -87,9 +89,9 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "BaddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
     "BinaryCrossEntropyBackward0": {1: _averaged},
     "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: _averaged},
-    "BlockDiagBackward0": dict.fromkeys(range(64), _block),
+    "BlockDiagBackward0": {EACH: _block},
     "BmmBackward0": {0: "BmmBackward0", 1: "BmmBackward0"},
-    "CatBackward0": {0: "SliceBackward0", 1: "SliceBackward0", 2: "SliceBackward0"},
+    "CatBackward0": {EACH: "SliceBackward0"},
     "CeluBackward0": {0: "EluBackwardBackward0"},
     "CholeskySolveBackward0": {0: "CholeskySolveBackward0", 1: "NegBackward0"},
     "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "WhereBackward0"},
@@ -262,7 +264,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "SqueezeBackward0": {0: "UnsqueezeBackward0"},
     "SqueezeBackward1": {0: "UnsqueezeBackward0"},
     "SqueezeBackward2": {0: "UnsqueezeBackward0"},
-    "StackBackward0": {0: "SelectBackward0", 1: "SelectBackward0"},
+    "StackBackward0": {EACH: "SelectBackward0"},
     "StdBackward0": {0: "MulBackward0"},
     "StdMeanBackward0": {0: _MOMENTS},
     "SubBackward0": {1: _times("NegBackward0")},
@@ -314,7 +316,8 @@ def summed(shape: tuple[int, ...], to: tuple[int, ...]) -> str | None:
 
 def last_step(node: str, edge: int) -> Step:
     """The name of a recorded gradient: torch's last step, or the node's own name once more."""
-    found = LAST_STEPS.get(node, {}).get(edge)
+    steps = LAST_STEPS.get(node, {})
+    found = steps.get(edge, steps.get(EACH))
     if found is not None:
         return found
     stem = node.rstrip("0123456789")
@@ -406,6 +409,10 @@ _TAKEN: dict[str, Names | Callable[[dict[str, Any]], Names]] = {
     "VarBackward0": _BOTH,
     "VarMeanBackward0": _BOTH,
 }
+
+
+ASKED = frozenset({"CumprodBackward0"})
+"""Nodes of which `alone` decides what is computed with."""
 
 
 def kept_again(node: str, statics: dict[str, Any]) -> Names:

@@ -127,13 +127,10 @@ def _block_begins(ct: Meta, before: Sequence[tuple[int, ...]]) -> int:
     return ct.strides[0] * sum(b[0] for b in blocks) + ct.strides[1] * sum(b[1] for b in blocks)
 
 
-_block.begins = _block_begins  # type: ignore[attr-defined]
-
-
 @op(
     name="block_diag_list",
     node="BlockDiagBackward0",
-    grad_view=_block,
+    grad_view=layouts.beginning(_block_begins, _block),
     promote=COMMON,
     function=False,
     method=False,

@@ -17,7 +17,7 @@ from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .._core.layouts import elementwise, preserved, with_lines
+from .._core.layouts import beginning, elementwise, preserved, with_lines
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast, erf, from_zero
@@ -742,14 +742,8 @@ def _same_real(first: Array, second: Array) -> None:
         )
 
 
-def _real_or_imaginary(ct: Any, m: Any) -> tuple[int, ...]:
-    return ct.strides
-
-
-_real_or_imaginary.begins = lambda ct, before: len(before)  # type: ignore[attr-defined]
-
-
-@_elementwise(method=False, keeps=("real", "imag"), grad_view=_real_or_imaginary)
+@_elementwise(method=False, keeps=("real", "imag"),
+              grad_view=beginning(lambda ct, before: len(before), lambda ct, m: ct.strides))  # fmt: skip
 def complex_(real: Array, imag: Array) -> Array:
     """``real + imag * 1j``."""
     _same_real(real, imag)

@@ -168,8 +168,8 @@ class OpDef:
     forward: Callable[..., Any] | None = None  # the implementation with the derivative of torch's
     # forward mode, where that is another one than its reverse mode takes
     grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides,
-    # where torch's gradient is a view of the incoming one, or a `View` of a part of it (others that are
-    # parts say in an attribute `begins` of the function where they begin); SAME where it is that very
+    # where torch's gradient is a view of the incoming one, or a `View` of a part of it (other
+    # parts say where they begin: `layouts.beginning`); SAME where it is that very
     # tensor, OWN where it is none although it could be; None where nothing special is known
     joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
     # which inputs stand one after the other in the result, or results in the input; whether the

@@ -9,7 +9,7 @@ import pytest
 from compat_suite.fuzz import recorded, small
 from compat_suite.fuzz.maker import writable
 from compat_suite.fuzz.programs import Program, compare
-from compat_suite.fuzz.search import Finding, _moved_apart, program_of, search
+from compat_suite.fuzz.search import Finding, _moved_apart, _rounded_apart, program_of, search
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
 from compat_suite.libs import live_torch, ours
@@ -77,6 +77,30 @@ CENTRED = (
 def test_what_rounding_decides(lines: tuple[str, ...], values: bool, errors: bool) -> None:
     """Centred numbers that are nearly 0 may lie on either side of it, and so may what follows."""
     assert _moved_apart(Program(lines), live_torch()) == (values, errors)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("x", "line", "apart"),
+    [
+        (19.0, "v1 = jacobian(torch.tanh, v0).log()", True),
+        (1.0, "v1 = jacobian(torch.tanh, v0).log()", False),
+        (19.0, "v1 = vmap(jacrev(lambda t: t.tanh()))(v0).log()", True),
+        (19.0, "v1 = vmap(jacrev(lambda t: t * t))(v0).log()", False),
+        (19.0, "v1 = checkpoint(lambda t: 1 - t.sigmoid(), 2 * v0).log()", True),
+    ],
+)
+def test_what_rounding_inside_of_functions_decides(x: float, line: str, apart: bool) -> None:
+    """1 - tanh(x)**2 of a large x is the rounding of tanh, which nothing that a program can move moves."""
+    lines = (
+        "from torch.autograd.functional import jacobian",
+        "from torch.func import vmap, jacrev",
+        "from torch.utils.checkpoint import checkpoint",
+        f"v0 = torch.full((2,), {x}, dtype=torch.float64)",
+        line,
+    )
+    assert _rounded_apart(Program(lines), live_torch(), "v1.value") is apart
+    assert not _rounded_apart(Program(lines), live_torch(), "v0.value")
 
 
 def test_what_programs_write_to() -> None:

@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 
+from . import bar
 from .jobs import CHECKS
 
 
@@ -148,10 +149,13 @@ def run_fuzz(args: argparse.Namespace) -> int:
     kinds: Counter[str] = Counter()
     seeds = range(args.seed, args.seed + args.count)
     kind = Kind(args.wide, args.wild, args.far, 0 if args.swarm else None)
-    for finding in search(seeds, args.length, not args.no_shrink, kind):
+    for done, finding in enumerate(search(seeds, args.length, not args.no_shrink, kind), 1):
         if finding is not None:
             kinds[finding.mismatch.kind] += 1
+            bar.clear()
             print(f"\n{finding.report()}", flush=True)
+        bar.draw(done, args.count, kinds.total())
+    bar.clear()
     print(
         f"{args.count} programs in {time.time() - began:.0f} s, {kinds.total()} differ: {dict(kinds)}"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import shutil
 import sys
 import time
 from collections import Counter
@@ -12,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from . import bar
 from .cases import CASES
 from .core_ops import COVERED
 from .jobs import CHECK_TITLES, Job, all_jobs
@@ -72,27 +72,14 @@ def _wanted(job: Job, args: Any) -> bool:
 
 def progress(jobs: list[Job], oracle: Oracle) -> Iterable[Verdict]:
     """Judge each job, with a bar on a terminal."""
-    shown = sys.stderr.isatty()
     bad = 0
     for n, job in enumerate(jobs):
         verdict = judge(job, oracle)
         bad += verdict.bad
         yield verdict
-        if shown and (n % 10 == 9 or n == len(jobs) - 1):
-            done = (n + 1) / len(jobs)
-            tail = f" {n + 1}/{len(jobs)}, {bad} differ  {job.case.core}"
-            width = max(10, min(40, shutil.get_terminal_size().columns - len(tail) - 3))
-            print(
-                "\r\033[K["
-                + "#" * int(done * width)
-                + "." * (width - int(done * width))
-                + "]"
-                + tail,
-                end="",
-                file=sys.stderr,
-            )
-    if shown:
-        print("\r\033[K", end="", file=sys.stderr)
+        if n % 10 == 9 or n == len(jobs) - 1:
+            bar.draw(n + 1, len(jobs), bad, job.case.core)
+    bar.clear()
 
 
 Table = dict[str, dict[str, Counter[str]]]

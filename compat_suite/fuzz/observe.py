@@ -180,10 +180,10 @@ def _plain_infinities(array: np.ndarray) -> np.ndarray:
 
 def _names_of_its_own(got: dict[str, Any]) -> set[str]:
     """Attributes without a counterpart in torch: a recorded backward is one node per gradient here,
-    and the nodes of its formula there."""
+    with the name of the last one of the formula there, and the nodes of that formula there."""
     own = set()
     if DERIVED.search(str(got.get("grad_fn"))):
-        own |= {"grad_fn", "output_nr"}
+        own.add("output_nr")
     if DERIVED.search(str(got.get("graph"))):
         own.add("graph")
     return own

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from compat_suite.fuzz import observe
+from compat_suite.fuzz.precision import Precision
 from compat_suite.fuzz.programs import InvalidProgram, Program, compare
 from compat_suite.fuzz.search import Finding, judge, shrink
 from compat_suite.libs import Lib, ours
@@ -138,3 +140,11 @@ def test_the_zeros_of_a_transform_are_rounding() -> None:
     )
     assert compare(Program(lines), other, ours()) is not None
     assert judge(Program(lines), other, ours()) is None
+
+
+def test_names_of_recorded_gradients_are_compared() -> None:
+    """Such a gradient is one node here, so that its graph is not; its name is that of the formula's last one."""
+    got = {"grad_fn": "SinBackwardBackward0", "output_nr": 1, "graph": "SinBackwardBackward0"}
+    want = {"grad_fn": "MulBackward0", "output_nr": 0, "graph": "MulBackward0"}
+    found = observe.differences(got, want, Precision())
+    assert [where for where, _ in found] == ["grad_fn"]

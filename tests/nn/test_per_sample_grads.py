@@ -23,7 +23,7 @@ def filled(m: Any, module: Any) -> Any:
     """With parameters that do not depend on how they are drawn."""
     with m.no_grad():
         for i, p in enumerate(module.parameters()):
-            p.copy_((m.arange(p.numel(), dtype=m.float64) * (i + 2)).sin().reshape(p.shape))
+            p.copy_((m.arange(1, p.numel() + 1, dtype=m.float64) * (i + 2)).sin().reshape(p.shape))
     return module
 
 
@@ -36,7 +36,7 @@ def layers(m):
     nn = m.nn
     net = nn.Sequential(
         nn.Conv2d(2, 4, 3, padding="same"), nn.GroupNorm(2, 4), nn.Tanh(), nn.InstanceNorm2d(4, affine=True),
-        nn.Flatten(2), nn.LayerNorm(9), nn.Linear(9, 2),
+        nn.Tanh(), nn.Flatten(2), nn.LayerNorm(9), nn.Linear(9, 2),
     )  # fmt: skip
     filled(m, net.double())
     x = (m.arange(54.0).double() * 3).cos().reshape(3, 2, 3, 3).requires_grad_()

@@ -375,3 +375,28 @@ def input_written_to(m):
     y = module(m).checkpoint(lambda a: a.sin(), z, use_reentrant=False)
     z.add_(1)
     return error(y.sum().backward)
+
+
+@program
+def autocast_is_what_it_was(m):
+    """The recomputation casts as the forward did, wherever the backward pass runs."""
+    found = []
+    for reentrant in (False, True):
+        for fast in (None, m.bfloat16, m.float16):
+            x = leaf(m, 1.125, 2.25).float().detach().requires_grad_()
+            w = leaf(m, 0.3, 0.7).float().detach().requires_grad_()
+            seen = []
+
+            def f(t, w=w, seen=seen):
+                kind = m.get_autocast_dtype("cpu")
+                seen.append(
+                    (m.is_autocast_enabled("cpu"), str(kind), m.is_autocast_cache_enabled())
+                )
+                return t.outer(w) @ w
+
+            with m.autocast("cpu", dtype=fast, enabled=fast is not None, cache_enabled=False):
+                y = module(m).checkpoint(f, x, use_reentrant=reentrant)
+            y.float().sum().backward()
+            seen = [(on, kind.rpartition(".")[2], caching) for on, kind, caching in seen]
+            found.append((y.detach(), x.grad, w.grad, seen, m.is_autocast_enabled("cpu")))
+    return found

@@ -15,6 +15,7 @@ from .._core import abstract, dtypes, errors, exact, shapes
 from .._core.meta import Meta, meta
 from .._ops.aten import op_name
 from .._ops.double_names import (
+    CAST_INSIDE,
     JOINT,
     RESHAPED,
     SCALED,
@@ -502,24 +503,30 @@ class GradPlan(GradientLayouts):
         """The name of a recorded gradient: that of the last step in torch's formula."""
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
-        if isinstance(key, Meta) and Layout.steps(self.plan.call.layout):
-            cast = key.dtype is not out.dtype and leaf in self.plan.call.promoted
-            if cast and not out.dtype.is_complex:
-                return "ToCopyBackward0"
+        assert isinstance(key, Meta)
+        cast = leaf in self.plan.call.promoted and self.name not in CAST_INSIDE
+        if (
+            cast
+            and key.dtype is not out.dtype
+            and not (key.dtype.is_complex or out.dtype.is_complex)
+        ):
+            return "ToCopyBackward0"
+        if Layout.steps(self.plan.call.layout):
             # A loss has fewer dimensions than what it is of: nothing was broadcast.
             total = summed(out.shape, key.shape) if out.ndim >= key.ndim else None
             if total is not None:
                 return total
-        real = isinstance(key, Meta) and out.dtype.is_complex and not key.dtype.is_complex
+        real = out.dtype.is_complex and not key.dtype.is_complex
         if real and self.plan.call.geometry is None and self.plan.call.joins is None:
             return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
-        assert isinstance(key, Meta)
         name = last_step(self.name + form, edge)
         if callable(name):
             call = self.plan.call
             given = [n for n, k in zip(call.argnames, self.plan.keys) if k is not None]
-            name = name({**call.statics, "shape": key.shape, "given": given})
+            changed = {"broadcast": out.shape != key.shape, "cast": out.dtype is not key.dtype}
+            own = {"shape": key.shape, "strides": key.strides}
+            name = name({**call.statics, **own, **changed, "given": given})
         if isinstance(name, dict):
             name = name[self.diff]
         if name == SUMMED:

@@ -23,8 +23,8 @@ RESHAPED = "reshaped"
 
 
 Step: TypeAlias = str | dict[tuple[int, ...], str] | Callable[[dict[str, Any]], Any]
-"""A name, or one per set of results that have a gradient, or a function of the static arguments, of the `shape` of what
-the gradient is of, and of the names of the arguments that are `given`."""
+"""A name, or one per set of results that have a gradient, or a function of the static arguments, of the `shape` and
+`strides` of what the gradient is of, of whether it was `broadcast` or `cast`, and of the arguments that are `given`."""
 
 
 def _averaged(statics: dict[str, Any]) -> str:
@@ -44,8 +44,47 @@ def _kept_out(last: str, of_product: str) -> Step:
 
 
 def _times(alpha_one: str) -> Step:
-    """Of an operand that a number may stand before."""
-    return lambda about: "MulBackward1" if "alpha" in about["given"] else alpha_one
+    """Of an operand that a number may stand before; a cast comes after it."""
+
+    def named(about: dict[str, Any]) -> str:
+        if about["cast"]:
+            return "ToCopyBackward0"
+        return "MulBackward1" if "alpha" in about["given"] else alpha_one
+
+    return named
+
+
+def _product(name: str, axes: int = 0) -> Step:
+    """Of a factor of a product that a number may stand before; of a matrix in column-major order, the transpose."""
+
+    def named(about: dict[str, Any]) -> str:
+        if about.get("alpha", 1) != 1:
+            return "MulBackward1"
+        rows = about["shape"][0]
+        return "TBackward0" if axes == 2 and about["strides"] == (1, rows) else name
+
+    return named
+
+
+def _addend(about: dict[str, Any]) -> str:
+    """Of what is added to a product: a broadcast one is summed last, before that it may be multiplied."""
+    return SUMMED if about["broadcast"] else "MulBackward1"
+
+
+def _matrix(about: dict[str, Any]) -> str:
+    """A product of matrices, or of many of them."""
+    return "MmBackward0" if len(about["shape"]) == 2 else "UnsafeViewBackward0"
+
+
+def _solved(about: dict[str, Any]) -> str:
+    """A vector is solved for as a matrix."""
+    return "SqueezeBackward1" if len(about["shape"]) == 1 else "LinalgSolveExBackward0"
+
+
+def _halved(about: dict[str, Any]) -> str:
+    """What stands for two equal frequencies is doubled in place."""
+    size = about["last_dim_size"]
+    return "torch::autograd::CopySlices" if size > size // 2 + 1 else "FftR2CBackward0"
 
 
 def _block(about: dict[str, Any]) -> str:
@@ -69,12 +108,13 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "AcosBackward0": {0: "MulBackward0"},
     "AcoshBackward0": {0: "MulBackward0"},
     "AddBackward0": {0: "ToCopyBackward0", 1: _times("ToCopyBackward0")},
-    "AddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
+    "AddbmmBackward0": {0: _addend, 1: _product("BmmBackward0"), 2: _product("BmmBackward0")},
     "AddcdivBackward0": {1: "MulBackward0", 2: "MulBackward0"},
     "AddcmulBackward0": {1: "MulBackward0", 2: "MulBackward0"},
-    "AddmmBackward0": {1: "MmBackward0", 2: "MmBackward0"},
-    "AddmvBackward0": {1: "MulBackward0", 2: "MvBackward0"},
-    "AddrBackward0": {1: "MvBackward0", 2: "MvBackward0"},
+    "AddmmBackward0": {0: _addend, 1: _product("MmBackward0", 2), 2: _product("MmBackward0", 2)},
+    "AddmvBackward0": {0: _addend, 1: _product("MulBackward0"), 2: _product("MvBackward0")},
+    "AddrBackward0": {0: _addend, 1: _product("MvBackward0"), 2: _product("MvBackward0")},
+    "AffineGridGeneratorBackward0": {0: "TransposeBackward0"},
     "AmaxBackward0": {0: "MulBackward0"},
     "AminBackward0": {0: "MulBackward0"},
     "AminmaxBackward0": {0: {(0, 1): "AddBackward0", (0,): "MulBackward0", (1,): "MulBackward0"}},
@@ -86,13 +126,15 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "Atan2Backward0": {0: "MulBackward0", 1: "MulBackward0"},
     "AtanBackward0": {0: "DivBackward0"},
     "AtanhBackward0": {0: "DivBackward0"},
-    "BaddbmmBackward0": {1: "BmmBackward0", 2: "BmmBackward0"},
+    "BaddbmmBackward0": {0: _addend, 1: _product("BmmBackward0"), 2: _product("BmmBackward0")},
     "BinaryCrossEntropyBackward0": {1: _averaged},
     "BinaryCrossEntropyWithLogitsBackward0": {0: _averaged, 1: _averaged},
     "BlockDiagBackward0": {EACH: _block},
     "BmmBackward0": {0: "BmmBackward0", 1: "BmmBackward0"},
     "CatBackward0": {EACH: "SliceBackward0"},
     "CeluBackward0": {0: "EluBackwardBackward0"},
+    "CholeskyBackward0": {0: "LinalgSolveTriangularBackward0"},
+    "CholeskyInverseBackward0": {0: "NegBackward0"},
     "CholeskySolveBackward0": {0: "CholeskySolveBackward0", 1: "NegBackward0"},
     "ClampBackward0": {0: "WhereBackward0", 1: "WhereBackward0", 2: "WhereBackward0"},
     "ClampBackward1": {0: "WhereBackward0"},
@@ -100,6 +142,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ClampMaxBackward1": {0: "WhereBackward0", 1: "WhereBackward0"},
     "ClampMinBackward0": {0: "WhereBackward0"},
     "ClampMinBackward1": {0: "WhereBackward0", 1: "WhereBackward0"},
+    "Col2ImBackward0": {0: "Im2ColBackward0"},
     "ConjBackward0": {0: "ConjBackward0"},
     "ConstantPadNdBackward0": {0: "ConstantPadNdBackward0"},
     "CopysignBackward0": {0: "MulBackward0"},
@@ -111,6 +154,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "CumprodBackward0": {0: "DivBackward0"},
     "CumprodBackward0*": {0: "CopySlices"},
     "CumsumBackward0": {0: "FlipBackward0"},
+    "Deg2RadBackward0": {0: "MulBackward1"},
     "DiagEmbedBackward0": {0: "DiagonalBackward0"},
     "DiagonalBackward0_copy": {0: "DiagonalBackwardBackward0"},
     "DiagonalScatterBackward0": {0: "DiagonalScatterBackward0", 1: "DiagonalBackward0"},
@@ -126,6 +170,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ExpBackward0": {0: "MulBackward0"},
     "ExpandBackward0": {0: SUMMED},
     "Expm1Backward0": {0: "MulBackward0"},
+    "FftC2RBackward0": {0: _halved},
     "FftC2CBackward0": {0: "FftC2CBackward0"},
     "FftR2CBackward0": {0: "SelectBackward0"},
     "FillBackward1": {1: "SumBackward0"},
@@ -133,6 +178,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "FmaxBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},
     "FminBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},
     "FmodBackward1": {1: "MulBackward0"},
+    "FrexpBackward0": {0: "DivBackward0"},
     "GatherBackward0": {0: "ScatterAddBackward0"},
     "HypotBackward0": {0: "DivBackward0", 1: "DivBackward0"},
     "I0Backward0": {0: "MulBackward0"},
@@ -155,27 +201,32 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "LerpBackward0": {0: "MulBackward1", 1: "MulBackward1"},
     "LerpBackward1": {0: "MulBackward0", 1: "MulBackward0", 2: "MulBackward0"},
     "LgammaBackward0": {0: "MulBackward0"},
+    "LinalgCholeskyExBackward0": {0: "LinalgSolveTriangularBackward0"},
     "LinalgCrossBackward0": {0: "LinalgCrossBackward0", 1: "LinalgCrossBackward0"},
     "LinalgDetBackward0": {0: "LinalgSolveExBackward0"},
+    "LinalgEighBackward0": {0: _matrix},
+    "LinalgHouseholderProductBackward0": {0: "TrilBackward0", 1: "torch::autograd::CopySlices"},
     "LinalgInvExBackward0": {0: "NegBackward0"},
-    "LinalgLstsqBackward0": {0: "SubBackward0", 1: "MmBackward0"},
-    "LinalgLuFactorExBackward0": {0: "MmBackward0"},
-    "LinalgLuBackward0": {0: "MmBackward0"},
+    "LinalgLstsqBackward0": {0: "SubBackward0", 1: _matrix},
+    "LinalgLuFactorExBackward0": {0: _matrix},
+    "LinalgLuBackward0": {0: _matrix},
     "LinalgMatrixExpBackward0": {0: "SliceBackward0"},
     "LinalgPinvBackward0": {0: lambda about: "SubBackward0" if _tall(about) else "AddBackward0"},
     "LinalgQrBackward0": {
         0: lambda about: _WIDE if _wide(about) else "LinalgSolveTriangularBackward0"
     },
     "LinalgSlogdetBackward0": {0: "LinalgSolveExBackward0"},
-    "LinalgSolveExBackward0": {0: "NegBackward0", 1: "LinalgSolveExBackward0"},
+    "LinalgLuSolveBackward0": {0: _matrix, 1: "LinalgLuSolveBackward0"},
+    "LinalgSolveExBackward0": {0: "NegBackward0", 1: _solved},
     "LinalgSolveTriangularBackward0": {0: "TriuBackward0", 1: "LinalgSolveTriangularBackward0"},
-    "LinalgSvdBackward0": {0: "MmBackward0"},
+    "LinalgSvdBackward0": {0: _matrix},
     "LinalgVectorNormBackward0": {0: "MulBackward0"},
     "ModeBackward0": {0: "ScatterBackward0"},
     "MulBackward1": {0: "MulBackward1"},
     "MvlgammaBackward0": {0: "MulBackward0"},
     "NanmedianBackward0": {0: "MaskedFillBackward1"},
     "NanmedianBackward1": {0: "ScatterBackward0"},
+    "NextafterBackward0": {0: "WhereBackward0"},
     "NormBackward1": {0: "MulBackward0"},
     "Log10Backward0": {0: "DivBackward0"},
     "Log1PBackward0": {0: "DivBackward0"},
@@ -202,7 +253,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "MinBackward1": {0: "MaskedFillBackward1"},
     "MinimumBackward0": {0: "MaskedFillBackward0", 1: "MaskedFillBackward0"},
     "MishBackward0": {0: "MulBackward0"},
-    "MmBackward0": {0: "MmBackward0", 1: "AddBackward0"},
+    "MmBackward0": {0: _product("MmBackward0", 2), 1: _product("MmBackward0", 2)},
     "MulBackward0": {0: "MulBackward0", 1: "MulBackward0"},
     "MvBackward0": {0: "MulBackward0", 1: "MvBackward0"},
     "NanToNumBackward0": {0: "MulBackward0"},
@@ -221,6 +272,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "ProdBackward1": {0: "MulBackward0"},
     "ProdBackward1*": {0: "MulBackward0"},
     "PutBackward0": {0: "PutBackward0", 1: "ViewBackward0"},
+    "Rad2DegBackward0": {0: "MulBackward1"},
     "ReciprocalBackward0": {0: "MulBackward0"},
     "ReluBackward0": {0: "ThresholdBackwardBackward0"},
     "RemainderBackward1": {1: "MulBackward0"},
@@ -267,7 +319,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "StackBackward0": {EACH: "SelectBackward0"},
     "StdBackward0": {0: "MulBackward0"},
     "StdMeanBackward0": {0: _MOMENTS},
-    "SubBackward0": {1: _times("NegBackward0")},
+    "SubBackward0": {0: "ToCopyBackward0", 1: _times("NegBackward0")},
     "SumBackward0": {0: "ExpandBackward0"},
     "SumBackward1": {0: "ExpandBackward0"},
     "TBackward0": {0: "TBackward0"},
@@ -278,11 +330,13 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "TraceBackward0": {0: "ViewBackward0"},
     "TransposeBackward0": {0: "TransposeBackward0"},
     "TrilBackward0": {0: "TrilBackward0"},
+    "TrilinearBackward0": {1: "TrilinearBackward0"},
     "TriuBackward0": {0: "TriuBackward0"},
     "UnbindBackward0": {0: "StackBackward0"},
     "UnsqueezeBackward0": {0: "SqueezeBackward1"},
     "VarBackward0": {0: "MulBackward0"},
     "VarMeanBackward0": {0: _MOMENTS},
+    "VdotBackward0": {0: "MulBackward0", 1: "MulBackward0"},
     "ViewAsComplexBackward0": {0: "ViewAsRealBackward0"},
     "ViewAsRealBackward0": {0: "ViewAsComplexBackward0"},
     "ReshapeAliasBackward0": {0: RESHAPED},
@@ -295,6 +349,10 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
     "XlogyBackward1": {0: "DivBackward0"},
     "XlogyBackward2": {0: "XlogyBackward2"},
 }
+
+
+CAST_INSIDE = frozenset(f"{n}LossBackward0" for n in ("Huber", "Mse", "SmoothL1"))
+"""Nodes whose formula gives a gradient of another dtype as it is, not cast as a last step."""
 
 
 def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> str:

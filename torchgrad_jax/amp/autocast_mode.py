@@ -7,11 +7,12 @@ dtype of the parameters.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
 
 import jax
 
@@ -174,6 +175,40 @@ def _refresh() -> None:
     overrides.set_modes((*others, _MODE) if wanted else others)
 
 
+Settings: TypeAlias = tuple[dict[str, bool], dict[str, Any], bool]
+
+
+def settings() -> Settings:
+    """For which devices autocast is on in this thread, to which dtype each casts, and whether casts are kept."""
+    return dict(STATE.enabled), dict(STATE.dtype), STATE.caching
+
+
+def _enter(wanted: Settings) -> None:
+    STATE.enabled, STATE.dtype, STATE.caching = wanted
+    STATE.nesting += 1
+    _refresh()
+
+
+def _leave(before: Settings) -> None:
+    STATE.enabled, STATE.dtype, STATE.caching = before
+    STATE.nesting -= 1
+    if STATE.nesting == 0:
+        STATE.cache.clear()
+    _refresh()
+
+
+@contextlib.contextmanager
+def restored(wanted: Settings) -> Generator[None, None, None]:
+    """Within it, autocast is as `settings` found it."""
+    before = settings()
+    enabled, fast, caching = wanted
+    _enter((dict(enabled), dict(fast), caching))
+    try:
+        yield
+    finally:
+        _leave(before)
+
+
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast knows a type of devices."""
     return _checked_type(device_type) in _DEFAULT
@@ -239,20 +274,14 @@ class autocast:
         self._cache_enabled = STATE.caching if cache_enabled is None else cache_enabled
 
     def __enter__(self) -> autocast:
-        self._before = (dict(STATE.enabled), dict(STATE.dtype), STATE.caching)
-        STATE.enabled[self.device] = self._enabled
-        STATE.dtype[self.device] = self.fast_dtype
-        STATE.caching = self._cache_enabled
-        STATE.nesting += 1
-        _refresh()
+        self._before = settings()
+        enabled, fast, _ = self._before
+        here = {self.device: self._enabled}, {self.device: self.fast_dtype}
+        _enter((enabled | here[0], fast | here[1], self._cache_enabled))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        STATE.enabled, STATE.dtype, STATE.caching = self._before
-        STATE.nesting -= 1
-        if STATE.nesting == 0:
-            STATE.cache.clear()
-        _refresh()
+        _leave(self._before)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

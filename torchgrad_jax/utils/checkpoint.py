@@ -16,6 +16,7 @@ from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from .._functions import random as _random
+from ..amp import autocast_mode
 from ..autograd import _is_checkpoint_valid, backward as _backward
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -163,11 +164,12 @@ def set_device_states(
 
 
 class _Surroundings:
-    """What a recomputation must find as the forward found it: random states, the default device."""
+    """What a recomputation must find as the forward found it: random states, the default device, autocast."""
 
     def __init__(self, preserve_rng: bool, args: Sequence[Any]) -> None:
         _infer_device_type(*args)  # which may warn
         self.stack = MODES.device_stack
+        self.autocast = autocast_mode.settings()
         self.states: list[tuple[Any, Any]] = []
         if preserve_rng:
             found = {t._m.device for t in _tensors(args)}
@@ -184,7 +186,8 @@ class _Surroundings:
             generator.resume(state)
         MODES.device_stack = self.stack
         try:
-            yield
+            with autocast_mode.restored(self.autocast):
+                yield
         finally:
             MODES.device_stack = stack
             for generator, state in now:

@@ -104,18 +104,33 @@ APART = (
             "gather",
             "index_select",
             "take_along_dim",
-            "mode",
             "nonzero",
         }
     )
     | _CAT_LIKE
-    | {"index_add"}
 )
 """Operators whose ``out=`` may share no memory at all with what they read."""
 
 
-SIZED_FIRST = _CAT_LIKE | {"gather", "index_add"}
+SIZED_FIRST = _CAT_LIKE | {"gather"}
 """Those of them that give ``out=`` its size before they look at its memory."""
+
+COPIED_FIRST = frozenset({
+    "addr", "index_add", "index_copy", "index_reduce", "scatter", "scatter_add", "scatter_reduce",
+})  # fmt: skip
+"""Operators that copy the first argument into ``out=``, and then write what they read elsewhere."""
+
+INTO_FIRST = frozenset({"addmm", "addmv", "addbmm", "baddbmm"})
+"""Operators that copy the first argument into ``out=``, and do not look at where the others are."""
+
+NEVER_SAME = frozenset({"outer", "ger", "linalg.cross"})
+"""Operators whose ``out=`` may not even be the very tensor that they read."""
+
+STEPPED = frozenset({
+    "aminmax", "cumprod", "cumsum", "div", "divide", "float_power", "logcumsumexp", "mode", "nan_to_num", "polygamma",
+    "pow", "renorm", "special.polygamma", "topk", "where",
+})  # fmt: skip
+"""Operators that step through what they read and ``out=`` together, besides the elementwise ones of the table."""
 
 PLANNED = frozenset({"outer", "ger", "where", "scatter", "addr"})
 """Operators that look at the memory of ``out=`` first, as all elementwise ones do."""
@@ -178,6 +193,11 @@ def _of_transform(name: str, want: dtype, got: dtype) -> Exception | None:
             f"{kind} expects a {wanted} output tensor, but got {scalar_type_name(got)}"
         )
     return None
+
+
+def refuses_first(name: str) -> bool:
+    """Whether an operator looks at the dtype of ``out=`` itself, before anything looks at its memory."""
+    return _TEXTS.get(name, _FOUND) is not _FOUND
 
 
 def refusal(name: str, results: int, want: dtype, got: dtype, which: int = 0) -> Exception | None:

@@ -52,8 +52,13 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")
+    reads = _reads(me, name, args, tensors)
     for i, (t, r) in enumerate(zip(targets, results)):
         refused = outputs.refusal(kind, len(results), r._m.dtype, t._m.dtype, i)
+        if reads is not None and (refused is None or not outputs.refuses_first(kind)):
+            check_writable(t)
+            for read, wholly in reads:
+                check_disjoint(t, read, wholly)
         if refused is not None:
             raise refused
         resized = t._m.shape != r._m.shape
@@ -88,6 +93,22 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
 def _elementwise(me: Any) -> bool:
     b = getattr(me, "binding", None)
     return b is not None and Layout.steps(b.row.layout)
+
+
+_Reads = tuple[tuple[Sequence[Any], bool], ...]
+
+
+def _reads(me: Any, name: str, args: Sequence[Any], tensors: Sequence[Tensor]) -> _Reads | None:
+    """What is read while ``out=`` is written to, and whether ``out=`` may be that very memory; None: a copy."""
+    if name in outputs.COPIED_FIRST:
+        return (args[:1], False), (args[1:], True)
+    if name in outputs.INTO_FIRST:
+        return ((args[:1], False),)
+    if name in outputs.NEVER_SAME:
+        return ((tensors, True),)
+    if name in outputs.STEPPED or _elementwise(me):
+        return ((tensors, False),)
+    return None
 
 
 def _out_name(me: Any) -> str:

@@ -164,3 +164,52 @@ def resized_in_inference_mode(m):
     with m.inference_mode():
         x.resize_(2, 3)
     return x.shape, x.requires_grad, x._version, complaint(lambda: x.resize_(3, 2))
+
+
+@program
+def hooks_on_a_node_that_accumulates_may_return_nothing_else(m):
+    """It returns no gradients, so a hook after it has none to replace; one on the tensor returns None."""
+    found = []
+
+    def passed(after: Any = None, then: Any = None) -> Any:
+        x = m.ones(2, requires_grad=True)
+        if after is not None:
+            node = (x * 1).grad_fn.next_functions[0][0]
+            node.register_hook(after)
+        if then is not None:
+            x.register_post_accumulate_grad_hook(then)
+        (x * 1).sum().backward()
+        return x.grad
+
+    one = m.ones(2)
+    found += [
+        complaint(lambda given=given: passed(lambda gi, go: given))
+        for given in (None, (), (None,), (None, None), (one,), [], 1, "a", one)
+    ]
+    found += [
+        complaint(lambda given=given: passed(None, lambda x: given))
+        for given in (1, "a", one, m.ones(3), one.double(), (), (one,), [one])
+    ]
+    found.append(passed(lambda gi, go: (), lambda x: x))
+    return found
+
+
+@program
+def a_gradient_that_a_hook_before_a_leaf_saw_is_not_copied(m):
+    """Unless the hook kept it."""
+    found, kept = [], []
+    hooks = (
+        lambda g: None, lambda g: g, lambda g: (g[0] * 2,), lambda g: (None,), lambda g: kept.append(g[0]),
+        lambda g: (g[0].expand(2),),
+    )  # fmt: skip
+    for hook in hooks:
+        for after in (None, lambda gi, go: None):
+            x = m.ones(2, requires_grad=True)
+            y = x * 2
+            node = y.grad_fn.next_functions[0][0]
+            node.register_prehook(hook)
+            if after is not None:
+                node.register_hook(after)
+            y.sum().backward()
+            found.append(None if x.grad is None else (x.grad, x.grad._version, x.grad.stride()))
+    return found

@@ -592,7 +592,11 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
     ex = node.extras
     if ex is not None and ex.pre:
         (g,) = _pre_hooks(node, [None if slot is None else slot.tensor])
-        slot = None if g is None else Buffer(g, False)
+        if g is None or slot is None:
+            slot = None if g is None else Buffer(g, False)
+        else:
+            slot.tensor = g
+        del g  # whether anybody else has it decides whether it is copied
     if slot is not None and leaf._rg:  # the flag may have been turned off since
         with GRAD_LOCK:
             store_grad(leaf, slot, create)
@@ -605,7 +609,9 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if ex is not None and ex.post:
         for hook in list(ex.post.values()):
-            hook((), (None if slot is None else slot.tensor,))
+            res = hook((), (None if slot is None else slot.tensor,))
+            if res is not None:
+                _replaced(hook, res, ())
 
 
 def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:

@@ -180,7 +180,7 @@ class PyNode(Node):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        return tuple(SavedTensor(self, i) for i in range(len(self.saved or ())))
+        return tuple(SavedTensor._at(self, i) for i in range(len(self.saved or ())))
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:

@@ -47,6 +47,19 @@ class NodeExtras:
         return bool(self.pre or self.post or self.tensor_pre or self.retains or self.reshaped)
 
 
+def _counting(fn: Any) -> Any:
+    """A method of one argument, about which it says what one written in C does."""
+
+    @functools.wraps(fn)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != 1:
+            what = "no keyword arguments" if kwargs else f"exactly one argument ({len(args)} given)"
+            raise TypeError(f"{type(self).__name__}.{fn.__name__}() takes {what}")
+        return fn(self, *args)
+
+    return method
+
+
 class Node:
     """An operation recorded for the backward pass.
 
@@ -88,6 +101,7 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.seq
 
+    @_counting
     def _set_sequence_nr(self, nr: int) -> None:
         """Nodes with higher numbers run first."""
         self.seq = nr
@@ -112,6 +126,7 @@ class Node:
             self.extras = NodeExtras()
         return self.extras
 
+    @_counting
     def register_hook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node ran; it may return new grad_inputs."""
         extras = self._extras()
@@ -119,6 +134,7 @@ class Node:
             extras.post = Hooks()
         return enter(extras.post, fn)
 
+    @_counting
     def register_prehook(self, fn: Any) -> RemovableHandle:
         """Call ``fn(grad_outputs)`` before the node runs; it may return new grad_outputs."""
         extras = self._extras()

@@ -282,8 +282,17 @@ def rewired(value: Tensor, edge: Any) -> Tensor:
 class SavedTensor:
     """One saved value of a node, before it is unpacked; the one at no index is None."""
 
-    def __init__(self, node: Any, index: int | None) -> None:
-        self._node, self._index = node, index
+    _node: Any
+    _index: int | None
+
+    def __init__(self) -> None:
+        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+
+    @classmethod
+    def _at(cls, node: Any, index: int | None) -> SavedTensor:
+        found = cls.__new__(cls)
+        found._node, found._index = node, index
+        return found
 
     def _entry(self) -> Any:
         """What the node holds."""

@@ -81,7 +81,7 @@ def saved_attribute(node: Any, name: str) -> Any:
         if label in SAVED_TENSORS.get(gp.name, ()) and _is_none(gp, label):
             if node.saved is None:
                 raise RuntimeError(errors.SECOND_BACKWARD)
-            return SavedTensor(node, None) if raw else None
+            return SavedTensor._at(node, None) if raw else None
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
 
 
@@ -92,7 +92,9 @@ def _shows(gp: Any) -> bool:
 
 def _raw(node: Any, at: Any) -> Any:
     return (
-        tuple(SavedTensor(node, i) for i in at) if isinstance(at, tuple) else SavedTensor(node, at)
+        tuple(SavedTensor._at(node, i) for i in at)
+        if isinstance(at, tuple)
+        else SavedTensor._at(node, at)
     )
 
 

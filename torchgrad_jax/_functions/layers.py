@@ -136,7 +136,7 @@ def _dropout(
             f"{name}(): argument 'train' (position 3) must be bool, not {type(train).__name__}"
         )
     if not 0.0 <= p <= 1.0:
-        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
     if p == 0 or not train or input._m.numel == 0:
         return input
     multiply = ops.mul_ if inplace else ops.mul

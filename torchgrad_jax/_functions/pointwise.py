@@ -89,19 +89,23 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 
 @composite(name="__pow__", function=False, method=False, operator="__pow__")
-def _pow_operator(self: Tensor, other: Any) -> Any:
+def _pow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
+    if modulo is not None:
+        return NotImplemented
     return _power(self, other) if _operand(other) else NotImplemented
 
 
 @composite(name="__rpow__", function=False, method=False, operator="__rpow__")
-def _rpow_operator(self: Tensor, other: Any) -> Any:
-    if not _operand(other):
+def _rpow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
+    if modulo is not None or not _operand(other):
         return NotImplemented
     return (ops.pow_tensor if isinstance(other, Tensor) else ops.pow_base)(_leaf(other), self)
 
 
 @composite(name="__ipow__", function=False, method=False, operator="__ipow__")
-def _ipow_operator(self: Tensor, other: Any) -> Any:
+def _ipow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
+    if modulo is not None:
+        return NotImplemented
     return _power(self, other, "_") if _operand(other) else NotImplemented
 
 

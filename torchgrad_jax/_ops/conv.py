@@ -13,9 +13,11 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from .._core import shapes
+from .._core import dtypes, shapes
+from .._core.errors import legacy_type
 from .._core.kernels import cpp_name, scalar_name, widen
 from .._core.layouts import following, with_gradients, with_statics
+from .._core.outputs import not_castable
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
 
@@ -73,7 +75,7 @@ def convolution(
     stride, padding, dilation, output_padding = _spatial_arguments(
         k, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding
     )
-    _check_dtypes(input, weight, bias)
+    _check_dtypes(input, weight, bias, transposed, k)
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     _check_shapes(input, weight, bias, padding, dilation, transposed, groups)
@@ -110,15 +112,34 @@ def _spatial_arguments(k: int, **given: Shape) -> list[Shape]:
     return list(out.values())
 
 
-def _check_dtypes(input: Array, weight: Array, bias: Array | None) -> None:
-    if is_bool(input):
-        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
-    if input.dtype != weight.dtype:
-        expected, found = (scalar_name(a) for a in (input, weight))
-        raise RuntimeError(f"expected scalar type {expected} but found {found}")
-    if bias is not None and bias.dtype != input.dtype:
+def _check_dtypes(
+    input: Array, weight: Array, bias: Array | None, transposed: bool, k: int
+) -> None:
+    """Refuse what differs from the input, in the words of the kernel that torch takes for its dtype."""
+    apart = bias is not None and bias.dtype != input.dtype
+    if bias is not None and apart and not transposed:
         names = [cpp_name(a) for a in (input, bias)]
         raise RuntimeError(f"Input type ({names[0]}) and bias type ({names[1]}) should be the same")
+    if is_bool(input):
+        kernel = f"slow_conv_transpose{max(k, 2)}d_out" if transposed else f"slow_conv{max(k, 2)}d"
+        raise NotImplementedError(f"\"{kernel}_cpu\" not implemented for 'Bool'")
+    kind = dtypes.from_np(input.dtype)
+    if kind is dtypes.bfloat16 or kind.is_complex:
+        for name, other in (("weight", weight), ("bias", bias)):
+            if other is not None and other.dtype != input.dtype:
+                raise RuntimeError(_types_differ(input, name, other, kind is dtypes.bfloat16))
+    other = bias if bias is not None and apart and k == 3 else weight
+    if input.dtype != weight.dtype or other is bias:
+        expected, found = (scalar_name(a) for a in (input, other))
+        raise RuntimeError(f"expected scalar type {expected} but found {found}")
+    if bias is not None and apart and not dtypes.can_cast(dtypes.from_np(bias.dtype), kind):
+        raise not_castable("add", dtypes.from_np(bias.dtype), kind)
+
+
+def _types_differ(input: Array, name: str, other: Array, mkldnn: bool) -> str:
+    types = [legacy_type("torch." + dtypes.from_np(a.dtype).type_name) for a in (input, other)]
+    or_else = f" or input should be a MKLDNN tensor and {name} is a dense tensor" if mkldnn else ""
+    return f"Input type ({types[0]}) and {name} type ({types[1]}) should be the same{or_else}"
 
 
 def _check_dimensions(input: Array, weight: Array) -> None:

@@ -11,19 +11,19 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes
-from .._core.errors import UnsupportedLayoutError
+from .._core.errors import UnsupportedLayoutError, legacy_type
 from .places import bounds, check_selected, is_index, rows
 from .registry import Array, op
 
 SUM, MEAN, MAX = range(3)
 
 
-def _check_indices(indices: Array, name: str) -> None:
+def _check_indices(indices: Array, name: str, place: int = 1) -> None:
     if not is_index(indices):
-        kind = dtypes.scalar_type_name(dtypes.from_np(indices.dtype))
+        kind = legacy_type("torch." + dtypes.from_np(indices.dtype).type_name)
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got torch.{kind}Tensor instead (while checking arguments for {name})"
+            f"Expected tensor for argument #{place} 'indices' to have one of the following scalar types: "
+            f"Long, Int; but got {kind} instead (while checking arguments for {name})"
         )
 
 
@@ -95,6 +95,12 @@ def _check_renormed(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> Non
 @op(function=False, method=False, inplace=True, check=_check_renormed)
 def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: float) -> Array:
     """The rows at `indices` scaled down to the norm `max_norm` where they exceed it."""
+    if weight.ndim != 2:
+        raise RuntimeError(
+            f"Expected 2-dimensional tensor, but got {weight.ndim}-dimensional tensor for argument #1 'self' (while "
+            "checking arguments for embedding_renorm_)"
+        )
+    _check_indices(indices, "embedding_renorm_", 2)
     if norm_type == 2:
         size = jnp.sqrt(lax.reduce_sum(weight * weight, axes=(1,)))
     elif norm_type == float("inf"):

@@ -278,10 +278,10 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: St
 
 
 def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
-    for m in (mat2, mat1):
-        if m.dtype != input.dtype:
+    for names, m, n in (("self and mat2", input, mat2), ("mat1 and mat2", mat1, mat2)):
+        if m.dtype != n.dtype:
             raise RuntimeError(
-                f"self and mat2 must have the same dtype, but got {scalar_name(input)} and {scalar_name(m)}"
+                f"{names} must have the same dtype, but got {scalar_name(m)} and {scalar_name(n)}"
             )
 
 

@@ -294,9 +294,9 @@ class autocast:
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
     """Decorate the `forward` of a custom Function: it runs with autocast as it is, or on cast arguments with it off."""
+    kind = _checked_type(device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
-    kind = _checked_type(device_type)
 
     @functools.wraps(fwd)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -314,9 +314,9 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorate the `backward` of a custom Function: it runs with autocast as its `forward` did."""
+    kind = _checked_type(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
-    kind = _checked_type(device_type)
 
     @functools.wraps(bwd)
     def decorated(*args: Any, **kwargs: Any) -> Any:

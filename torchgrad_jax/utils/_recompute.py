@@ -33,6 +33,9 @@ class CheckpointError(RuntimeError):
     """The recomputation of a checkpointed function did not repeat its forward."""
 
 
+CheckpointError.__module__ = "torchgrad_jax.utils.checkpoint"  # where it is public
+
+
 class StopRecomputation(Exception):
     """Everything that is needed has been computed again."""
 

@@ -11,11 +11,14 @@ _seen: set[str] = set()
 _always = False
 
 
-def once(message: str, stacklevel: int = 3) -> None:
-    """Warn, the first time only."""
+def once(message: str, stacklevel: int | None = 3) -> None:
+    """Warn, the first time only; with no level, at the line outside of this package that led here."""
     if _always or message not in _seen:
         _seen.add(message)
-        warnings.warn(message, stacklevel=stacklevel)
+        if stacklevel is None:
+            to_user(message)
+        else:
+            warnings.warn(message, stacklevel=stacklevel)
 
 
 def to_user(message: str, category: type[Warning] = UserWarning) -> None:

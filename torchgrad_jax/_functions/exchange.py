@@ -27,6 +27,16 @@ def from_numpy_array(array: np.ndarray) -> Tensor:
     return with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
 
 
+def _warn_of_reading(given: str, meaning: str, what: str) -> None:
+    """torch shares memory that may only be read; here it is copied, but a program is told the same."""
+    warn.once(
+        f"The given {given} is not writable, and PyTorch does not support non-writable tensors. This means {meaning}. "
+        f"You may want to copy the {what} to protect its data or make it writable before converting it to a tensor. "
+        "This type of warning will be suppressed for the rest of this program.",
+        None,
+    )
+
+
 @factory
 def from_numpy(ndarray: Any) -> Tensor:
     """A CPU tensor with the values and strides of a NumPy array.
@@ -36,6 +46,10 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
+    if not ndarray.flags.writeable:
+        _warn_of_reading(
+            "NumPy array", "writing to this tensor will result in undefined behavior", "array"
+        )
     return from_numpy_array(ndarray)
 
 
@@ -81,6 +95,12 @@ def frombuffer(
     except TypeError:
         raise ValueError("object does not implement Python buffer protocol.") from None
     size, item = view.nbytes, dt.itemsize
+    if view.readonly:
+        _warn_of_reading(
+            "buffer",
+            "you can write to the underlying (supposedly non-writable) buffer using the tensor",
+            "buffer",
+        )
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:

@@ -70,11 +70,10 @@ def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     if isinstance(index, tuple):
         return tuple([_as_tensor(v) if isinstance(v, jax.Array) else v for v in index])
     if isinstance(index, list) and len(index) < 32 and any(isinstance(v, _MANY) for v in index):
-        warn.once(
+        warn.to_user(
             "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
             "2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
-            "x[torch.tensor(seq)], which will result either in an error or a different result",
-            5,
+            "x[torch.tensor(seq)], which will result either in an error or a different result"
         )
         return _wrap_tuple(tuple(index))
     return (index,)

@@ -327,6 +327,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 @composite
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dimensions."""
+    if not input._m.ndim:
+        warn.once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().", None)
+        return conj(input)
     if input._m.ndim < 2:
         raise RuntimeError(
             f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._m.ndim}-D tensor."
@@ -350,16 +353,13 @@ def transposed(input: Tensor) -> Tensor:
     n = input._m.ndim
     if not n:
         _deprecated("T", input)
-    if n != 2:
-        import warnings
-
-        if n not in (0, 2):
-            warnings.warn(
-                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
-                "will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-                "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-                stacklevel=3,
-            )
+    elif n != 2:
+        warn.once(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
+            "will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+            None,
+        )
     return ops.permute(input, tuple(range(n - 1, -1, -1)))
 
 

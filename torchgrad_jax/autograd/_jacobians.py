@@ -95,9 +95,11 @@ class Nudged:
         low, high = self._at(here - step), self._at(here + step)
         if any(o._m.dtype is dtypes.bool_ for o in as_tuple(self.outputs)):
             raise RuntimeError(BOOL_DIFFERENCE)
-        return [
-            None if a is None or b is None else (a - b) / (2 * self.eps) for a, b in zip(high, low)
-        ]
+        with np.errstate(all="ignore"):  # infinities and NaN are for the comparison to see
+            return [
+                None if a is None or b is None else (a - b) / (2 * self.eps)
+                for a, b in zip(high, low)
+            ]
 
 
 def numerical(

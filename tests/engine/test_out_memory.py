@@ -142,3 +142,30 @@ def gaps_mirrors_sizes_and_dtypes(m):
             complaint(lambda: m.float_power(i[1:], 2, out=i[:-1])),
             a,
         ]
+
+
+@program
+def gradients_whose_elements_share_memory_take_no_sum(m):
+    """Unless the pass is recorded, where they are added out of place."""
+
+    def added(grad: Any, again: int = 1, dtype: Any = None, **how: Any) -> Any:
+        x = m.ones(grad.shape, dtype=dtype, requires_grad=True)
+        x.grad = grad
+        for _ in range(again):
+            y = x
+            for _ in range(40):
+                y = y * 1
+            y.sum().backward(**how)
+        return x.grad.detach()
+
+    found = [
+        complaint(lambda grad=grad, again=again: added(grad(), again))
+        for grad in (
+            lambda: m.ones(1).expand(2), lambda: m.ones(1, 2).expand(2, 2), lambda: m.ones(()).expand(1),
+            lambda: m.ones(1).expand(0), lambda: m.ones(2).expand(1, 2),
+        )
+        for again in (1, 4)
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cycle
+        return found, added(m.ones(1).expand(2), create_graph=True), added(m.ones(2).expand(1, 2))

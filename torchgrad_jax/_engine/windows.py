@@ -23,7 +23,7 @@ from . import first_uses
 from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node
 from .saved import DETACHED, attached
-from .strided import gradient, gradient_meta, read, write
+from .strided import check_writable, gradient, gradient_meta, read, write
 from .tensor import UNSET, Storage, Tensor, check_counted
 
 SIZE = 64
@@ -473,6 +473,8 @@ def _store(leaf: Tensor, array: Any, state: State | None) -> None:
 
 def put_sum(leaf: Tensor, array: Any) -> None:
     """Write a leaf's old gradient plus what arrived into its `.grad`."""
+    if not leaf._g._m.dense:
+        check_writable(leaf._g)
     warn_of_layout(leaf._g, leaf._m)
     write(leaf._g, array)
     check_counted(leaf._g)

@@ -122,3 +122,27 @@ def what_python_code_may_not_make_or_ask_for(m):
         complaint(lambda: m.amp.custom_fwd(len, device_type=3)),
         m.utils.checkpoint.CheckpointError.__module__.rpartition("torch")[2].partition(".")[2],
     ]
+
+
+@program
+def a_node_is_taken_away_by_setting_it_to_none(m):
+    x = m.ones(2, requires_grad=True)
+    found = []
+    for value in (None, 1, m.ones(1), (x * 1).grad_fn):
+        for view in (False, True):
+            y = x * 2
+            y = y[:1] if view else y
+            found.append([
+                complaint(lambda y=y, value=value: setattr(y, "_grad_fn", value)), y.grad_fn is None, y.requires_grad,
+                y.is_leaf, y._version,
+            ])  # fmt: skip
+    y = x * 2
+    part = y[:1]
+    found.append([complaint(lambda: delattr(y, "_grad_fn")), type(y._grad_fn).__name__])
+    y.register_hook(lambda g: g * 3)
+    y._grad_fn = None
+    found.append([part.requires_grad, y.requires_grad])
+    y.requires_grad_()
+    y.sum().backward()
+    x._grad_fn = None
+    return found, y.grad, x.requires_grad, x.is_leaf

@@ -322,6 +322,18 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
+def cut_off(self: Tensor, value: Any) -> None:
+    """Setting `_grad_fn` to None detaches."""
+    if value is not None:
+        raise RuntimeError("_grad_fn can be only set to None")
+    detach_(self)
+
+
+def refuse_deletion(self: Tensor) -> None:
+    """There is always a `_grad_fn`, be it None."""
+    raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
+
+
 def _batched(t: Tensor) -> bool:
     """Whether a tensor stands for one example of a batch."""
     run = MODES.lifts[-1]
@@ -676,7 +688,7 @@ PROPERTIES: dict[str, property] = {
     "_grad": property(lambda self: self._g, set_grad, lambda self: set_grad(self, None)),
     "grad_dtype": property(get_grad_dtype, set_grad_dtype),
     "grad_fn": property(get_grad_fn),
-    "_grad_fn": property(get_grad_fn),
+    "_grad_fn": property(get_grad_fn, cut_off, refuse_deletion),
     "is_leaf": property(is_leaf),
     "data": property(get_data, set_data),
     "output_nr": property(lambda self: self._onr),

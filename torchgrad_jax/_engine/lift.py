@@ -20,6 +20,7 @@ from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, LIFT, MODES, next_level
 from .._ops.registry import Layout
+from .alike import Alike
 from .history import grad_fn_of, requires_grad_of
 from .steps import bind_equation
 from .strided import elements, is_direct, read, reader, stored
@@ -63,7 +64,7 @@ def is_tracked(t: Tensor) -> bool:
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("birth", "captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
+    __slots__ = ("alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
                  "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
                  "size", "steps", "tape", "traces")  # fmt: skip
     size: Any  # of the batch, for a run of `vmap`
@@ -105,6 +106,7 @@ class Lift:
         self.traces: list[Any] = []
         self.tape: Any = None
         """Where the steps of a run of `vmap` are written down; other runs are JAX's to trace."""
+        self.alike: Alike | None = None
         self.randomness, self.size = randomness, size
 
     def inside(self, t: Tensor) -> bool:
@@ -195,13 +197,22 @@ class Lift:
 
     def same_for_all(self, t: Tensor) -> bool:
         """Whether a tensor of the run is known not to differ between the examples of its batch."""
-        tape = self.tape
-        if tape is None or not tape.holds(t._st.array):
-            return False
-        number = tape.number_of(t._st.array)
-        read = {number, *(r for step in tape.needed([number]) for r in step[1])}
-        rows = {n for n, i in tape.outside if self.mapped[i]}
-        return read.isdisjoint(rows | set(range(len(tape.inputs))))
+        array = t._st.array
+        return self.tape is not None and self.tape.holds(array) and array in self._alike()
+
+    def _alike(self) -> Alike:
+        if self.alike is None:
+            self.alike = Alike(self.tape, self.mapped)
+        return self.alike
+
+    def for_all(self, t: Tensor) -> Tensor | None:
+        """The values of a tensor of the run outside of it, where they do not differ between the examples."""
+        array = read(t)
+        if self.tape is None or not self.tape.holds(array) or array not in self._alike():
+            return None
+        with self.outside():
+            found = self._alike().value(array, lambda i: _elements(self.captured[i]))
+            return make(found, meta(t._m.shape, t._m.dtype, t._m.device))
 
     def take_in(self, me: Tensor, values: Sequence[Tensor]) -> bool:
         """Make a tensor a value of the run so that values of it, the same for all examples, can be written there.
@@ -387,6 +398,11 @@ def _inserted(numbers: tuple[int, ...], place: int, number: int) -> tuple[int, .
 def _memory(t: Tensor) -> Any:
     """A tensor's storage, also where it is seen as a detached tensor sees it."""
     return getattr(t._st, "whole", t._st)
+
+
+def _elements(t: Tensor) -> Any:
+    """A tensor's elements for what is computed now, in whichever run that is."""
+    return MODES.lifts[-1].array_of(t) if MODES.bits & LIFT else read(t)
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:

@@ -136,6 +136,10 @@ def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> n
         if MODES.bits & LIFT and MODES.lifts[-1].stateful:
             raise errors.Unsupported(errors.untraceable())
         if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
+            same = MODES.lifts[-1].for_all(t)
+            if same is not None:
+                with MODES.lifts[-1].outside():
+                    return concrete(same, batched, op)
             raise RuntimeError(batched or errors.BATCHED_ITEM)
         raise RuntimeError(
             "the values of this tensor are needed to go on, but it is being traced into a JAX "

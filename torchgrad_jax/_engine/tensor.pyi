@@ -323,6 +323,10 @@ class Tensor:
     def __xor__(self, other: Tensor | _Number) -> Tensor: ...
     def _indices(self, **kwargs: Any) -> NoReturn:
         """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    def _is_all_true(self) -> Tensor:
+        """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
+    def _is_any_true(self) -> Tensor:
+        """Whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
     def _is_view(self) -> _bool:
         """Whether autograd regards the tensor as a view."""
     def _is_zerotensor(self) -> _bool:

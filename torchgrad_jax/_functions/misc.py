@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._core import devices, dtypes, warn
-from .._core.state import MODES, SETTINGS
+from .._core.state import LIFT, MODES, SETTINGS
 from .._engine import printing
 from .._engine.attributes import UntypedStorage
-from .._engine.bind import composite
+from .._engine.bind import composite, ops
+from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
 from .arguments import dtype_of, factory, flag, is_number, no_match, number, register, wrong
@@ -98,6 +99,38 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
             if assert_msg is None
             else assert_msg
         )
+
+
+def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
+    """A reduction of all elements, also over the examples of the `vmap`s that `t` is in: one result for all of them."""
+    run = MODES.lifts[-1] if MODES.bits & LIFT else None
+    if run is None:
+        return reduce(t)
+    if run.inside(t):
+        if run.tape is None or not run.tape.holds(read(t)):  # JAX is tracing
+            return reduce(t)
+        same = run.for_all(t)
+        t = run.rows(run, [t])[0] if same is None else same
+    with run.outside():
+        return _for_all_examples(reduce, t)
+
+
+@composite
+def _is_all_true(input: Any) -> Tensor:
+    """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
+    return _for_all_examples(ops.all, _bools("_is_all_true", input))
+
+
+@composite
+def _is_any_true(input: Any) -> Tensor:
+    """Whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
+    return _for_all_examples(ops.any, _bools("_is_any_true", input))
+
+
+def _bools(name: str, t: Any) -> Tensor:
+    if _checked(name, t)._m.dtype is not dtypes.bool_:
+        raise RuntimeError(f"{name}: expected a tensor of bools, not of {t._m.dtype}")
+    return t
 
 
 @composite(name="_shape_as_tensor", method=False)

@@ -23,7 +23,7 @@ from .._functions.exchange import from_numpy as _from_numpy
 
 def is_compiling() -> bool:
     """Whether a function is being traced by torch.compile right now."""
-    return bool(MODES.bits & LIFT and MODES.lifts[-1].stateful)
+    return bool(MODES.bits & LIFT) and any(run.stateful for run in MODES.lifts)
 
 
 def is_dynamo_compiling() -> bool:

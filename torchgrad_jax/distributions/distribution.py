@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .. import Size, Tensor, no_grad
+from .. import Size, Tensor, _is_all_true, no_grad
 from ..compiler import is_compiling
 from . import constraints
 from .utils import SCALAR, lazy_property
@@ -61,7 +61,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or unset:
                 continue
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _is_all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -196,7 +196,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not support.check(value).all():
+        if not _is_all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

@@ -8,6 +8,7 @@ the transform is done, what depends on nothing but its own variables no longer r
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ class Level:
         slopes = [MODES.tangents.tangent_of(t) for t in tensors] if MODES.bits & DUAL else []
         wanted = [t for t in (*tensors, *slopes) if t is not None and requires_grad_of(t)]
         alive = self.alive(wanted) if self.recording else {}
+        if _RUNNING.level is not None and any(alive.values()):
+            _RUNNING.level.adopt(self)
         dead = {id(t) for t in wanted if not alive.get(id(t))}
         freed = {}
         for t, slope in itertools.zip_longest(tensors, slopes):
@@ -65,6 +68,12 @@ class Level:
                 kept = detached(slope) if id(slope) in dead else slope
                 MODES.tangents.set_tangent(out, kept)
         return tree.unflatten([freed.get(id(t), t) for t in leaves], spec)
+
+    def adopt(self, inner: Level) -> None:
+        """Take over the variables of a level that ended inside of this one: what still leads to them ends there."""
+        if inner is not self:
+            self.own |= inner.own
+            self.kept += inner.kept
 
     def matters_outside(self, tensors: Iterable[Any]) -> bool:
         """Whether gradients of any of these concern a variable that is not this level's."""
@@ -110,20 +119,32 @@ def detached(t: Tensor) -> Tensor:
     return out
 
 
+class _Running(threading.local):
+    """The innermost level that this thread is in."""
+
+    level: Level | None = None
+
+
+_RUNNING = _Running()
+
+
 class recording:
-    """Recording on or off inside; inference mode, if it is on, does not reach inside of a transform."""
+    """Recording on or off inside, in a `level`; inference mode, if it is on, does not reach inside of a transform."""
 
-    __slots__ = ("bits", "on")
+    __slots__ = ("around", "bits", "level", "on")
 
-    def __init__(self, on: bool = True) -> None:
-        self.on = on
+    def __init__(self, on: bool = True, level: Level | None = None) -> None:
+        self.on, self.level = on, level
 
     def __enter__(self) -> None:
-        self.bits = MODES.bits
+        self.bits, self.around = MODES.bits, _RUNNING.level
+        if self.level is not None:
+            _RUNNING.level = self.level
         kept = self.bits & ~(GRAD | INFERENCE)
         MODES.bits = kept | GRAD if self.on else kept
 
     def __exit__(self, *exc: object) -> None:
+        _RUNNING.level = self.around
         MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
 
 

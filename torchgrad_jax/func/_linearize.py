@@ -41,7 +41,7 @@ class _Linearized:
     def __init__(self, func: Function, primals: tuple[Any, ...], linked: bool) -> None:
         self.linked = linked
         self.level = level = Level()
-        with recording():
+        with recording(level=level):
             self.primals, self.in_spec = tree.flatten(primals)
             self.inputs = [level.variable(p if linked else _copied(p)) for p in self.primals]
             with transforming(self.inputs):
@@ -78,14 +78,15 @@ class _Linearized:
     def along(self, tangents: Sequence[Tensor]) -> tuple[Level, list[Any]]:
         """The derivatives along tangents, None where there are none, and the level they were found in."""
         here = self._here()
-        with recording():
+        with recording(level=here):
             return here, transposed_twice(here, self.outs, self.inputs, tangents)
 
     def back(self, gs: Sequence[Tensor]) -> tuple[Level, Sequence[Any]]:
         """The same of the gradients of the primals for those of the results."""
         at = [i for i, t in enumerate(self.outs) if requires_grad_of(t)]
-        with recording():
-            return self._here(), autograd_grad(
+        here = self._here()
+        with recording(level=here):
+            return here, autograd_grad(
                 [self.outs[i] for i in at], self.inputs, [gs[i] for i in at], create_graph=True,
                 allow_unused=True,
             )  # fmt: skip

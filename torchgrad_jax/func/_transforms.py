@@ -76,7 +76,7 @@ def _grad_and_value(
 ) -> tuple[Any, Any]:
     check_argnums(args, argnums)
     level = Level()
-    with recording():
+    with recording(level=level):
         inputs = level.variables(pick(args, argnums))
         given = put(args, argnums, inputs)
         with differentiating(given, kwargs):
@@ -158,7 +158,7 @@ def pullback(
 ) -> tuple[Any, Callable[..., Any], Any]:
     """`vjp` with respect to some arguments (all of them: None)."""
     level = Level()
-    with recording():
+    with recording(level=level):
         if argnums is None:
             inputs = level.variables(primals)
             given = inputs
@@ -195,7 +195,7 @@ def pullback(
                 f"function. cotangents: {spec.pretty()}, primal output: {out_spec.pretty()}"
             )
         record = here.recording if create_graph is None else create_graph
-        with recording(record):
+        with recording(record, here):
             create = record and here.matters_outside([*outs, *given])
             found = _gradients(here, outs, leaves, given, create, retain_graph)
         return here.free(tree.unflatten(found, in_spec))
@@ -311,7 +311,7 @@ def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     Jacobian-vector product, and every step of it carries the enclosing level's tangents.
     """
     level = Level()
-    with recording():
+    with recording(level=level):
         inputs = [level.variable(p) for p in primals]
         out, aux = run(inputs)
         flat, spec = only_tensors(out, _ONLY)

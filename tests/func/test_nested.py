@@ -1,0 +1,85 @@
+"""Transforms of transforms: what is left of the inner ones' variables, and derivatives of derivatives of operators."""
+
+from __future__ import annotations
+
+from tests.programs import Programs
+
+program = Programs()
+test_same_as_torch = program.test()
+
+
+def _numbers(m):
+    return m.tensor([0.1, 0.2, 0.3]), m.tensor([0.4, 0.5, 0.7])
+
+
+def _f(a, b):
+    return (a.sin() * b).sum()
+
+
+def _squares(m, f, **settings):
+    return lambda a, b: m.func.grad(f, **settings)(a, b).pow(2).sum()
+
+
+def _seen(t):
+    return t.requires_grad, t.grad_fn is None, t.detach()
+
+
+@program
+def levels_over_different_arguments(m):
+    """What an inner level differentiated is constant for the outer one, and for what is outside of both."""
+    a, b = _numbers(m)
+    both = m.func.jacrev(m.func.jacrev(_f, argnums=0), argnums=1)
+    product = m.func.grad(_squares(m, _f), 1)
+    batch = m.stack([b, b * 2])
+    return [
+        _seen(t)
+        for t in (
+            both(a, b), product(a, b), m.func.grad(_squares(m, _squares(m, _f), argnums=1))(a, b),
+            *[m.func.vmap(fn, (None, 0))(a, batch) for fn in (both, product)],
+            m.func.jacrev(m.func.jacfwd(_f, 0), 1)(a, b), m.func.jacfwd(m.func.jacrev(_f, 0), 1)(a, b),
+        )
+    ]  # fmt: skip
+
+
+@program
+def levels_over_a_tensor_that_requires_grad(m):
+    a, b = _numbers(m)
+    w = m.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    out = m.func.grad(_squares(m, lambda a, b: (a.sin() * b * w).sum()), 1)(a, b)
+    return _seen(out), m.autograd.grad(out.sum(), w)
+
+
+@program
+def pulled_inside_of_another_level(m):
+    """A product of an earlier or an inner level, differentiated by the cotangent."""
+    a, b = _numbers(m)
+
+    def inner(a, b):
+        return m.func.vjp(lambda a: a.sin() * b, a)[1](b)[0].pow(2).sum()
+
+    pull = m.func.vjp(m.sin, a)[1]
+    cubes = m.func.grad(lambda b: pull(b)[0].pow(3).sum())
+    product = m.func.grad(lambda b: (cubes(b) * b).sum())
+    return [_seen(t) for t in (m.func.grad(inner, 1)(a, b), cubes(b), product(b))]
+
+
+@program
+def transforms_in_a_backward(m):
+    """A level that begins while the gradients of another one are computed."""
+
+    class Double(m.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return m.func.grad(lambda y: (y.sin() * g).sum())(ctx.saved_tensors[0])
+
+    a, b = _numbers(m)
+    inner = m.func.grad(lambda y, x: (Double.apply(y) * x).sum())
+    return _seen(m.func.grad(lambda x: inner(b, x).sum())(a))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.programs import Programs
+import warnings
+
+from tests.programs import Programs, complaint
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -83,3 +85,63 @@ def transforms_in_a_backward(m):
     a, b = _numbers(m)
     inner = m.func.grad(lambda y, x: (Double.apply(y) * x).sum())
     return _seen(m.func.grad(lambda x: inner(b, x).sum())(a))
+
+
+def _second_derivatives(m, f, x):
+    t = m.ones_like(x)
+    return [
+        m.func.hessian(f)(x), m.func.jvp(m.func.grad(f), (x,), (t,))[1], m.func.jacrev(m.func.jacfwd(f))(x),
+        m.func.jacfwd(m.func.jacfwd(f))(x),
+    ]  # fmt: skip
+
+
+@program
+def logcumsumexp_along_tangents(m):
+    x = m.tensor([0.5, -1.0, 2.0, 0.25], dtype=m.float64)
+    functions = (lambda x: x.logcumsumexp(0).sum(), lambda x: x.logcumsumexp(0).pow(2).sum())
+    return [d for f in functions for d in _second_derivatives(m, f, x)]
+
+
+@program
+def logcumsumexp_of_what_is_not_finite(m):
+    inf, nan = float("inf"), float("nan")
+    points = (
+        [0.5, inf, 1.0],
+        [-inf, 1.0, -inf],
+        [-inf, -inf, 1.0],
+        [nan, 1.0, 2.0],
+        [1.0, nan, inf],
+        [1.0, 2.0, inf],
+    )
+    tangents = ([1.0, 1.0, 1.0], [-1.0, 2.0, -1.0], [-1.0, 0.0, nan], [0.0, inf, 1.0])
+    return [
+        m.func.jvp(lambda x: x.logcumsumexp(0), (m.tensor(x),), (m.tensor(t),))[1]
+        for x in points for t in tangents
+    ]  # fmt: skip
+
+
+def _of_scattered(m, f, s):
+    def total(s):
+        return f(s).sum()
+
+    def along(s):
+        return m.func.jvp(f, (s,), (s,))[1]
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*GraphModule")
+        push = m.func.linearize(f, s)[1]
+    return [
+        push(s), m.func.jvp(along, (s,), (s + 1,))[1], m.func.jacfwd(m.func.jacfwd(f))(s),
+        complaint(lambda: m.func.grad(total)(s)), complaint(lambda: m.func.jvp(m.func.grad(total), (s,), (s,))),
+    ]  # fmt: skip
+
+
+@program
+def scattered_from_more_than_is_read(m):
+    """A gradient that torch refuses for its shape has nothing to do with derivatives along tangents."""
+    x, index = m.zeros(3, 2), m.tensor([[1, 0]])
+    s = m.arange(6.0).view(3, 2)
+    seen = []
+    for name in ("scatter", "scatter_add"):
+        seen += _of_scattered(m, lambda s, name=name: getattr(x, name)(0, index, s * s), s)
+    return seen

@@ -58,6 +58,7 @@ class Modes(threading.local):
     given: frozenset[int] = frozenset()  # identities of the storages that it got as arguments
     dual_level: int = -1
     dual_open: list[Any] = []  # of all threads, as the level
+    transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
     fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from .._core import abstract, dtypes, errors, exact, shapes
 from .._core.meta import Meta, meta
+from .._core.state import MODES
 from .._ops.aten import op_name
 from .._ops.double_names import (
     CAST_INSIDE,
@@ -551,7 +552,10 @@ class SeveredGradPlan(GradPlan):
 
 
 class RefusedGradPlan(GradPlan):
-    """A node whose backward raises in torch for these arguments, after it was recorded like any other."""
+    """A node whose backward raises in torch for these arguments, after it was recorded like any other.
+
+    There is nothing wrong with its derivative: where a pass stands in for forward mode, it is computed.
+    """
 
     __slots__ = ("about", "complaint")
     alone = True
@@ -560,19 +564,21 @@ class RefusedGradPlan(GradPlan):
     @property
     def raises(self) -> bool:  # type: ignore[override]
         """Whether it does, whatever is asked for."""
-        return self.about is None
+        return self.about is None and not MODES.transposing
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say what torch says."""
         wanted = args[2] if len(args) > 2 else kwargs.get("wanted")
-        if self.about is not None and wanted is not None and self.about not in wanted:
+        others = self.about is not None and wanted is not None and self.about not in wanted
+        if others or MODES.transposing:
             return super().fn(*args, **kwargs)
         said = self.complaint
         raise said if isinstance(said, Exception) else RuntimeError(said)
 
     def call(self, which: int, *args: Any) -> Any:
         """The same."""
-        return self.fn() if self.about in (None, which) else super().call(which, *args)
+        refused = self.about in (None, which) and not MODES.transposing
+        return self.fn() if refused else super().call(which, *args)
 
     def passes(self, p: int) -> bool:
         """Never, where there is no gradient."""

@@ -242,8 +242,9 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
         out = lax.associative_scan(join, (carry, own * t), axis=axis)[1]
         if forward and not is_complex(x):  # torch's subtracts the largest of all first
             top = jnp.max(x, axis=axis, keepdims=True)
-            out = jnp.where((top == jnp.inf) & ~jnp.isnan(out), none, out)
-            out = jnp.where(jnp.isnan(top), jnp.full_like(out, jnp.nan), out)
+            scale = jnp.where(top == jnp.inf, none, none + 1)
+            out = out * jnp.where(jnp.isnan(top), top, scale)
+            out = out + lax.stop_gradient(jnp.minimum(jnp.abs(y), none))  # a 0 that XLA adds: no -0
         return out
 
     return _ruled(x, lambda x: _logsumexp_scan(x, axis), tangent)

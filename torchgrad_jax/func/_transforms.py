@@ -321,10 +321,19 @@ def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
 
 
 def transposed_twice(
-    level: Level, outs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor],
-    keep: bool = False,
+    level: Level, outs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]
 ) -> list[Any]:  # fmt: skip
     """Derivatives of the outputs along the tangents of the inputs, None where independent."""
+    before, MODES.transposing = MODES.transposing, True
+    try:
+        return _transposed_twice(level, outs, inputs, tangents)
+    finally:
+        MODES.transposing = before
+
+
+def _transposed_twice(
+    level: Level, outs: Sequence[Tensor], inputs: Sequence[Tensor], tangents: Sequence[Tensor]
+) -> list[Any]:
     at = [i for i, t in enumerate(outs) if requires_grad_of(t)]
     slopes: list[Any] = [None] * len(outs)
     if not at:

@@ -170,6 +170,8 @@ def _given(run: lift.Lift, t: Tensor) -> _Given | None:
     if found is None:
         return None
     whole, dim, inner = found
+    for move in run.moves_of(inner):
+        dim = move.place(dim)
     requires, al = requires_grad_of(t), t._al
     if t._x is not None or inner._x is not None or requires is not requires_grad_of(whole):
         return None
@@ -202,6 +204,7 @@ class _Run:
         self.node = "VmapBackward0"
         self.tangents: dict[int, int] = {}
         self.written: dict[int, int] = {}
+        self.moved: dict[int, Sequence[lift.Move]] = {}
 
 
 def _run(
@@ -224,6 +227,7 @@ def _run(
                 count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
             MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i], t
+            MODES.lifts[-1].moves[id(t)] = t, []
             if dims[i] or not flat[i]._m.contiguous:
                 MODES.lifts[-1].lies(t, flat[i]._m.strides[dims[i]], dims[i])
             inner.append(t)
@@ -241,6 +245,7 @@ def _run(
                 told.requires.append(requires_grad_of(t))
                 told.metas.append(MODES.lifts[-1].batch_meta(t))
         current = MODES.lifts[-1]
+        told.moved = {i: moves for i, t in zip(batched, inner) if (moves := current.moves_of(t))}
         looks[:] = current.tape.looks
         for t in [t for look in looks for t in look.tensors]:
             results.append(t)
@@ -263,9 +268,18 @@ def _run(
             t._st.version = version
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
+    places = {i: _move(flat[i], dims[i], moves) for i, moves in told.moved.items()}
     for i, k in told.written.items():
-        ops.copy_(flat[i], _moved(results[k], 0, dims[i]))
+        ops.copy_(flat[i], _moved(results[k], 0, places.get(i, dims[i])))
     return _outputs(func, told, results, out_dims, size)
+
+
+def _move(whole: Tensor, at: Any, moves: Sequence[lift.Move]) -> int:
+    """Do to a batch what was done to the example of it, and say where its dimension is then."""
+    for move in moves:
+        move.do(whole, at)
+        at = move.place(at)
+    return at
 
 
 def _over(

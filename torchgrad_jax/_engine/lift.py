@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,10 +61,43 @@ def is_tracked(t: Tensor) -> bool:
     return not MODES.bits & GRAD or grad_fn_of(t) is not None
 
 
+class Move(NamedTuple):
+    """What a function such as `transpose_` does to the dimensions of an example."""
+
+    kept: tuple[int | None, ...]
+    """Per dimension that comes out, which one it was; None for a new one."""
+    before: int
+
+    @classmethod
+    def of(cls, call: Any, m: Meta, leaves: Sequence[Any]) -> Move:
+        """What a call does to a tensor: strides that are all different tell where its dimensions go."""
+        marks = tuple(range(-m.ndim, 0))
+        out = call.geometry(meta(m.shape, m.dtype, m.device, marks), leaves)
+        return cls(tuple([marks.index(s) if s in marks else None for s in out.strides]), m.ndim)
+
+    def place(self, at: int) -> int:
+        """Where the batch's dimension is afterwards that stood before dimension `at` of the example."""
+        gone = sum(d not in self.kept for d in range(at))
+        new = sum(d is None for d in self.kept[: at - gone])
+        return at - gone + new
+
+    def do(self, whole: Tensor, at: int) -> None:
+        """The same for all examples, whose dimension is `at`."""
+        added = [i for i, d in enumerate(self.kept) if d is None]
+        gone = [d for d in range(self.before) if d not in self.kept]
+        swapped = [i for i, d in enumerate(self.kept) if d != i]
+        if added:
+            whole.unsqueeze_(*[d + (d >= at) for d in added])
+        elif gone or not swapped:
+            whole.squeeze_(tuple([d + (d >= at) for d in gone]))
+        else:
+            whole.transpose_(*[d + (d >= at) for d in swapped])
+
+
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "origins", "outer_level",
+    __slots__ = ("alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "moves", "origins", "outer_level",
                  "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
                  "size", "steps", "tape", "traces")  # fmt: skip
     size: Any  # of the batch, for a run of `vmap`
@@ -99,6 +132,8 @@ class Lift:
         self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
         """What was given for all examples and along which dimension, by the identity of what stands for one; and
         the tensor of one."""
+        self.moves: dict[int, tuple[Tensor, list[Move]]] = {}
+        """The tensors of examples, and how their dimensions were moved in place: see `seen_anew`."""
         self.steps: dict[int, tuple[Any, int, int]] = {}
         """Storages in which examples do not lie one after the other, by identity: see `lies`."""
         self.places: dict[Any, Any] = {}
@@ -324,6 +359,20 @@ class Lift:
         shape, strides = _inserted(m.shape, place, self.size), _inserted(m.strides, place, step)
         if place or shapes.preserve_strides(shape, strides)[0] != m.numel:
             self.steps[id(_memory(t))] = (_memory(t), step, place)
+
+    def seen_anew(self, me: Tensor, call: Any, leaves: Sequence[Any]) -> None:
+        """Note that dimensions of the tensor of an example are about to be moved, removed or added in place."""
+        found = self.moves.get(id(me))
+        if found is None:
+            return
+        move = Move.of(call, me._m, leaves)
+        found[1].append(move)
+        if (at := self.steps.get(id(_memory(me)))) is not None:
+            self.steps[id(_memory(me))] = (*at[:2], move.place(at[2]))
+
+    def moves_of(self, t: Tensor) -> Sequence[Move]:
+        """What happened to the dimensions of the tensor of an example, in order."""
+        return self.moves[id(t)][1] if id(t) in self.moves else ()
 
     def batch_meta(self, t: Tensor) -> Meta:
         """How the whole batch lies that `t` is an example of, where it is no view."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, next_sequence_nr
+from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, OBSERVED, next_sequence_nr
 from . import strided
 from .cut import cut_off
 from .grad_plan import grad_plan
@@ -171,6 +171,8 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         if plan is None:
             plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
         node = begin_node(grad_plan(plan, 1), leaves, mode)
+    if mode & LIFT:
+        MODES.lifts[-1].seen_anew(me, call, leaves)
     return _seen_as(me, m, storage_offset(me) + found.offset, node, tangent)
 
 

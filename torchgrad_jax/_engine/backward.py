@@ -555,23 +555,17 @@ def _swapped(new: Any, old: Any, name: str) -> Any:
 
 
 def _pre_hooks(node: Node, cts: list[Any]) -> list[Any]:
-    tensors = _shown(node, cts)
+    tensors = tuple(cts)
     for hook in list(node.extras.pre.values()):
         res = hook(tensors)
         if res is not None:
             tensors = _replaced(hook, res, tensors)
-    return [*tensors, *cts[len(tensors) :]]
-
-
-def _shown(node: Node, cts: list[Any]) -> tuple[Any, ...]:
-    """The incoming gradients that hooks see: not those of results that torch's node does not know."""
-    gp = node.gp
-    return tuple(cts if gp is None or gp.shown is None else cts[: gp.shown])
+    return list(tensors)
 
 
 def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
     outputs = tuple(None if b is None else b.tensor for b in out)
-    inputs = _shown(node, cts)
+    inputs = tuple(cts)
     for hook in list(node.extras.post.values()):
         res = hook(outputs, inputs)
         if res is not None:

@@ -200,6 +200,7 @@ class Binding:
         call.own_numbers = "own_numbers" in row.tags
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
+        call.writes = tuple((argnames.index(name), k) for name, k in row.writes.items())
         follows, versions = row.grad_follows, row.grad_version
         if isinstance(follows, tuple):
             follows = frozenset(i for i, name in enumerate(argnames) if name in follows)
@@ -207,7 +208,7 @@ class Binding:
             versions = functools.partial(_writes_of, versions, tuple(argnames), static)
         call.grad_facts = (follows, versions)
         call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
-        call.held_if, call.shown = row.held_if, row.shown
+        call.held_if = row.held_if
         call.transposes = frozenset(i for i, name in enumerate(argnames) if name in row.transposes)
         call.summed_ndim = row.summed_ndim
         call.summed = frozenset(i for i, name in enumerate(argnames) if name in row.summed)

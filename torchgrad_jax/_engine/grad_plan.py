@@ -29,6 +29,7 @@ from .._ops.double_names import (
     taken_again,
 )
 from .._ops.registry import Grad, Layout
+from .._ops.saved_names import SAVED_TENSORS
 from . import first_uses, wide
 from .grad_layouts import GradientLayouts
 from .node import node_class
@@ -100,11 +101,6 @@ class GradPlan(GradientLayouts):
         self.edge_pick = (
             None if self.edge_leaves == tuple(range(len(plan.keys))) else getter(self.edge_leaves)
         )
-
-    @property
-    def shown(self) -> int | None:
-        """How many of the incoming gradients hooks see, where that is not all."""
-        return self.plan.call.shown
 
     # -- derivation
     def _derive(self) -> None:
@@ -187,7 +183,10 @@ class GradPlan(GradientLayouts):
             names = {n for wanted, more in call.keeps.items() if wanted in mine for n in more}
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
         labels = self._labels()
-        results = [k for k, r in enumerate(self.out_refs) if labels[k] in names and r in self.cuts]
+        results = [
+            k for k, r in enumerate(self.out_refs)
+            if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
+        ]  # fmt: skip
         self.unread = frozenset(leaves) - {*ins}
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
@@ -204,7 +203,9 @@ class GradPlan(GradientLayouts):
         """
         names = self.plan.call.argnames
         stem = _stem(names[leaf]) if leaf < len(names) else "~"
-        return {"input": "self", "grad": ""}.get(stem, stem), leaf
+        if stem == "input" and "input" not in SAVED_TENSORS.get(self.name, ()):
+            stem = "self"
+        return "" if stem == "grad" else stem, leaf
 
     # -- the pure function
     def fn(self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...] | None = None,

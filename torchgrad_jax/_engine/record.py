@@ -69,7 +69,7 @@ from .tensor import (
     extras,
     make,
     mark_inference,
-)
+)  # fmt: skip
 from .trace import Apart, Call, Overlap, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}
@@ -205,6 +205,7 @@ def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
 def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
     """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
     node = begin_node(gp, leaves, mode)
+    _write_back(gp.plan.call, leaves, outs)
     end_node(node, outs, mode)
     return node
 
@@ -474,6 +475,8 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(_gradient_of(plan, mask, leaves), leaves, outs, mode)
+    else:
+        _write_back(call, leaves, outs)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
     if plan.single:
@@ -481,10 +484,19 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     return call.result(*outs) if call.result is not None else outs
 
 
+def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
+    """What torch's kernel writes to its arguments: after they are saved, uncounted, before results are."""
+    for leaf, k in [w for w in call.writes if w[1] < len(outs)]:
+        t, before = leaves[leaf], leaves[leaf]._vc.version
+        with no_grad():
+            _apply_inplace(_copy, (t, outs[k]))
+        t._vc.version = before
+
+
 def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
     run = MODES.lifts[-1] if mode & LIFT else None
-    if run is None or (tape := run.tape) is None:
+    if run is None or (tape := run.tape) is None or call.writes:
         return None
     ours = False
     for v in leaves:

@@ -61,8 +61,8 @@ class Call:
         "edges", "fits", "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view",
         "gradient", "held", "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps",
         "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans", "promote",
-        "promoted", "real", "refused", "result", "severed", "run", "shown", "statics", "summed", "summed_ndim",
-        "transposed", "transposes", "undifferentiable", "wide_numbers",
+        "promoted", "real", "refused", "result", "severed", "run", "statics", "summed", "summed_ndim",
+        "transposed", "transposes", "undifferentiable", "wide_numbers", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +87,6 @@ class Call:
         self.inplace: Any = None
         self.made_as: Any = None
         self.conjugated: tuple[bool, ...] | None = None
-        self.shown: int | None = None
         self.compares = 0  # 1: gradients do, 2: those of the recorded gradient do
         self.formal: tuple[str, ...] = ()
         self.idle: tuple[str, ...] = ()
@@ -98,6 +97,7 @@ class Call:
         self.inplace_facts: tuple[str | None, str] = (None, "")
         self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
         self.undifferentiable: dict[int, str] = {}
+        self.writes: tuple[tuple[int, int], ...] = ()  # leaves that results are written to
         self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
         self.own_numbers = False
         self.gradient = False  # whether it is a recorded gradient

@@ -13,7 +13,6 @@ import numpy as np
 from .._core import dtypes
 from .._engine.bind import composite, ops
 from .._engine.composite import composite_out
-from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from .copies import slice_range
 from .create import from_host
@@ -106,12 +105,7 @@ def _normalized(
     row: Any, input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    out = row(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    if len(out) > 3:
-        with no_grad():
-            running_mean.copy_(out[3])
-            running_var.copy_(out[4])
-    return out[0], out[1].detach(), out[2].detach()
+    return row(input, weight, bias, running_mean, running_var, training, momentum, eps)[:3]
 
 
 @_aten

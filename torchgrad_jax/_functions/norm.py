@@ -1,4 +1,4 @@
-"""Normalisation layers under their public names; batch statistics are updated here, in place."""
+"""Normalisation layers under their public names."""
 
 from __future__ import annotations
 
@@ -41,21 +41,10 @@ def _batch_norm(
 ) -> Any:  # fmt: skip
     if training:
         _check_batched(input, running_mean, running_var)
-    out = ops._native_batch_norm(
-        input,
-        weight,
-        bias,
-        running_mean,
-        running_var,
-        training,
-        0.0 if momentum is None else momentum,
-        eps,
-    )
-    if len(out) > 3:
-        with no_grad():
-            running_mean.copy_(out[3])  # type: ignore[union-attr]
-            running_var.copy_(out[4])  # type: ignore[union-attr]
-    return out[:3]
+    momentum = 0.0 if momentum is None else momentum
+    return ops._native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[:3]
 
 
 def _batch_norm_or_empty(
@@ -80,10 +69,7 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     """Normalised input, batch mean and 1 / std."""
-    out, mean, invstd = _batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
-    return out, mean.detach(), invstd.detach()
+    return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @_top(name="batch_norm")
@@ -200,8 +186,7 @@ def native_layer_norm(
 ) -> Any:
     """Normalised input, mean and 1 / std over the last dimensions."""
     shape = _normalized_shape("native_layer_norm", normalized_shape)
-    out, mean, invstd = ops._native_layer_norm(input, shape, weight, bias, eps)
-    return out, mean.detach(), invstd.detach()
+    return ops._native_layer_norm(input, shape, weight, bias, eps)
 
 
 @_top(name="layer_norm")

@@ -1,8 +1,7 @@
 """Normalisation over batches, layers and groups.
 
-The statistics that a row returns are differentiable: its backward is written in terms of them, so
-second derivatives have to flow through them. What torch hands out is detached from the graph, which
-is up to the functions above these rows.
+What a backward pass saves are the statistics that a row returns. torch knows no derivative of those
+of batches and layers: second derivatives are those of the inputs alone.
 """
 
 from __future__ import annotations
@@ -160,10 +159,13 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(3, 4), shown=1, out=False,
+@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), out=False,
     layout=following_unless_contiguous,
     idle=("input", "weight"), from_inputs=True,
-    undifferentiable=("running_mean", "running_var"),
+    undifferentiable=("running_mean", "running_var"), writes={"running_mean": 3, "running_var": 4},
+    keeps=dict.fromkeys(("input", "weight", "bias"), (
+        "input", "running_mean", "running_var", "weight", "result1", "result2",
+    )),
     method=False, function=False)  # fmt: skip
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
@@ -237,14 +239,16 @@ def _check_batch_norm(
 @op(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
-    shown=1,
+    nondiff=(1, 2),
     grad_view=lambda *_, **__: OWN,
     idle=("input", "weight", "bias"),
     from_inputs=True,
     out=False,
     method=False,
     function=False,
-    keeps={"input": ("bias",), "weight": ("weight", "bias"), "bias": ("weight", "bias")},
+    keeps=dict.fromkeys(
+        ("input", "weight", "bias"), ("bias", "input", "weight", "result1", "result2")
+    ),
 )
 def native_layer_norm(
     input: Array, normalized_shape: Dims, weight: Array | None, bias: Array | None, eps: float
@@ -274,7 +278,13 @@ def native_layer_norm(
     return _normalize(input, w, b, tuple(range(lead, input.ndim)), eps, stats, stat)[:3]
 
 
-@op(node="NativeGroupNormBackward0", layout=following(), out=False, method=False)
+@op(
+    node="NativeGroupNormBackward0",
+    layout=following(),
+    out=False,
+    method=False,
+    keeps=dict.fromkeys(("input", "weight", "bias"), ("input", "weight", "result1", "result2")),
+)
 def native_group_norm(
     input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Array, ...]:  # fmt: skip

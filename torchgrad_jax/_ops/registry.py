@@ -194,8 +194,6 @@ class OpDef:
     # None; that shows where no layer of autograd lies around the kernel
     conjugated: tuple[bool, ...] | None = None  # which operands are lazily conjugated where torch's
     # result is that too
-    shown: int | None = None  # results that hooks of the node see the gradients of, where torch's
-    # node does not know the others
     held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses,
     held_if: Callable[..., bool] | None = None  # always, or for such (meta, **statics)
     transposes: tuple[str, ...] = ()  # parameters whose gradient is a product with the other factor
@@ -214,6 +212,10 @@ class OpDef:
     grad_version: int | tuple[int, ...] | Callable[..., tuple[int, ...]] = 0  # in-place writes that
     # torch's formula makes to the gradients it returns, or to each of them: (metas by parameter,
     # whether the pass is recorded, **statics) -> the same
+    writes: dict[str, int] = field(
+        default_factory=dict
+    )  # parameters that torch's kernel overwrites,
+    # each with the result of this number if there is one; no version counts that
     check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
     check_result: Callable[..., None] | None = None  # looks at concrete results
     inplace_check: Callable[[Any, Any, Any], Any] | None = None  # looks at the metas of what would

@@ -59,15 +59,7 @@ from .strided import (
     write,
 )
 from .tensor import (
-    CREATED_DEFAULT,
-    CREATED_NO_GRAD,
-    Alias,
-    Tensor,
-    alias_of,
-    check_counted,
-    check_shareable,
-    extras,
-    make,
+    CREATED_DEFAULT, CREATED_NO_GRAD, Alias, Tensor, alias_of, check_counted, check_shareable, extras, make,
     mark_inference,
 )  # fmt: skip
 from .trace import Apart, Call, Overlap, Plan, compute_dtype
@@ -205,7 +197,8 @@ def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
 def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
     """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
     node = begin_node(gp, leaves, mode)
-    _write_back(gp.plan.call, leaves, outs)
+    if (call := gp.plan.call).writes:
+        _write_back(call, leaves, outs)
     end_node(node, outs, mode)
     return node
 
@@ -475,7 +468,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(_gradient_of(plan, mask, leaves), leaves, outs, mode)
-    else:
+    elif call.writes:
         _write_back(call, leaves, outs)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)

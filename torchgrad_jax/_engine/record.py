@@ -59,7 +59,15 @@ from .strided import (
     write,
 )
 from .tensor import (
-    CREATED_DEFAULT, CREATED_NO_GRAD, Alias, Tensor, alias_of, check_counted, check_shareable, extras, make,
+    CREATED_DEFAULT,
+    CREATED_NO_GRAD,
+    Alias,
+    Tensor,
+    alias_of,
+    check_counted,
+    check_shareable,
+    extras,
+    make,
     mark_inference,
 )  # fmt: skip
 from .trace import Apart, Call, Overlap, Plan, compute_dtype

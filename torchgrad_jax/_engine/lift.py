@@ -235,6 +235,10 @@ class Lift:
         array = t._st.array
         return self.tape is not None and self.tape.holds(array) and array in self._alike()
 
+    def varies(self, t: Tensor) -> bool:
+        """Whether the values of a tensor may differ between the examples."""
+        return self.inside(t) and not self.same_for_all(t)
+
     def _alike(self) -> Alike:
         if self.alike is None:
             self.alike = Alike(self.tape, self.mapped)

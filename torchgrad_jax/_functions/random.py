@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
 from .._engine.cut import under_jax
-from .._engine.record import concrete
+from .._engine.record import concrete, no_grad
+from .._engine.strided import read
 from .._engine.tensor import Tensor, make, mark_inference
 from . import data as data_
 from .arguments import (
@@ -286,22 +287,62 @@ def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = Fa
 
 
 def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) -> Tensor | None:
-    """A draw whose parameters are tensors, inside of `vmap`, where none of them differs between examples.
-
-    None where some do: what is drawn then depends on values that are not known yet.
-    """
+    """A draw whose parameters are tensors from outside of the `vmap` that it is in; None where some are not."""
     lift = MODES.lifts[-1]
     if lift.stateful:  # its values are others the next time
         return None
     check_allowed()
-    if any(lift.inside(t) for t in tensors):
+    return None if lift.touches(tensors) else _drawn_outside(tensors, again)
+
+
+def numbers_elsewhere(
+    tensors: tuple[Tensor, ...], again: Callable[..., Tensor], whole: bool = False
+) -> Tensor | None:
+    """The numbers of a draw whose parameters are computed inside of `vmap`; None where it depends on unknown values.
+
+    They are known where they are the same for all examples. Those of a whole batch are computed now
+    if they are wanted, for a distribution that draws as many words as they say.
+    """
+    lift = MODES.lifts[-1]
+    if lift.stateful:
+        return None
+    apart = [without_derivatives(t) for t in tensors]
+    given = [lift.for_all(t) if lift.inside(t) else t for t in apart]
+    with no_grad():
+        if None not in given:
+            return _drawn_outside(given, again)
         if lift.randomness == "same":
             raise RuntimeError(errors.BATCHED_SAME)
-        return None
+        if not whole or any(run.tape is None for run in MODES.lifts):
+            return None
+        if not all(lift.tape.holds(t._st.array) for t in apart if lift.inside(t)):
+            return None
+        rows = iter(lift.rows(lift, [t for t in apart if lift.inside(t)]))
+        with lift.outside():
+            batches = [next(rows) if lift.inside(t) else _repeated(t, lift) for t in apart]
+            return _entered(again(*batches), lift)
+
+
+def without_derivatives(t: Tensor) -> Tensor:
+    """A tensor's values alone: outside of every graph, and without a tangent."""
+    m = t._m
+    return make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+
+
+def _drawn_outside(tensors: Sequence[Any], again: Callable[..., Tensor]) -> Tensor:
+    lift = MODES.lifts[-1]
     with lift.outside():
         if lift.randomness == "same":
             return again(*tensors)
-        rows = again(*[t.expand(lift.size, *t._m.shape) for t in tensors])
+        return _entered(again(*[_repeated(t, lift) for t in tensors]), lift)
+
+
+def _repeated(t: Tensor, lift: Any) -> Tensor:
+    return t.expand(lift.size, *t._m.shape)
+
+
+def _entered(rows: Tensor, lift: Any) -> Tensor:
+    """What was drawn for all examples as one of them."""
     m = rows._m
     one = meta(m.shape[1:], m.dtype, m.device)
     return make(lift.capture(rows, one, mapped=True), one)

@@ -30,8 +30,10 @@ from .random import (
     laid,
     memory_order,
     normals,
+    numbers_elsewhere,
     refuse,
     warn_resized,
+    without_derivatives,
 )
 
 
@@ -88,12 +90,14 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
     m = t._m
     if MODES.bits & LIFT:
         _not_into(out)
-        found = draw_elsewhere((t,), lambda t: bernoulli(t, p, generator=generator))
+        given = () if p is MISSING else (p,)
+        found = draw_elsewhere((t,), lambda t: bernoulli(t, *given, generator=generator))
         if found is not None:
             return found
         if p is MISSING:
             refuse("bernoulli_tensor_cpu_p_", m.dtype, _FLOATS)
-            return _result("bernoulli", "BernoulliBackward0", (t,), batched.bernoulli(t, gen), out)
+            numbers = _ones(t, gen)
+            return _result("bernoulli", "BernoulliBackward0", (t,), numbers, out)
     if p is MISSING:
         drawn = rng.bernoulli(_check_chances(t), m.shape, m.dtype.np, generator=gen)
         return _result("bernoulli", "BernoulliBackward0", (t,), drawn, out)
@@ -106,12 +110,21 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
         )  # fmt: skip
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
     if MODES.bits & LIFT:
+        lift = MODES.lifts[-1]
+        if lift.size is not None and lift.randomness == "same" and lift.varies(t):
+            raise RuntimeError(errors.BATCHED_SAME)
         rows = draw(
             m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen))
         )
         return _result("bernoulli_p", "NotImplemented", (t,), rows, None, Grad.MISSING)
     drawn = rng.bernoulli(chance, m.shape, m.dtype.np, generator=gen)
     return _result("bernoulli_p", "NotImplemented", (t,), drawn, None, Grad.MISSING)
+
+
+def _ones(p: Tensor, gen: Any) -> Tensor:
+    """The numbers of `bernoulli` inside of `vmap`, with these probabilities."""
+    found = numbers_elsewhere((p,), lambda p: bernoulli(p, generator=gen))
+    return batched.bernoulli(p, gen) if found is None else found
 
 
 @composite(function=False)
@@ -164,7 +177,7 @@ def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     lift = MODES.lifts[-1]
     refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
     if not lift.inside(self):
-        if lift.inside(p):
+        if lift.varies(p):
             raise RuntimeError(
                 errors.BATCHED_SAME
                 if lift.randomness == "same"
@@ -173,13 +186,7 @@ def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
         if lift.randomness == "different":
             raise RuntimeError(errors.BATCHED_FILL)
     p = p.expand(self._m.shape)
-    if lift.inside(p) or lift.randomness == "different":
-        if lift.randomness == "same":
-            raise RuntimeError(errors.BATCHED_SAME)
-        new = batched.bernoulli(p, gen)
-    else:
-        with lift.outside():
-            new = bernoulli(p, generator=gen)
+    new = _ones(p, gen)
     with no_grad():
         new = new.to(self._m.dtype)
     call = fills.overwriting("bernoulli_", "BernoulliBackward1", (0, 1))
@@ -293,9 +300,12 @@ def _normal_inside(tensors: tuple[Tensor, ...], mean: Any, std: Any, gen: Any, n
     mu = mean if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
     m = tensors[0]._m
     shape = shapes.broadcast_shapes(*[t._m.shape for t in tensors])
-    plain = draw(meta(shape, m.dtype, m.device), lambda m: normals(m, gen))
-    with no_grad():
-        drawn = plain * std + mu
+    drawn = numbers_elsewhere(tensors, again)
+    if drawn is None:
+        plain = draw(meta(shape, m.dtype, m.device), lambda m: normals(m, gen))
+        std, mu = [without_derivatives(v) if isinstance(v, Tensor) else v for v in (std, mu)]
+        with no_grad():
+            drawn = plain * std + mu
     return _result("normal", node, tensors, drawn, None)
 
 
@@ -356,7 +366,9 @@ def multinomial(
     gen = chosen("multinomial", generator, t._m.device)
     if MODES.bits & LIFT:
         _not_into(out)
-        found = draw_elsewhere((t,), lambda t: _rowwise(t, n, replacement, gen))
+        found = draw_elsewhere((t,), again := lambda t: _rowwise(t, n, replacement, gen))
+        if found is None:
+            found = numbers_elsewhere((t,), again)
         return batched.multinomial(t, n, replacement, gen) if found is None else found
     by_column = t._m.ndim == 2 and 0 not in t._m.strides and memory_order(t._m) == (1, 0)
     drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)
@@ -381,10 +393,13 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     refuse("poisson_cpu", t._m.dtype, _FLOATS)
     if MODES.bits & LIFT:
         gen = chosen("poisson", generator, t._m.device)
-        found = draw_elsewhere((t,), lambda t: poisson(t, gen))
-        if found is None:
-            found = _result("poisson", "PoissonBackward0", (t,), batched.poisson(t, gen), None)
-        return found
+        found = draw_elsewhere((t,), again := lambda t: poisson(t, gen))
+        if found is not None:
+            return found
+        numbers = numbers_elsewhere((t,), again, whole=True)
+        if numbers is None:
+            numbers = batched.poisson(t, gen)
+        return _result("poisson", "PoissonBackward0", (t,), numbers, None)
     drawn = rng.poisson(concrete(t), generator=chosen("poisson", generator, t._m.device))
     return _result("poisson", "PoissonBackward0", (t,), drawn, None)
 
@@ -406,12 +421,14 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     if MODES.bits & LIFT:
         shape = shapes.broadcast_shapes(n._m.shape, p._m.shape)
         both = (n.expand(shape), p.expand(shape))
-        found = draw_elsewhere(both, lambda n, p: binomial(n, p, gen))
-        if found is None:
-            found = batched.binomial(*both, gen)
-            return _result(
-                "binomial", "NotImplemented", both, found, None, Grad.MISSING, first_edge=1
-            )
-        return found
+        found = draw_elsewhere(both, again := lambda n, p: binomial(n, p, gen))
+        if found is not None:
+            return found
+        numbers = numbers_elsewhere(both, again, whole=True)
+        if numbers is None:
+            numbers = batched.binomial(*both, gen)
+        return _result(
+            "binomial", "NotImplemented", both, numbers, None, Grad.MISSING, first_edge=1
+        )
     drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
     return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING, first_edge=1)

@@ -83,3 +83,41 @@ def functions_of_one_tensor_along_shared_memory(m):
     batch = m.arange(6.0).view(2, 3).unsqueeze(-1).expand(2, 3, 2)
     functions = (m.sin, lambda u: u.clone(), lambda u: -u, lambda u: u.exp().sin(), lambda u: u * 2)
     return [_looks(m.func.vmap(fn, in_dims=2)(batch)) for fn in functions]
+
+
+@program
+def gradients_that_are_the_same_for_all_examples(m):
+    """Their seeds were made like the batch, so that each example has memory of its own."""
+    vmap, grad, jacrev, jacfwd, vjp = (
+        m.func.vmap,
+        m.func.grad,
+        m.func.jacrev,
+        m.func.jacfwd,
+        m.func.vjp,
+    )
+    x, c, y = m.ones(2, 3), m.full((3,), 2.0), m.ones(2, 4, 3)
+
+    def double(x):
+        return x * 2
+
+    def total(x, *rest):
+        return (x * 2).sum()
+
+    results = (
+        vmap(jacrev(double))(x), vmap(grad(total))(x), *vmap(grad(total, (0, 1)))(x, x), vmap(jacfwd(double))(x),
+        vmap(jacrev(jacrev(lambda x: (x * x).sum())))(x), vmap(grad(lambda x: m.dot(x, c)))(x),
+        vmap(grad(total), out_dims=1)(x), vmap(vmap(grad(total)))(y), vmap(grad(lambda x: total(x.t())), 1)(y),
+        *vmap(lambda x: vjp(double, x)[1](x))(x),
+        *vmap(lambda x: m.func.jvp(lambda x: x.detach(), (x,), (c,)))(x),
+    )  # fmt: skip
+    return [_looks(t) for t in results]
+
+
+@program
+def gradients_that_are_the_same_for_all_examples_written_to(m):
+    x = m.ones(2, 3)
+    rows = m.func.vmap(m.func.jacrev(lambda x: x * 2))(x)
+    rows[0] += 1
+    each = m.func.vmap(m.func.grad(lambda x: (x * 2).sum()))(x)
+    inside = m.func.vmap(lambda x: m.func.jacrev(lambda x: x * 2)(x)[0].add_(x))(x)
+    return rows, each.mul_(2), inside

@@ -49,6 +49,24 @@ def is_batched(t: Tensor) -> bool:
     )
 
 
+def as_batch(t: Tensor, like: Sequence[Any]) -> Tensor:
+    """`t` as one example of a batch, all of them the same, if any of the tensors `like` is an example.
+
+    So are gradients in torch, whose seeds are made like what is differentiated: not one memory for all examples.
+    """
+    if not MODES.bits & LIFT:
+        return t
+    run = MODES.lifts[-1]
+    if run.size is None or run.inside(t) or not any(run.inside(v) for v in like):
+        return t
+    if requires_grad_of(t) or (MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None):
+        return t
+    m = t._m
+    if not shapes.is_dense(m.shape, m.strides):
+        m = meta(m.shape, m.dtype, m.device)
+    return make(run.capture(t, t._m, False), m)
+
+
 def is_hidden(t: Tensor) -> bool:
     """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
     return bool(MODES.bits & LIFT) and MODES.lifts[-1].hides(t)

@@ -10,6 +10,7 @@ from .._bridge.basis import basis
 from .._bridge.vmap import vmap
 from .._core import tree
 from .._engine.bind import ops
+from .._engine.lift import as_batch
 from .._engine.tensor import Tensor
 from .._functions.shape import movedim, unflatten
 from .._functions.splitting import split
@@ -62,7 +63,8 @@ def jacrev(
         blocks: list[Any] = [[] for _ in outs]
         for x, column in zip(inputs, rows):
             for block, t, part in zip(blocks, outs, split(column, sizes)):
-                block.append(ops.view(part, (*t._m.shape, *x._m.shape)))
+                rows_of = ops.view(part, (*t._m.shape, *x._m.shape))
+                block.append(as_batch(rows_of, [*outs, x]))
         found = tree.unflatten([tree.unflatten(b, in_spec) for b in blocks], out_spec)
         return (found, aux) if has_aux else found
 

@@ -10,6 +10,7 @@ from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, MODES
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
+from .._engine.lift import as_batch
 from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
 from ..autograd import forward_ad, grad as autograd_grad
@@ -129,7 +130,11 @@ def _gradients(
         for g in found:
             if g is not None and g._vc is g._st and not any(g._st is st for st in kept):
                 g._st.version = 0
-    return [zeros_for(t._m) if g is None else g for t, g in zip(inputs, found)]
+    seeds = outs if given is None else given
+    return [
+        as_batch(zeros_for(t._m), [t]) if g is None else as_batch(g, seeds)
+        for t, g in zip(inputs, found)
+    ]
 
 
 # --- reverse mode ---------------------------------------------------------------------------------
@@ -279,7 +284,7 @@ def pushforward(
                     "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
                     "allowed with strict=True."
                 )
-            slopes[i] = zeros_for(t._m)
+            slopes[i] = as_batch(zeros_for(t._m), [t])
     result = (tree.unflatten(out, out_spec), tree.unflatten(slopes, out_spec))
     return (*result, aux) if has_aux else result
 

@@ -524,7 +524,6 @@ class GradPlan(GradientLayouts):
         edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
         name = last_step(self.name + form, edge)
         if callable(name):
-            call = self.plan.call
             given = [n for n, k in zip(call.argnames, self.plan.keys) if k is not None]
             changed = {"broadcast": out.shape != key.shape, "cast": out.dtype is not key.dtype}
             own = {"shape": key.shape, "strides": key.strides}

@@ -351,8 +351,10 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
 }
 
 
-CAST_INSIDE = frozenset(f"{n}LossBackward0" for n in ("Huber", "Mse", "SmoothL1"))
-"""Nodes whose formula gives a gradient of another dtype as it is, not cast as a last step."""
+CAST_INSIDE = frozenset(
+    f"{n}Backward0" for n in ("Cumsum", "HuberLoss", "MseLoss", "Nansum", "SmoothL1Loss")
+)
+"""Nodes whose formula gives a gradient in the dtype of the input: no cast is the last step."""
 
 
 def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> str:

@@ -159,7 +159,15 @@ def diagonal_of(x: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Ar
 
 
 def expanded_gradient(ct: Any, m: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-    """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0."""
+    """Strides of the gradient of a sum: torch expands the incoming one, so summed dims get 0.
+
+    Where the sum has another dtype, what is expanded is converted: each element gets memory of its own.
+    """
+    strides = _expanded_strides(ct, m, dim, keepdim)
+    return strides if ct.dtype is m.dtype else shapes.preserve_strides(m.shape, strides)
+
+
+def _expanded_strides(ct: Any, m: Any, dim: Any, keepdim: bool) -> tuple[int, ...]:
     if dim is None or dim == ():
         return (0,) * m.ndim
     dims = shapes.wrap_dims(dim, m.ndim)

@@ -13,7 +13,7 @@ from .._core import shapes, warn
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.deferred import later
 from .._engine.history import requires_grad_of
@@ -605,6 +605,11 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if n < 0:
         raise RuntimeError("N must be non-negative.")
     dtype = x.dtype if x._m.dtype.category >= FLOATING else NAMESPACES[""]["tensor"](0).dtype
+    if MODES.bits & LIFT:  # where nothing is written into memory from outside
+        ones = NAMESPACES[""]["ones"]((x._m.shape[0], 1), dtype=dtype)
+        powers = x.to(dtype).unsqueeze(1).expand(-1, max(n - 1, 0)).cumprod(1)
+        result = ops.cat([ones, powers], 1)[:, :n]
+        return result if increasing else ops.flip(result, (1,))
     result = NAMESPACES[""]["empty"]((x._m.shape[0], n), dtype=dtype, device=x.device)
     if n > 0:
         ops.slice(result, 1, 0, 1, 1).copy_(NAMESPACES[""]["ones"]((x._m.shape[0], 1), dtype=dtype))

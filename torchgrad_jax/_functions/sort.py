@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, shapes
+from .._core.state import LIFT, MODES
 from .._engine.arguments import as_int, type_name
 from .._engine.bind import composite, ops
 from .._engine.record import concrete
+from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .create import from_host
 
@@ -30,13 +32,29 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         raise NotImplementedError(
             f"\"bincount_cpu\" not implemented for '{dtypes.scalar_type_name(m.dtype)}'"
         )
-    values = concrete(input)
+    values = _of_all_examples(input)
     if m.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights._m.shape != m.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    size = max(int(values.max()) + 1 if values.size else 0, minlength)
-    return ops.bincount_sized(input, weights, size)
+    rows = values if values.ndim > m.ndim else values[None]
+    sizes = [max(int(r.max()) + 1 if r.size else 0, minlength) for r in rows]
+    for k, size in enumerate(sizes):
+        if size != sizes[0]:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got [{sizes[0]}] at entry 0 and [{size}] at entry {k}"
+            )
+    return ops.bincount_sized(input, weights, sizes[0] if sizes else minlength)
+
+
+def _of_all_examples(t: Tensor) -> np.ndarray:
+    """The values of a tensor; where it stands for one example of a batch, with a row for each that differs."""
+    run = MODES.lifts[-1] if MODES.bits & LIFT else None
+    if run is None or run.tape is None or not run.varies(t) or not run.tape.holds(read(t)):
+        return concrete(t)
+    (whole,) = run.rows(run, [t])
+    with run.outside():
+        return concrete(whole)
 
 
 @composite(out=True)

@@ -353,6 +353,11 @@ BATCHED_ITEM = (
     "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
     "internals, please file a bug report."
 )
+ESCAPED = (
+    "Either your tensor may have escaped from inside a function being vmapped and this is a user error "
+    "(see https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in "
+    "`gen_vmap_plumbing` Please file an issue if it looks like the latter"
+)
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 """About tensors that stand for one example of a batch."""
 BATCHED_TRUTH = (

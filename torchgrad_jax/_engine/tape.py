@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core import errors
 from .._core.meta import Meta
 from .steps import bind_equation
 
@@ -40,6 +41,12 @@ class Value(jax.core.Tracer):
         self._trace = tape
         self.aval = aval
         self.number = number
+
+    @property
+    def _debug_info(self) -> None:
+        """What JAX asks for to complain of a value that outlived its trace: torch's complaint comes first."""
+        if not self._trace.is_valid():
+            raise RuntimeError(errors.ESCAPED)
 
 
 class Literal:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core import dtypes, rng
 from .._core.dtypes import FLOATING
+from .._core.meta import Meta
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.record import concrete
@@ -150,8 +151,13 @@ def _rrelu(
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     row = ops.rrelu_with_noise_inplace_ if inplace else ops.rrelu_with_noise
-    noise = _slopes(input, lower, upper) if training else None
+    noise = _slopes(input, lower, upper) if training else _unread(input._m)
     return row(input, noise, lower, upper, training)
+
+
+def _unread(m: Meta) -> Tensor:
+    """Slopes of an evaluation, which torch saves without having written or reading them."""
+    return from_host(np.zeros(m.shape, m.dtype.np), m.device)
 
 
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:

@@ -97,15 +97,20 @@ def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
     return drawn.transpose(np.argsort(order))
 
 
-def _constant(host: np.ndarray, t: Tensor) -> Tensor:
-    """A factor in t's dtype, laid out like t where it has t's shape."""
+def _constant(host: np.ndarray, t: Tensor, writes: int = 2) -> Tensor:
+    """A factor in t's dtype, laid out like t where it has t's shape.
+
+    torch fills new memory with it, in so many steps: mostly it draws and then scales.
+    """
     m = t._m
     strides = shapes.preserve_strides(m.shape, m.strides) if host.shape == m.shape else None
     if strides == shapes.contiguous_strides(host.shape):
         strides = None
-    return from_host(
+    out = from_host(
         np.ascontiguousarray(host.astype(m.dtype.np)).reshape(host.shape), m.device, strides=strides
     )
+    out._st.version = writes
+    return out
 
 
 def _check_kind(t: Tensor) -> None:
@@ -141,7 +146,7 @@ def _dropout(
         return input
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
-        return multiply(input, _constant(np.zeros(()), input))
+        return multiply(input, _constant(np.zeros(()), input, 1))
     if MODES.bits & LIFT:
         return _dropout_inside(input, p, inplace, features, alpha)
     check_allowed()
@@ -299,7 +304,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     if train is False:
         return input.clone(), from_host(np.ones(shape, np.bool_), dev)
     if p == 1:
-        return ops.mul(input, _constant(np.zeros(()), input)), from_host(
+        return ops.mul(input, _constant(np.zeros(()), input, 1)), from_host(
             np.zeros(shape, np.bool_), dev
         )
     mask = draw(

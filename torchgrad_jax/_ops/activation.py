@@ -174,15 +174,15 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
 
 @_hidden(
     name="rrelu_with_noise", node="RreluWithNoiseBackward0", undifferentiable=("noise",),
-    layout=Layout.CONTIGUOUS,
+    layout=Layout.CONTIGUOUS, keeps={"input": ("input", "noise")},
 )  # fmt: skip
 def _rrelu_with_noise(
-    input: Array, noise: Array | None, lower: float, upper: float, training: bool
+    input: Array, noise: Array, lower: float, upper: float, training: bool
 ) -> Array:
     _float_only(input, "leaky_relu_cpu" if not training else "rrelu_with_noise_out_cpu")
     if not training:
         return half_as_float(_leaky)(input, (lower + upper) / 2)
-    return where(input <= 0, input * lax.stop_gradient(jnp.asarray(noise)), input)
+    return where(input <= 0, input * lax.stop_gradient(noise), input)
 
 
 @_hidden()
@@ -324,14 +324,26 @@ def _threshold_inplace(input: Array, threshold: float, value: float) -> Array:
     return _threshold(input, _plain(input, threshold), _plain(input, value))
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _rrelu_by_result(x: Array, noise: Array, lower: float, upper: float) -> Array:
+    return _rrelu_with_noise(x, noise, lower, upper, True)
+
+
+@_rrelu_by_result.defjvp
+def _rrelu_by_result_jvp(lower: float, upper: float, primals: Any, tangents: Any) -> Any:
+    """The slopes are 1 where the input was positive."""
+    return _rrelu_by_result(*primals, lower, upper), tangents[0] * primals[1]
+
+
 @_hidden(
     name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1", aten="rrelu_with_noise_",
-    undifferentiable=("noise",),
+    undifferentiable=("noise",), keeps={"input": ("noise", "result")},
 )  # fmt: skip
-def _rrelu_inplace(
-    input: Array, noise: Array | None, lower: float, upper: float, training: bool
-) -> Array:
-    return _rrelu_with_noise(input, noise, lower, upper, training)
+def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
+    if not training:
+        _float_only(input, "leaky_relu_cpu")
+        return _leaky_by_result(input, (lower + upper) / 2)
+    return _rrelu_by_result(input, noise, lower, upper)
 
 
 # --- smooth units -------------------------------------------------------------------------------

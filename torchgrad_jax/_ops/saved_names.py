@@ -94,6 +94,7 @@ _NUMBERS = {
     "left unitriangular upper": "LinalgSolveTriangular0",
     "margin p reduction": "MultiMarginLoss0",
     "mat2_sym_sizes mat2_sym_strides self_sym_sizes self_sym_strides": "Mm0",
+    "lower training upper": "RreluWithNoise0 RreluWithNoise1",
     "max": "ClampMax0",
     "max min": "Clamp1",
     "max_val min_val": "Hardtanh0",

@@ -506,12 +506,10 @@ class GradPlan(GradientLayouts):
         leaf = self.inputs[which]
         key, out = self.plan.keys[leaf], self.plan.outs[0]
         assert isinstance(key, Meta)
-        cast = leaf in self.plan.call.promoted and self.name not in CAST_INSIDE
-        if (
-            cast
-            and key.dtype is not out.dtype
-            and not (key.dtype.is_complex or out.dtype.is_complex)
-        ):
+        call = self.plan.call
+        converted = leaf in call.promoted or "dtype" in call.statics
+        cast = key.dtype is not out.dtype and not (key.dtype.is_complex or out.dtype.is_complex)
+        if converted and cast and self.name not in CAST_INSIDE:
             return "ToCopyBackward0"
         if Layout.steps(self.plan.call.layout):
             # A loss has fewer dimensions than what it is of: nothing was broadcast.

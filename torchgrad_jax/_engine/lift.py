@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import shapes
+from .._core import errors, shapes
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, LIFT, MODES, next_level
 from .._ops.registry import Layout
@@ -395,6 +395,15 @@ class Lift:
     def moves_of(self, t: Tensor) -> Sequence[Move]:
         """What happened to the dimensions of the tensor of an example, in order."""
         return self.moves[id(t)][1] if id(t) in self.moves else ()
+
+    def outside_message(self, name: str, leaves: Sequence[Any]) -> str:
+        """What is said of a write of values of the run to a tensor from outside of it."""
+        shape = leaves[0]._m.shape
+        try:
+            wanted = shapes.broadcast_shapes(*[v._m.shape for v in leaves if isinstance(v, Tensor)])
+        except RuntimeError:  # an operator that does not broadcast, whose message names no shape
+            wanted = shape
+        return errors.write_outside(name, self.level(), shape, (self.size or 0, *wanted))
 
     def batch_meta(self, t: Tensor) -> Meta:
         """How the whole batch lies that `t` is an example of, where it is no view."""

@@ -661,15 +661,6 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     return _apply_inplace(call, leaves)
 
 
-def _outside_message(call: Call, leaves: Sequence[Any], run: lift.Lift) -> str:
-    shape = leaves[0]._m.shape
-    try:
-        wanted = np.broadcast_shapes(*[v._m.shape for v in leaves if isinstance(v, Tensor)])
-    except ValueError:  # an operator that does not broadcast, whose message names no shape
-        wanted = shape
-    return errors.write_outside(call.name, run.level(), shape, (run.size or 0, *wanted))
-
-
 def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
     """An in-place write among tensors from outside of a run to which only their tangents belong."""
     me = leaves[0]
@@ -732,7 +723,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         run = MODES.lifts[-1]
         values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
         if values and not run.take_in(me, values):
-            raise RuntimeError(_outside_message(call, leaves, run))
+            raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)

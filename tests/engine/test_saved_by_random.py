@@ -38,28 +38,29 @@ def factors_of_dropout(m):
     return found
 
 
-@program
-def slopes_of_rrelu(m):
-    found = []
+def _rectified(m):
+    """Inputs and results of `rrelu`, in place and not, with slopes that are drawn and with their mean."""
     for run in (m.nn.functional.rrelu, m.nn.functional.rrelu_):
         for training in (True, False):
             m.manual_seed(3)
             x = m.arange(-6.0, 6.0).reshape(4, 3).requires_grad_()
-            y = run(x * 1, 0.2, 0.6, training)
-            found.append(_nodes(m, y.grad_fn)[0])
-            (y * y).sum().backward()
-            found.append((y, x.grad))
+            yield x, run(x * 1, 0.2, 0.6, training)
+
+
+@program
+def slopes_of_rrelu(m):
+    found = []
+    for x, y in _rectified(m):
+        found.append(_nodes(m, y.grad_fn)[0])
+        (y * y).sum().backward()
+        found.append((y, x.grad))
     return found
 
 
 @program
 def slopes_of_rrelu_twice(m):
     found = []
-    for run in (m.nn.functional.rrelu, m.nn.functional.rrelu_):
-        for training in (True, False):
-            m.manual_seed(3)
-            x = m.arange(-6.0, 6.0).reshape(4, 3).requires_grad_()
-            y = run(x * 1, 0.2, 0.6, training)
-            (g,) = m.autograd.grad((y * y * y).sum(), x, create_graph=True)
-            found.append((g.detach(), m.autograd.grad(g.sum(), x)))
+    for x, y in _rectified(m):
+        (g,) = m.autograd.grad((y * y * y).sum(), x, create_graph=True)
+        found.append((g.detach(), m.autograd.grad(g.sum(), x)))
     return found

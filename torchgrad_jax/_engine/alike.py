@@ -15,7 +15,7 @@ from .tape import Tape, Value
 class Alike:
     """The values of a tape that do not depend on the example; each is computed once, when it is asked for."""
 
-    __slots__ = ("at", "known", "made", "mapped", "outside", "tape", "varying")
+    __slots__ = ("at", "known", "made", "mapped", "outside", "places", "tape", "varying")
 
     def __init__(self, tape: Tape, mapped: Sequence[bool]) -> None:
         self.tape, self.mapped = tape, mapped
@@ -23,6 +23,8 @@ class Alike:
         self.made: dict[int, Any] = {}
         """The step that gives a value, by its number."""
         self.known: dict[int, Any] = {}
+        self.places: dict[int, int] = {}
+        """The numbers of captured tensors by those of their values."""
         self.at = self.outside = 0
         """So many steps, and so many outside values, were looked through."""
 
@@ -35,6 +37,7 @@ class Alike:
         tape, varying = self.tape, self.varying
         captured = tape.outside[self.outside :]
         varying.update([number for number, i in captured if self.mapped[i]])
+        self.places.update(captured)
         self.outside += len(captured)
         steps = tape.steps[self.at :]
         for step in steps:
@@ -49,8 +52,6 @@ class Alike:
     def value(self, value: Value, captured: Callable[[int], Any]) -> Any:
         """The array outside of the run; `captured` gives it for a captured tensor's number."""
         self._catch_up()
-        places = dict(self.tape.outside)
-        consts = dict(self.tape.consts)
         known = self.known
         stack = [value.number]
         while stack:
@@ -59,7 +60,8 @@ class Alike:
             if number in known:
                 stack.pop()
             elif step is None:
-                known[number] = consts[number] if number in consts else captured(places[number])
+                at = self.places.get(number)
+                known[number] = dict(self.tape.consts)[number] if at is None else captured(at)
             else:
                 fn, refs, at, n = step
                 missing = [r for r in refs if r.__class__ is int and r not in known]
@@ -68,6 +70,3 @@ class Alike:
                     out = fn(*[known[r] if r.__class__ is int else r.value for r in refs])
                     known.update([(at, out)] if n < 0 else zip(range(at, at + n), out))
         return known[value.number]
-
-
-__all__ = ["Alike"]

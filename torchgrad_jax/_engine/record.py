@@ -69,7 +69,7 @@ from .tensor import (
     extras,
     make,
     mark_inference,
-)  # fmt: skip
+)
 from .trace import Apart, Call, Overlap, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}

@@ -20,7 +20,7 @@ from .._ops.gamma_grads import moved
 from .._ops.registry import Grad
 from . import batched_sampling as batched
 from .arguments import wrong
-from .random import chosen, draw_elsewhere, numbers_elsewhere, refuse
+from .random import chosen, draw_inside, refuse
 
 
 @jax.custom_jvp
@@ -73,13 +73,10 @@ def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
     t = _checked("_standard_gamma", "gamma_cpu", input)
     gen = chosen("_standard_gamma", generator, t._m.device)
     if MODES.bits & LIFT:
-        found = draw_elsewhere((t,), again := lambda t: _standard_gamma(t, gen))
-        if found is not None:
-            return found
-        numbers = numbers_elsewhere((t,), again, whole=True)
-        if numbers is None:
-            numbers = batched.standard_gamma(t, gen)
-        return apply(_GAMMA, (t, numbers))
+        return draw_inside(
+            (t,), lambda t: _standard_gamma(t, gen), lambda: batched.standard_gamma(t, gen),
+            lambda numbers: apply(_GAMMA, (t, numbers)),
+        )  # fmt: skip
     return _drawn(_GAMMA, t, rng.standard_gamma(concrete(t), generator=gen))
 
 
@@ -89,11 +86,8 @@ def _sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
     t = _checked("_sample_dirichlet", "dirichlet", input)
     gen = chosen("_sample_dirichlet", generator, t._m.device)
     if MODES.bits & LIFT:
-        found = draw_elsewhere((t,), again := lambda t: _sample_dirichlet(t, gen))
-        if found is not None:
-            return found
-        numbers = numbers_elsewhere((t,), again, whole=True)
-        if numbers is None:
-            numbers = batched.dirichlet(t, gen)
-        return apply(_DIRICHLET, (t, numbers))
+        return draw_inside(
+            (t,), lambda t: _sample_dirichlet(t, gen), lambda: batched.dirichlet(t, gen),
+            lambda numbers: apply(_DIRICHLET, (t, numbers)),
+        )  # fmt: skip
     return _drawn(_DIRICHLET, t, rng.dirichlet(concrete(t), generator=gen))

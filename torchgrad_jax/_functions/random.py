@@ -309,7 +309,7 @@ def numbers_elsewhere(
     apart = [without_derivatives(t) for t in tensors]
     given = [lift.for_all(t) if lift.inside(t) else t for t in apart]
     with no_grad():
-        if None not in given:
+        if all(t is not None for t in given):
             return _drawn_outside(given, again)
         if lift.randomness == "same":
             raise RuntimeError(errors.BATCHED_SAME)
@@ -321,6 +321,21 @@ def numbers_elsewhere(
         with lift.outside():
             batches = [next(rows) if lift.inside(t) else _repeated(t, lift) for t in apart]
             return _entered(again(*batches), lift)
+
+
+def draw_inside(
+    tensors: tuple[Tensor, ...], again: Callable[..., Tensor], unknown: Callable[[], Tensor],
+    result: Callable[[Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """A draw inside of `vmap` of as many words as its parameters say: the result for the numbers that come out.
+
+    `unknown` draws them where the parameters are not known yet.
+    """
+    found = draw_elsewhere(tensors, again)
+    if found is not None:
+        return found
+    numbers = numbers_elsewhere(tensors, again, whole=True)
+    return result(unknown() if numbers is None else numbers)
 
 
 def without_derivatives(t: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ from .random import (
     chosen,
     draw,
     draw_elsewhere,
+    draw_inside,
     laid,
     memory_order,
     normals,
@@ -393,13 +394,10 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     refuse("poisson_cpu", t._m.dtype, _FLOATS)
     if MODES.bits & LIFT:
         gen = chosen("poisson", generator, t._m.device)
-        found = draw_elsewhere((t,), again := lambda t: poisson(t, gen))
-        if found is not None:
-            return found
-        numbers = numbers_elsewhere((t,), again, whole=True)
-        if numbers is None:
-            numbers = batched.poisson(t, gen)
-        return _result("poisson", "PoissonBackward0", (t,), numbers, None)
+        return draw_inside(
+            (t,), lambda t: poisson(t, gen), lambda: batched.poisson(t, gen),
+            lambda numbers: _result("poisson", "PoissonBackward0", (t,), numbers, None),
+        )  # fmt: skip
     drawn = rng.poisson(concrete(t), generator=chosen("poisson", generator, t._m.device))
     return _result("poisson", "PoissonBackward0", (t,), drawn, None)
 
@@ -421,14 +419,11 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
     if MODES.bits & LIFT:
         shape = shapes.broadcast_shapes(n._m.shape, p._m.shape)
         both = (n.expand(shape), p.expand(shape))
-        found = draw_elsewhere(both, again := lambda n, p: binomial(n, p, gen))
-        if found is not None:
-            return found
-        numbers = numbers_elsewhere(both, again, whole=True)
-        if numbers is None:
-            numbers = batched.binomial(*both, gen)
-        return _result(
-            "binomial", "NotImplemented", both, numbers, None, Grad.MISSING, first_edge=1
-        )
+        return draw_inside(
+            both, lambda n, p: binomial(n, p, gen), lambda: batched.binomial(*both, gen),
+            lambda numbers: _result(
+                "binomial", "NotImplemented", both, numbers, None, Grad.MISSING, first_edge=1
+            ),
+        )  # fmt: skip
     drawn = rng.binomial(concrete(n), concrete(p), generator=gen)
     return _result("binomial", "NotImplemented", (n, p), drawn, None, Grad.MISSING, first_edge=1)

@@ -351,9 +351,7 @@ LAST_STEPS: dict[str, dict[int, Step]] = {
 }
 
 
-CAST_INSIDE = frozenset(
-    f"{n}Backward0" for n in ("Cumsum", "HuberLoss", "MseLoss", "Nansum", "SmoothL1Loss")
-)
+CAST_INSIDE = frozenset(f"{n}Backward0" for n in ("Cumsum", "MseLoss", "Nansum", "SmoothL1Loss"))
 """Nodes whose formula gives a gradient in the dtype of the input: no cast is the last step."""
 
 

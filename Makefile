@@ -70,7 +70,7 @@ fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the o
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/_alias/shim \
-		--ignore=torchgrad_jax/utils/tensorboard torchgrad_jax README.md docs
+		torchgrad_jax README.md docs
 
 # --- the rest ----------------------------------------------------------------------------------
 

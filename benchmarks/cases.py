@@ -200,6 +200,10 @@ def long_chain(t: Any, n: int = 100_000) -> Callable[[], object]:
     return step
 
 
+def _ours() -> Any:
+    return importlib.import_module("torchgrad_jax")
+
+
 CASES = [
     Case("100-op chain, forward + backward", chain, 2.5, chain_jax),
     Case(
@@ -229,7 +233,27 @@ CASES = [
         jit_target=1.1,
     ),
     Case(
-        "trace of that step, without compiling",
+        "compiled MLP training step, beside the same without checks",
+        compiled.mlp(_mlp_arrays, _batch),
+        None,
+        lambda: compiled.mlp(_mlp_arrays, _batch, checks=False)(_ours()),
+        rounds=60,
+        inner=10,
+        jit_target=1.03,
+        beside_torch=False,
+    ),
+    Case(
+        "compiled transformer training step, beside the same without checks",
+        transformer.build,
+        None,
+        lambda: transformer.build(_ours(), checks=False),
+        rounds=60,
+        inner=3,
+        jit_target=1.03,
+        beside_torch=False,
+    ),
+    Case(
+        "trace of the transformer step, without compiling",
         transformer.retrace,
         None,
         transformer.retrace_jax,

@@ -12,12 +12,12 @@ import numpy as np
 Step = Callable[[], object]
 
 
-def _compile(t: Any, f: Any) -> Any:
+def _compile(t: Any, f: Any, **settings: Any) -> Any:
     """Ours is compiled; torch, which would need a C++ compiler, stays eager."""
-    return t.compile(f) if t.__name__ == "torchgrad_jax" else f
+    return t.compile(f, **settings) if t.__name__ == "torchgrad_jax" else f
 
 
-def mlp(arrays: Any, batch: Any) -> Callable[[Any], Step]:
+def mlp(arrays: Any, batch: Any, **settings: Any) -> Callable[[Any], Step]:
     """A whole training step, `backward()` and update included, as one program."""
 
     def build(t: Any) -> Step:
@@ -36,7 +36,7 @@ def mlp(arrays: Any, batch: Any) -> Callable[[Any], Step]:
                     p -= 1e-3 * p.grad
             return loss
 
-        run = _compile(t, step)
+        run = _compile(t, step, **settings)
         return lambda: run(x, y).item()
 
     return build

@@ -74,22 +74,23 @@ def _tensor_step(t: Any) -> tuple[Callable[..., Any], list[Any]]:
     return step, [t.tensor(a) for a in batch()]
 
 
-def build(t: Any) -> Step:
+def build(t: Any, **settings: Any) -> Step:
     """The step, compiled where that needs no C++ compiler."""
     step, (x, y) = _tensor_step(t)
-    run = t.compile(step) if t.__name__ == "torchgrad_jax" else step
+    run = t.compile(step, **settings) if t.__name__ == "torchgrad_jax" else step
     return lambda: run(x, y).item()
 
 
 def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
+    from torchgrad_jax._bridge.carry import Carried
     from torchgrad_jax._bridge.compile import Entry
     from torchgrad_jax._bridge.watch import Watch
 
     step, batch = _tensor_step(t)
     step(*batch)
     given = (tuple(batch), {})
-    return lambda: Entry(step, given, list(batch), Watch(), list(batch))
+    return lambda: Entry(step, given, list(batch), Watch(), list(batch), Carried((), ()))
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

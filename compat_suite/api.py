@@ -34,7 +34,6 @@ MODULES = (
     "autograd.gradcheck",
     "autograd.graph",
     "autograd.profiler",
-    "autograd.profiler_legacy",
     "autograd.profiler_util",
     "autograd.variable",
     "overrides",

@@ -43,7 +43,7 @@ class Lib:
     def array(self, tensor: Any) -> np.ndarray:
         """A copy of a tensor's values, whatever its dtype, flags or place in a graph."""
         if self.name != "torch":
-            return np.array(tensor.__jax_array__())
+            return np.array(tensor.detach().__jax_array__())
         plain = tensor.detach().resolve_conj().resolve_neg()
         if plain._is_zerotensor():
             plain = self.module.zeros(plain.shape, dtype=plain.dtype)

@@ -23,6 +23,8 @@ import torchgrad_jax
 Program = Callable[[Any], Any]
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "complex64": 2e-6}
 _RECORD = os.environ.get("TORCHGRAD_RECORD") == "1"
+# What torch says where this processor lacks what one of its kernels needs, bfloat16 LSTMs for example.
+_NO_KERNEL = "could not create a primitive descriptor"
 
 
 def describe(value: Any) -> Any:
@@ -49,6 +51,11 @@ def describe(value: Any) -> Any:
             "next": [[n and n.name(), nr] for n, nr in value.next_functions],
         }
     return _anonymous(re.sub(r"\btorch(grad_jax)?\.", "", repr(value)))
+
+
+_PROMISED = ("values", "dtype", "shape")
+_RECORDED = re.compile("Backwards?[0-9]*Backward")
+"""In the name of a node that `create_graph=True` recorded: its name, edges and layout are not promised."""
 
 
 def _anonymous(text: str) -> str:
@@ -78,8 +85,14 @@ def _describe_tensor(t: Any) -> dict[str, Any]:
         }
         seen |= {"grad_fn": fn and fn.name()}
     if grad is not None:
-        seen["grad"] = _describe_tensor(grad)
+        seen["grad"] = _describe_gradient(t, grad)
     return seen
+
+
+def _describe_gradient(t: Any, grad: Any) -> dict[str, Any]:
+    """What is promised of a gradient: the numbers, and of a leaf's that it is laid out like the leaf."""
+    seen = {k: v for k, v in _describe_tensor(grad).items() if k in _PROMISED}
+    return seen | {"strides": list(grad.stride())} if t.is_leaf and t.requires_grad else seen
 
 
 def _values(x: Any) -> Any:
@@ -110,6 +123,9 @@ def outcome(program: Program, module: Any) -> Any:
 def difference(want: Any, got: Any, path: str = "", tolerance: float = 0.0) -> str | None:
     """Where two descriptions first differ, or None."""
     if isinstance(want, dict) and isinstance(got, dict):
+        if _RECORDED.search(str([got.get(k) for k in ("grad_fn", "node")])):
+            keep = ("values", "dtype", "shape", "requires_grad", "leaf", "grad")
+            want, got = ({k: v for k, v in d.items() if k in keep} for d in (want, got))
         if set(want) != set(got):
             return f"{path}: expected {want}, got {got}"
         if "dtype" in want:
@@ -162,6 +178,8 @@ class Recording:
             rows = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(self.facts.items()))
             self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
         assert name in self.facts, f"no recorded answer for {name!r}; run with TORCHGRAD_RECORD=1"
+        if _NO_KERNEL in json.dumps(want) and _NO_KERNEL not in json.dumps(self.facts[name]):
+            return self.facts[name]
         stale = difference(self.facts[name], want, "recorded")
         assert stale is None, f"the recorded answer is not what live torch says: {stale}"
         return want

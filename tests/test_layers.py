@@ -39,7 +39,6 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_tensor_str",
                 "accelerator",
                 "amp",
-                "ao",
                 "autograd",
                 "backends",
                 "compiler",
@@ -53,23 +52,17 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "library",
                 "linalg",
                 "masked",
-                "mps",
                 "multiprocessing",
-                "nested",
-                "onnx",
                 "ops",
                 "profiler",
-                "quantization",
                 "quasirandom",
                 "random",
                 "return_types",
                 "signal",
-                "sparse",
                 "special",
                 "storage",
                 "types",
                 "utils",
-                "xpu",
             }
         ),
     ),
@@ -133,15 +126,11 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.steps": frozenset(),
     "_engine.first_uses": frozenset({"_core"}),
     "_engine.trace": frozenset({"_core", "_ops", "_engine.first_uses", "_engine.wide"}),
-    "_engine.grad_layouts": frozenset({"_core", "_ops", "_engine.steps", "_engine.trace"}),
     "_engine.grad_plan": frozenset(
         {
             "_core",
             "_ops",
-            *(
-                f"_engine.{n}"
-                for n in ("first_uses", "grad_layouts", "node", "steps", "trace", "wide")
-            ),
+            *(f"_engine.{n}" for n in ("first_uses", "node", "steps", "trace", "wide")),
         }
     ),
 }
@@ -151,7 +140,8 @@ RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
 
 # What a package that is only loaded by name may import besides, as torch does there.
 OPTIONAL_DEPENDENCIES = {
-    "utils.tensorboard": frozenset({"tensorboard", "google", "PIL", "matplotlib"}),
+    "serialization.safetensors": frozenset({"safetensors"}),
+    "utils.tensorboard": frozenset({"tensorboardX"}),
 }
 
 

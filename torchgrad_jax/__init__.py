@@ -18,7 +18,12 @@ from . import _functions as _functions, autograd as autograd
 from ._bridge.compile import compile as compile
 from ._bridge.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core import dtypes as _dtypes, formats as _formats
+from ._core import absent as _absent, dtypes as _dtypes, formats as _formats
+from ._core.caches import (
+    cache_info as cache_info,
+    clear_caches as clear_caches,
+    set_cache_limits as set_cache_limits,
+)
 from ._core.devices import device as device
 from ._core.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
 from ._core.errors import (
@@ -178,6 +183,7 @@ def _names() -> dict[str, object]:
 
 _backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
 _install_methods()
+_absent.install()
 globals().update(_names())
 __all__ = sorted(n for n in globals() if not n.startswith("_"))
 

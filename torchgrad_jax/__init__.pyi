@@ -114,6 +114,9 @@ from ._alias import install_as_torch as install_as_torch
 from ._bridge.compile import compile as compile
 from ._bridge.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
+from ._core.caches import cache_info as cache_info
+from ._core.caches import clear_caches as clear_caches
+from ._core.caches import set_cache_limits as set_cache_limits
 from ._core.devices import device as device
 from ._core.dtypes import dtype as dtype
 from ._core.dtypes import finfo as finfo
@@ -478,7 +481,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 def cat(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
 def ccol_indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
     """Distances between every row of `x1` and every row of `x2`, batch by batch."""
@@ -508,7 +511,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: 
     """Solve with the matrix whose Cholesky factor is `input2`."""
 
 def choose_qparams_optimized(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """Split into at most `chunks` equal views."""
@@ -541,7 +544,7 @@ def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tens
     """A copy with its own storage."""
 
 def col_indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join, treating vectors as columns."""
@@ -624,7 +627,7 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor 
     """Cross products; without `dim`, along the first dimension of size 3."""
 
 def crow_indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> Tensor:
     """`nn.functional.ctc_loss` with a number for the reduction."""
@@ -649,7 +652,7 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def deg2rad_(input: Tensor) -> Tensor: ...
 
 def dequantize(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def det(input: Tensor) -> Tensor:
     """`linalg.det`."""
@@ -702,7 +705,7 @@ def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.dropout`, with torch's order of arguments at the top level."""
 
 def dsmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along depth."""
@@ -738,7 +741,7 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: _dtype | None = No
     """`empty` whose dimensions lie in memory in the given order."""
 
 def empty_quantized(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def empty_strided(size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`empty` with given strides."""
@@ -860,7 +863,7 @@ def full_like(input: Tensor | _Number, fill_value: _Number, *, dtype: _dtype | N
     """One value with another tensor's shape, dtype, device and order in memory."""
 
 def fused_moving_avg_obs_fake_quant(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Elements of `input` whose coordinate along `dim` is given by `index`."""
@@ -942,13 +945,13 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | No
     """How many of the points (the last dimension holds coordinates) fall into each cell of a grid."""
 
 def hsmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Split along columns (the only dimension of a vector)."""
 
 def hspmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along columns."""
@@ -990,7 +993,7 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
     """The slices along `dim` at the entries of a vector `index`."""
 
 def indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def initial_seed() -> _int:
     """The seed that the CPU's default generator started at."""
@@ -1002,7 +1005,7 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
     """Instance normalisation, with torch's order of arguments at the top level."""
 
 def int_repr(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`linalg.inv`."""
@@ -1430,19 +1433,19 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False)
     """`source` written to, or added at, positions of the flattened tensor."""
 
 def q_per_channel_axis(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def q_per_channel_scales(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def q_per_channel_zero_points(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def q_scale(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def q_zero_point(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def qr(input: Tensor, some: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.qr:
     """`linalg.qr` (older name)."""
@@ -1451,43 +1454,43 @@ def quantile(input: Tensor, q: Any, dim: _int | Sequence[_int] | None = None, ke
     """Quantiles of all elements or along a dimension."""
 
 def quantize_per_channel(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantize_per_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantize_per_tensor_dynamic(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_batch_norm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_gru(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_gru_cell(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_lstm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_lstm_cell(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_max_pool1d(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_max_pool2d(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_max_pool3d(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_rnn_relu_cell(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def quantized_rnn_tanh_cell(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: quantized tensors are out of scope."""
+    """Refused: quantized tensors are out of scope."""
 
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -1561,7 +1564,7 @@ def resize_as_(self: Tensor, the_template: Any, *, memory_format: _memory_format
     """`resize_` to another tensor's shape."""
 
 def resize_as_sparse_(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor with its lazy conjugation carried out."""
@@ -1599,7 +1602,7 @@ def round_(input: Tensor, *, decimals: _int | None = None) -> Tensor:
     """Nearest integer, halves to even; `decimals` counts digits after the point."""
 
 def row_indices_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Join along rows."""
@@ -1618,7 +1621,7 @@ def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number | None = None
     """``other - alpha * input``."""
 
 def saddmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A 0-dim tensor of the default dtype, whatever the number's type."""
@@ -1705,7 +1708,7 @@ def slogdet(input: Tensor, *, out: tuple[Tensor, ...] | list[Tensor] | None = No
     """`linalg.slogdet`."""
 
 def smm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """Exponentials along `dim`, divided by their sum."""
@@ -1717,22 +1720,22 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _b
     """Sort along `dim`, NaN last; always stable."""
 
 def sparse_bsc_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sparse_bsr_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sparse_compressed_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sparse_coo_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sparse_csc_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sparse_csr_tensor(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Split into views of one size, or of the given sizes."""
@@ -1745,7 +1748,7 @@ def split_with_sizes(input: Tensor, split_sizes: _int | Sequence[_int], dim: _in
 def split_with_sizes_copy(input: Tensor, split_sizes: _int | Sequence[_int], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
 def spmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -1764,7 +1767,7 @@ def squeeze_copy(input: Tensor, dim: _int | Sequence[_int] | None = None, *, out
     """A copy without dimensions of size 1."""
 
 def sspaddmm(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def stack(tensors: tuple[Tensor, ...] | list[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -1952,7 +1955,7 @@ def use_deterministic_algorithms(mode: Any, *, warn_only: _bool = False) -> None
     """Ask for deterministic results; XLA's kernels on the CPU always are."""
 
 def values_copy(*args: Any, **kwargs: Any) -> NoReturn:
-    """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+    """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """A Vandermonde matrix, powers decreasing unless told otherwise."""

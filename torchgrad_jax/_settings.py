@@ -79,7 +79,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: denormal numbers cannot be switched to zero here, as torch says on some processors."""
+    """False, as torch says where there is no such switch: XLA decides which kernels flush subnormal numbers."""
     return False
 
 

@@ -8,11 +8,11 @@ import os
 import re
 import sys
 import urllib.request
-import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlparse as urlparse
 
+from ._core.files import replacing
 from .serialization import load as _load
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
@@ -171,24 +171,18 @@ def download_url_to_file(
         RuntimeError: the content has another hash.
     """
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
-    part = f"{os.path.expanduser(dst)}.{uuid.uuid4().hex}.partial"
     digest = hashlib.sha256()
-    try:
-        with urllib.request.urlopen(request) as source, open(part, "wb") as target:
-            length = source.headers.get("Content-Length")
-            size = int(length) if length and int(length) > 0 else None
-            with tqdm(total=size, disable=not progress) as line:
-                while chunk := source.read(1 << 17):
-                    target.write(chunk)
-                    digest.update(chunk)
-                    line.update(len(chunk))
+    with urllib.request.urlopen(request) as source, replacing(os.path.expanduser(dst)) as target:
+        length = source.headers.get("Content-Length")
+        size = int(length) if length and int(length) > 0 else None
+        with tqdm(total=size, disable=not progress) as line:
+            while chunk := source.read(1 << 17):
+                target.write(chunk)
+                digest.update(chunk)
+                line.update(len(chunk))
         found = digest.hexdigest()
         if hash_prefix is not None and not found.startswith(hash_prefix):
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
-        os.replace(part, os.path.expanduser(dst))
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
 
 
 def load_state_dict_from_url(

@@ -11,12 +11,13 @@ from typing import Any
 
 import jax
 import jax.export
-import jax.numpy as jnp
 import numpy as np
 
+from ._bridge.exported import read_exported
 from ._bridge.interop import as_jax, from_jax as from_jax
 from ._bridge.state import discover
 from ._core import tree
+from ._core.files import replacing
 from ._engine.strided import read
 from ._engine.tensor import Tensor, wrap_array
 
@@ -102,7 +103,7 @@ class Exported:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write program and state to one file."""
-        with zipfile.ZipFile(path, "w") as file:
+        with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
             file.writestr("program", bytes(self.program.serialize()))
             file.writestr("told.json", json.dumps({**self._told, "state": len(self.state)}))
             for i, array in enumerate(self.state):
@@ -114,17 +115,15 @@ class Exported:
 
 
 def load_exported(path: str | os.PathLike[str]) -> Exported:
-    """What `Exported.save` wrote."""
-    with zipfile.ZipFile(path) as file:
-        program = jax.export.deserialize(bytearray(file.read("program")))
-        told = json.loads(file.read("told.json"))
-        names = json.loads(file.read("dtypes.json"))
-        state = []
-        for i in range(told.pop("state")):
-            with file.open(f"state/{i}.npy") as part:
-                raw = np.load(part)
-            state.append(jnp.asarray(raw.view(jnp.bfloat16) if names[i] == "bfloat16" else raw))
-    return Exported(program, state, told)
+    """What `Exported.save` wrote.
+
+    The file need not be trusted: its program is looked through before anything of it runs.
+
+    Raises:
+        RuntimeError: the file is damaged, or its program does more than to compute, such as to call Python.
+    """
+    with open(path, "rb") as file:
+        return Exported(*read_exported(file))
 
 
 def export(f: Callable[..., Any], *args: Tensor) -> Exported:

@@ -34,6 +34,7 @@ _OVERLOADS = frozenset({
     "periodic", "periodic_alpha", "periodic_alpha_beta", "input", "data", "generator", "Scalar_Other", "sublist",
     "padding_idx", "p", "p_str", "str_ord", "tol_tensor", "rcond_tensor", "atol_rtol_tensor", "atol_rtol_float", "to",
     "device", "step", "tensor", "Sequence", "using_ints", "complex", "tensor_lr", "source_Tensor", "source_Storage",
+    "_RecordFunction",
 })  # fmt: skip
 
 
@@ -197,6 +198,8 @@ class _CustomNamespace:
         self._name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
+        if name in NAMESPACES.get(f"ops.{self._name}", ()):
+            return OpOverloadPacket(self._name, name)
         if name not in OPERATORS.get(self._name, {}):
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
         return _CustomPacket(self._name, name)

@@ -24,7 +24,7 @@ FAMILIES = (
     "layers",
     "linalg",
     "fft",
-    "extra",
+    "rare",
 )
 
 

@@ -13,7 +13,12 @@ from ..libs import Lib, dtype_name
 from ..tolerances import difference
 from .precision import Precision
 
-DERIVED = re.compile("BackwardBackward|CopySlicesBackward")
+DERIVED = re.compile("Backwards?[0-9]*Backward|CopySlicesBackward")
+"""In the name of a node that stands for a recorded gradient here."""
+INCIDENTAL = frozenset((
+    "stride", "storage_offset", "is_view", "base", "shares", "version", "output_nr", "grad_fn", "graph", "is_conj",
+))  # fmt: skip
+"""What is not promised of a gradient on its way through a pass, nor of what is made of one."""
 MAX_NODES = 60
 """How many nodes of a graph are written down."""
 ORDER = (
@@ -65,12 +70,12 @@ def _strides(t: Any) -> tuple[int, ...]:
     return tuple(0 if size == 1 else s for size, s in zip(t.shape, t.stride())) if t.numel() else ()
 
 
-def _plain(lib: Lib, t: Any) -> dict[str, Any]:
-    """What a gradient shows."""
+def _plain(lib: Lib, t: Any, leaf: bool) -> dict[str, Any]:
+    """What a gradient shows; that of a leaf is laid out like the leaf."""
     return {
         "dtype": dtype_name(t),
         "shape": tuple(t.shape),
-        "stride": _strides(t),
+        "stride": _strides(t) if leaf else (),
         "requires_grad": bool(t.requires_grad),
         "is_leaf": bool(t.is_leaf),
         "value": lib.array(t),
@@ -106,7 +111,9 @@ def tensor(
         seen["graph"] = attempt(lambda: graph(t.grad_fn))
     gradient = attempt(lambda: t.grad)
     seen["grad"] = (
-        gradient if gradient is None or isinstance(gradient, str) else _plain(lib, gradient)
+        gradient
+        if gradient is None or isinstance(gradient, str)
+        else _plain(lib, gradient, seen["is_leaf"] is True)
     )
     return seen
 
@@ -179,11 +186,7 @@ def _plain_infinities(array: np.ndarray) -> np.ndarray:
 
 
 def _names_of_its_own(got: dict[str, Any]) -> set[str]:
-    """Attributes without a counterpart in torch: a recorded backward is one node per gradient here,
-    with the name of the last one of the formula there, and the nodes of that formula there."""
-    own = set()
+    """Attributes that are not promised: a recorded gradient is one node here, and several in torch."""
     if DERIVED.search(str(got.get("grad_fn"))):
-        own.add("output_nr")
-    if DERIVED.search(str(got.get("graph"))):
-        own.add("graph")
-    return own
+        return {*INCIDENTAL}
+    return {"graph"} if DERIVED.search(str(got.get("graph"))) else set()

@@ -46,7 +46,7 @@ _HF = f"transformers==5.23.0 accelerate==1.15.0 safetensors tokenizers psutil pa
 _PANDAS = "pandas python-dateutil pytz tzdata six"
 _VISION = ("-p", "compat_suite.packages.vision_operators")
 _PLOT = "matplotlib contourpy cycler fonttools kiwisolver pyparsing pillow python-dateutil six"
-_BOARD = "tensorboard protobuf markdown werkzeug tensorboard-data-server"
+_BOARD = "tensorboardX tensorboard protobuf markdown werkzeug tensorboard-data-server"
 _KORNIA = (
     "augmentation color contrib core enhance feature filters geometry image io losses metrics models morphology "
     "onnx sensors tracking transpiler utils"

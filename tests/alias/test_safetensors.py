@@ -9,6 +9,9 @@ import struct
 import pytest
 
 import torchgrad_jax as tg
+
+pytest.importorskip("safetensors")
+
 from torchgrad_jax.serialization import safetensors as st
 from torchgrad_jax.serialization.safetensors import SafetensorError, safe_open
 
@@ -43,7 +46,7 @@ def test_written_as_elsewhere():
 
 def test_every_dtype_there_and_back():
     tensors = {
-        str(d): tg.tensor([1, 0, 1]).to(d) for d in st._NAMES if d is not tg.float8_e8m0fnu
+        str(d): tg.tensor([1, 0, 1]).to(d) for d in st._SAVED if d is not tg.float8_e8m0fnu
     } | {"tg.float8_e8m0fnu": tg.tensor([1.0, 2.0]).to(tg.float8_e8m0fnu)}
     assert len(tensors) == 19
     got = st.load(st.save(tensors))
@@ -87,28 +90,21 @@ def test_files_and_parts_of_them(tmp_path):
         st.load_file(tmp_path / "none")
 
 
-def test_only_the_rows_asked_for_are_read(tmp_path, monkeypatch):
-    st.save_file({"x": tg.zeros(100, 10)}, tmp_path / "f")
-    read, sizes = st._read, []
-    monkeypatch.setattr(st, "_read", lambda file, at, n: sizes.append(n) or read(file, at, n))
-    with safe_open(tmp_path / "f", "pt") as f:
-        sizes.clear()
-        assert f.get_slice("x")[5:7].shape == (2, 10)
-    assert sizes == [80]
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "f"
     st.save_file({"x": tg.zeros(2)}, path)
-
-    def full(tensor):
-        raise OSError("no space")
-
-    monkeypatch.setattr(st, "_bytes", full)
-    with pytest.raises(OSError, match="no space"):
-        st.save_file({"x": tg.ones(2)}, path)
+    with pytest.raises(ValueError, match="non contiguous"):
+        st.save_file({"x": tg.ones(2, 2).t()}, path)
     assert os.listdir(tmp_path) == ["f"]
     assert st.load_file(path)["x"].tolist() == [0.0, 0.0]
+
+
+def test_every_byte_of_a_bool_but_0_is_true(tmp_path):
+    raw = file_of({"a": {"dtype": "BOOL", "shape": [3], "data_offsets": [0, 3]}}, b"\0\1\2")
+    (tmp_path / "f").write_bytes(raw)
+    with safe_open(tmp_path / "f", "pt") as f:
+        for found in (st.load(raw)["a"], f.get_tensor("a"), f.get_slice("a")[0:3]):
+            assert found.long().tolist() == [0, 1, 1]
 
 
 BASE = tg.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
@@ -152,7 +148,6 @@ HOSTILE = {
     "nan": file_of(b'{"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}}'),
     "deep": file_of(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "digits": file_of(b'{"a":' + b"9" * 10_000 + b"}"),
-    "twice": file_of(b"{" + HALF + b"," + HALF + b"}"),
     "dtype-twice": file_of(b'{"a":{"dtype":"U8","dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
     "surrogate": file_of(b'{"\\ud800":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'),
     "metadata-numbers": file_of({"__metadata__": {"k": 1}, "a": GOOD}),
@@ -171,6 +166,9 @@ HOSTILE = {
     "shape-overflow": changed(shape=[2**62, 2**62]),
     "shape-wraps": changed(shape=[2**61, 16]),
     "shape-not-a-word": changed(shape=[2**64 + 2]),
+    "dtype-nested": file_of(b'{"a":{"shape":[],"data_offsets":[0,8],"dtype":' + b"[" * 900 + b"]" * 900 + b"}}"),
+    "many-lists": file_of(b'{"a":[' + b"[]," * 600_000 + b"0]}"),
+    "many-objects": file_of(b'{"a":[' + b"{}," * 300_000 + b"0]}"),
     "dims": changed(shape=[1] * 64 + [2]),
     "empty-and-huge": file_of({"a": {**GOOD, "shape": [0, 2**62], "data_offsets": [0, 0]}}, b""),
     "offsets-negative": changed(data_offsets=[-8, 0]),
@@ -209,7 +207,7 @@ def test_a_file_that_shrinks_while_it_is_open(tmp_path):
     st.save_file({"x": tg.zeros(20_000)}, tmp_path / "f")
     with safe_open(tmp_path / "f", "pt") as f:
         os.truncate(tmp_path / "f", 100)
-        with pytest.raises(SafetensorError, match="shorter"):
+        with pytest.raises(SafetensorError, match="Could not read tensor x"):
             f.get_tensor("x")
 
 

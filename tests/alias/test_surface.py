@@ -62,15 +62,30 @@ def test_settings():
         tg.set_deterministic_debug_mode(7)
 
 
+@pytest.mark.parametrize("name", ["graph", "code", "graph_for"])
+@pytest.mark.parametrize("make", [tg.jit.script, lambda f: tg.jit.trace(f, tg.ones(2))])
+@pytest.mark.parametrize("of", [lambda x: x, tg.nn.Identity()], ids=["function", "module"])
+def test_graphs_of_scripts_are_refused_with_the_reason(name, make, of):
+    made = make(of)
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'\ntorchgrad_jax has no"):
+        getattr(made, name)
+    assert not hasattr(made, name)
+
+
 def test_scripting_passes_through():
     def f(x):
         return x + 1
 
-    assert tg.jit.script(f) is f
+    for made in (
+        tg.jit.script(f),
+        tg.jit.trace(f, tg.ones(2)),
+        tg.jit.trace(f, (tg.ones(2),)),
+    ):
+        assert made(1) == 2
+        assert made.__name__ == "f"
+        assert isinstance(made, tg.jit.ScriptFunction)
     assert tg.jit.ignore(f) is f
     assert tg.jit.ignore(drop=True)(f) is f
-    assert tg.jit.trace(f, tg.ones(2)) is f
-    assert tg.jit.trace(f, (tg.ones(2),)) is f
     assert not tg.jit.is_scripting()
     assert not tg.jit.is_tracing()
     assert not isinstance(f, tg.jit.ScriptModule)

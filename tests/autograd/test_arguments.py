@@ -23,19 +23,19 @@ def layout_policy(m):
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e) as r:
             (p.t() * m.ones(3, 2)).sum().backward()
-        out += [p.grad.stride(), p.grad._version, r]
+        out += [p.grad.clone(), e and p.grad.stride(), r]
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(enable=e):
             p.backward(m.ones(3, 2).t())
-        out += [p.grad.stride(), p.grad._version]
+        out += [p.grad.clone(), e and p.grad.stride()]
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e):
             p.t().backward(m.ones(3, 2))
-        out += [p.grad.stride(), p.grad._version]
+        out += [p.grad.clone(), e and p.grad.stride()]
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e):
             (p.t() * 2).backward(m.ones(3, 2))
-        out += [p.grad.stride(), p.grad._version]
+        out += [p.grad.clone(), e and p.grad.stride()]
     return out
 
 
@@ -47,19 +47,19 @@ def layout_policy_permuted(m):
         p.data.zero_()
         with m.autograd.enforce_grad_layout_policy(e):
             (p * 2).sum().backward()
-        out.append((p.grad.stride(), p.grad._version))
+        out.append((p.grad.detach().clone(), e and p.grad.stride()))
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e):
             p.clone(memory_format=m.contiguous_format).sum().backward()
-        out.append((p.grad.stride(), p.grad._version))
+        out.append((p.grad.detach().clone(), e and p.grad.stride()))
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e):
             (p.reshape(-1) ** 2).sum().backward()
-        out.append((p.grad.stride(), p.grad._version))
+        out.append((p.grad.detach().clone(), e and p.grad.stride()))
         p.grad = None
         with m.autograd.enforce_grad_layout_policy(e):
             (p**2).sum().backward(create_graph=True)
-        out.append((p.grad.stride(), p.grad._version))
+        out.append((p.grad.detach().clone(), e and p.grad.stride()))
     return out
 
 
@@ -71,12 +71,12 @@ def layout_policy_modes(m):
     def f(p):
         p.grad = None
         p.t().backward(m.ones(3, 2))
-        return p.grad.stride()
+        return p.grad
 
     p = m.zeros(2, 3, requires_grad=True)
 
     def g():
-        return (setattr(p, "grad", None), p.backward(m.ones(3, 2).t()), p.grad.stride())[2]
+        return (setattr(p, "grad", None), p.backward(m.ones(3, 2).t()), p.grad)[2]
 
     a = f(p), g()
     x = P(False)

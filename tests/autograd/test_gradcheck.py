@@ -340,40 +340,6 @@ def named(m, name):
 
 
 @program
-def numerical_jacobian(m):
-    f = named(m, "get_numerical_jacobian")
-    x = vector(m)
-    return [
-        f(lambda t: t[0].sin(), (x,)),
-        f(lambda t: t[0] * t[1], (x, vector(m))),
-        f(lambda t: t[0] * t[1], (x, vector(m)), target=x),
-    ]
-
-
-@program
-def numerical_jacobian_errors(m):
-    f = named(m, "get_numerical_jacobian")
-    return [
-        verdict(lambda: f(lambda t: t[0], (vector(m),), grad_out=2.0)),
-        verdict(lambda: f(lambda t: t[0] * t[0], (complex_vector(m),))),
-    ]
-
-
-@program
-def analytical_jacobian(m):
-    f = named(m, "get_analytical_jacobian")
-    x = vector(m)
-    return f((x,), x.sin()), f((x, x.detach()), x * x)
-
-
-@program
-def analytical_jacobian_errors(m):
-    f = named(m, "get_analytical_jacobian")
-    x, z = vector(m), complex_vector(m)
-    return verdict(lambda: f((x,), x * x, grad_out=2.0)), verdict(lambda: f((z,), z * z))
-
-
-@program
 def error_class(m):
     return [c.__name__ for c in named(m, "GradcheckError").__mro__]
 

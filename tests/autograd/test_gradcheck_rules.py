@@ -34,46 +34,6 @@ def bad(m):
 
 
 @program
-def specific(m):
-    f = gradcheck_module(m).get_numerical_jacobian_wrt_specific_input
-    x = doubles(m, 1.0, 2.0)
-    y = doubles(m, 3.0, 4.0)
-
-    def fn(a, b):
-        return (a * b, a.sum())
-
-    return (
-        [tuple(j.shape) for j in f(fn, 0, (x, y), fn(x, y), 1e-6)],
-        [str(j.dtype) for j in f(fn, 0, (x, y), fn(x, y), 1e-6)],
-        [[round(v, 4) for v in r] for r in f(fn, 1, (x, y), fn(x, y), 1e-6)[0].tolist()],
-        attempt(f, fn, 0, (x.detach(), y), fn(x, y), 1e-6),
-        len(f(fn, 0, (x, y), fn(x, y), eps=1e-6, input=x)),
-        len(f(lambda a: a * 2, 0, (x,), (x * 2,), 1e-6, is_forward_ad=True)),
-    )
-
-
-@program
-def specific_c(m):
-    f = gradcheck_module(m).get_numerical_jacobian_wrt_specific_input
-    z = m.tensor([1 + 1j, 2.0], dtype=m.complex128, requires_grad=True)
-
-    def fn(a):
-        return (a.real * 3, a.abs())
-
-    def r(js):
-        return [
-            [[(round(v.real, 4), round(v.imag, 4)) for v in q] for q in j.to(m.complex128).tolist()]
-            for j in js
-        ]
-
-    return (
-        r(f(fn, 0, (z,), fn(z), 1e-6)),
-        [str(j.dtype) for j in f(fn, 0, (z,), fn(z), 1e-6)],
-        r(f(fn, 0, (z,), fn(z), 1e-6, is_forward_ad=True)),
-    )
-
-
-@program
 def ok(m):
     gc = m.autograd.gradcheck
     x = doubles(m, 1.0, 2.0)
@@ -340,30 +300,6 @@ def gradgrad(m):
             {"nondet_tol": 1e-5, "atol": 1e-3},
         )
     ], (a[0][0], without_numbers(str(a[0][1])))
-
-
-@program
-def legacy(m):
-    g = gradcheck_module(m)
-    x = doubles(m, 1.0, 2.0)
-
-    def f(i):
-        return i[0] ** 2
-
-    a, w = attempt(g.get_numerical_jacobian, f, (x,), eps=1e-6)
-    b, w2 = attempt(g.get_analytical_jacobian, (x,), x**2)
-    return (
-        a[0],
-        w,
-        b[0],
-        w2,
-        b[1][0][0],
-        b[1][1:],
-        attempt(g.get_numerical_jacobian, f, (x,), grad_out=2.0),
-        attempt(g.get_analytical_jacobian, (x,), x**2, grad_out=2.0),
-        attempt(g.GradcheckError),
-        g.GradcheckError.__mro__[1].__name__,
-    )
 
 
 @program

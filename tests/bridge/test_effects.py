@@ -16,6 +16,7 @@ import pytest
 import torchgrad_jax as torch
 
 RUNS = 6
+pytestmark = pytest.mark.filterwarnings("ignore:torch.compile. .* is not compiled")
 
 
 def runs_of(fn, *args):
@@ -51,7 +52,10 @@ def test_log_lines_and_warnings():
         warnings.simplefilter("always")
         runs_of(f, torch.ones(2))
     assert text.getvalue() == "line\n" * RUNS
-    assert [str(w.message) for w in told] == ["careful"] * RUNS
+    given_up = [w for w in told if "is not compiled from now on" in str(w.message)]
+    assert "a log line was written at" in str(given_up[0].message)
+    assert [str(w.message) for w in told if w not in given_up] == ["careful"] * RUNS
+    assert len(given_up) == 1
     assert {w.filename for w in told} == {__file__}
 
 
@@ -270,7 +274,7 @@ def test_errors_may_be_suppressed(capsys):
     assert w.tolist() == [3.0, 3.0]
     assert w.grad.tolist() == [2.0, 2.0]
     assert fast.counts == {"traced": 0, "run": 0, "eager": 2}
-    assert len(seen) == table["n"] == holder.n == 3  # one of them by the error above
+    assert len(seen) == table["n"] == holder.n == 2  # what the error above did is undone
     assert capsys.readouterr().out.count("called") == 3
 
 
@@ -402,7 +406,7 @@ def test_settings():
         fast = torch.compile(lambda x: x * 2)
         for n in (1, 2, 3):
             fast(torch.ones(n))
-        assert sum(map(len, fast.entries.values())) == 1
+        assert sum(map(len, fast.entries.values())) == 2  # the first of three is forgotten
     for bad in (lambda: config.surely_not, lambda: config.patch(surely_not=1)):
         with pytest.raises(AttributeError, match=r"torch\._dynamo\.config\.surely_not"):
             bad()

@@ -1,6 +1,12 @@
 """JAX functions as operators, tensor code as JAX functions."""
 
+import json
+import re
+import zipfile
+from typing import Any
+
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -115,3 +121,153 @@ def test_what_cannot_be_exported():
         torch.interop.export(lambda x: x + torch.rand(2), torch.ones(2))
     with pytest.raises(RuntimeError, match="writes to its arguments"):
         torch.interop.export(lambda x: x.add_(1), torch.ones(2))
+
+
+# --- exported files that mean harm ----------------------------------------------------------------
+
+
+def _calling(target):
+    """A program with a custom call, which JAX itself would export only if told to."""
+    call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct((2,), jnp.float32))
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(target)]
+    f = jax.jit(lambda state, arrays: [call(arrays[0]) + 1])
+    return jax.export.export(f, disabled_checks=allowed)([], [jnp.ones(2, jnp.float32)])
+
+
+def _written(path, source=None, **members):
+    """A file with some of its members replaced."""
+    facts = {"shapes": [[2]], "writes": [], "results": 1, "single": True, "state": 0}
+    contents = {"told.json": json.dumps(facts), "dtypes.json": "[]"}
+    if source is not None:
+        with zipfile.ZipFile(source) as old:
+            contents = {name: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in {**contents, **members}.items():
+            file.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "xla_ffi_python_cpu_callback", "xla_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback",
+        "evil", "tf.call_tf_function", "tpu_custom_call",
+        "mosaic_gpu_v2", "__gpu$xla.gpu.triton", "lapack_evil_ffi", "Sharding2",
+    ],
+)  # fmt: skip
+def test_programs_that_call_unknown_code_are_refused_by_name(target, tmp_path):
+    pytest.importorskip("flatbuffers")
+    program = bytes(_calling(target).serialize())
+    path = _written(tmp_path / "f", program=program)
+    with pytest.raises(RuntimeError, match=f"the custom call '{re.escape(target)}'"):
+        torch.interop.load_exported(path)
+
+
+def test_calls_inside_of_loops_and_derivatives_are_seen(tmp_path):
+    pytest.importorskip("flatbuffers")
+    call = jax.ffi.ffi_call("evil", jax.ShapeDtypeStruct((2,), jnp.float32))
+    allowed = [jax.export.DisabledSafetyCheck.custom_call("evil")]
+    loop = jax.jit(lambda s, a: [jax.lax.while_loop(lambda x: x.sum() < 9, call, a[0])])
+
+    @jax.custom_vjp
+    def plain(x):
+        return x + 1
+
+    plain.defvjp(lambda x: (x + 1, None), lambda _, g: (call(g),))
+    for f, order in ((loop, 0), (jax.jit(lambda s, a: [plain(a[0])]), 1)):
+        made = jax.export.export(f, disabled_checks=allowed)([], [jnp.ones(2, jnp.float32)])
+        path = _written(tmp_path / "f", program=bytes(made.serialize(vjp_order=order)))
+        with pytest.raises(RuntimeError, match="the custom call 'evil'"):
+            torch.interop.load_exported(path)
+
+
+def test_programs_of_libraries_and_state_of_every_dtype_are_read(tmp_path):
+    pytest.importorskip("flatbuffers")
+    for name in ("float32", "bfloat16", "float64", "int64", "bool", "complex64", "float8_e4m3fn"):
+        w = torch.ones(2, 3).to(getattr(torch, name))
+
+        def f(x, w=w):
+            return w.real.to(x.dtype) + x
+
+        torch.interop.export(f, torch.ones(3)).save(tmp_path / "f")
+        again = torch.interop.load_exported(tmp_path / "f")
+        assert [a.dtype.name for a in again.state] == [name]
+        assert again(torch.ones(3)).tolist() == [[2.0] * 3] * 2
+    torch.interop.export(
+        lambda x: torch.linalg.cholesky(x) + torch.linalg.eigvalsh(x), torch.eye(2)
+    ).save(tmp_path / "f")
+    assert torch.interop.load_exported(tmp_path / "f")(torch.eye(2)).tolist() == [
+        [2.0, 1.0],
+        [1.0, 2.0],
+    ]
+
+
+def _npy(shape, dtype: Any = "<f4", data=b"\0" * 8):
+    head = (
+        f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}".ljust(117).encode()
+        + b"\n"
+    )
+    return b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + data
+
+
+def _told(**changes):
+    facts = {"shapes": [[2]], "writes": [[0, 1]], "results": 1, "single": True, "state": 1}
+    return {"told.json": json.dumps({**facts, **changes})}
+
+
+DAMAGED = {
+    "huge": {"state/0.npy": _npy((2**40,))},
+    "overflow": {"state/0.npy": _npy((2**62, 2**62))},
+    "negative": {"state/0.npy": _npy((-2,))},
+    "objects": {"state/0.npy": _npy((1,), "|O")},
+    "fields": {"state/0.npy": _npy((2,), [("a", "<f4")])},
+    "another-dtype": {"state/0.npy": _npy((2,), "<i4")},
+    "another-shape": {"state/0.npy": _npy((1,), data=b"\0" * 4)},
+    "format": {"state/0.npy": _npy((2,)).replace(b"\1\0", b"\3\0", 1)},
+    "no-array": {"state/0.npy": b"abc"},
+    "dtype-name": {"dtypes.json": '["object"]'},
+    "dtype-nested": {"dtypes.json": "[" * 100_000},
+    "dtypes": {"dtypes.json": "[]"},
+    "shapes": _told(shapes=[[3]]),
+    "shapes-nested": _told(shapes=[[[2]]]),
+    "more-shapes": _told(shapes=[[2], [2]]),
+    "writes": _told(writes=[[1, 0]]),
+    "writes-negative": _told(writes=[[-1, 0]]),
+    "writes-beyond": _told(writes=[[0, 9]]),
+    "results": _told(results=-1),
+    "results-beyond": _told(results=9),
+    "single": _told(single="yes"),
+    "state": _told(state=10**9),
+    "missing": {"told.json": "{}"},
+    "no-json": {"told.json": "{"},
+    "program": {"program": b"abc"},
+    "empty-program": {"program": b""},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def with_state(tmp_path_factory):
+    pytest.importorskip("flatbuffers")
+    path, w = tmp_path_factory.mktemp("exported") / "f", torch.ones(2)
+
+    def step(x):
+        w.add_(x)
+        return w * 2
+
+    torch.interop.export(step, torch.ones(2)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_exports_are_refused(name, with_state, tmp_path):
+    assert torch.interop.load_exported(with_state)(torch.ones(2)).tolist() == [4.0, 4.0]
+    with pytest.raises(RuntimeError):
+        torch.interop.load_exported(_written(tmp_path / "f", with_state, **DAMAGED[name]))
+
+
+def test_damaged_archives_of_exports_are_refused(with_state, tmp_path):
+    data = with_state.read_bytes()
+    for i, bad in enumerate((b"", data[:100], data[:-5], data + b"x")):
+        (tmp_path / str(i)).write_bytes(bad)
+        with pytest.raises(RuntimeError, match="load_exported failed reading zip archive"):
+            torch.interop.load_exported(tmp_path / str(i))

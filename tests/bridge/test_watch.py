@@ -31,6 +31,24 @@ def _numpy_in_a_closure():
 
 
 @program
+def _what_a_compiled_function_inside_reads():
+    inner = torch.compile(lambda x: x * FACTOR[0])
+    return lambda x: inner(x) + 1, [
+        lambda: FACTOR.__setitem__(0, 5.0),
+        lambda: FACTOR.__setitem__(0, 2.0),
+    ]
+
+
+@program
+def _what_a_scripted_function_inside_reads():
+    inner = torch.jit.script(lambda x: x * FACTOR[0])
+    return lambda x: inner(x) + 1, [
+        lambda: FACTOR.__setitem__(0, 5.0),
+        lambda: FACTOR.__setitem__(0, 2.0),
+    ]
+
+
+@program
 def _numpy_in_a_container():
     held = {"a": [np.ones(4, np.float32), np.array([np.nan])]}
     return lambda x: x * float(held["a"][0][0]), [lambda: held["a"][0].fill(5.0)]

@@ -1,7 +1,7 @@
 """Small graphs: `make(m)` gives (roots, gradients of the roots, leaves).
 
-Compared with torch for what accumulation leaves behind (values, strides and version of each
-``.grad``), and with each other when the engine takes different ways through them.
+Compared with torch for what accumulation leaves behind (values and strides of each ``.grad``),
+and with each other when the engine takes different ways through them.
 """
 
 from __future__ import annotations

@@ -45,13 +45,12 @@ def facts(t: Any) -> dict[str, Any]:
 
 
 def layout(t: Any) -> dict[str, Any]:
-    """Values, strides and version: what accumulation rules leave of a gradient."""
+    """Values and strides: what accumulation rules leave in a leaf."""
     kind = str(t.dtype).rpartition(".")[2]
     return {
         "values": t.detach().tolist(),
         "dtype": kind,
         "strides": list(t.stride()),
-        "version": t._version,
     }
 
 

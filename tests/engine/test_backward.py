@@ -8,7 +8,7 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
-from tests.engine.helpers import Programs, attempt, by_name, facts, layout, leaf
+from tests.engine.helpers import Programs, attempt, by_name, layout, leaf
 
 PROGRAMS = Programs()
 each_graph = pytest.mark.parametrize("name", GRAPHS)
@@ -34,7 +34,7 @@ def test_what_grad_returns(name, same):
     def run(m):
         roots, grads, leaves = GRAPHS[name](m)
         found = m.autograd.grad(roots, leaves, grads)
-        return [layout(g) for g in found], [x.grad for x in leaves]
+        return found, [x.grad for x in leaves]
 
     same(named(f"grad_{name}", run))
 
@@ -103,8 +103,8 @@ def grad_keeps_being_the_same_object(m):
     seen = []
     for _ in range(3):
         (x * x).sum().backward()
-        seen.append((id(x.grad), x.grad._version))
-    return len({i for i, _ in seen}), [v for _, v in seen], x.grad
+        seen.append(x.grad)
+    return len({id(g) for g in seen}), seen[0], x.grad
 
 
 @PROGRAMS
@@ -113,7 +113,7 @@ def grad_is_replaced_in_a_recorded_pass(m):
     (x * x).sum().backward()
     first = x.grad
     (x * x * x).sum().backward(create_graph=True)
-    return x.grad is first, first, facts(x.grad)["requires_grad"], first._version, x.grad.tolist()
+    return x.grad is first, first, x.grad.requires_grad, x.grad.tolist()
 
 
 @PROGRAMS

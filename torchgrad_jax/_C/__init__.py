@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from typing import Any
 
 from .._core import devices, dtypes, formats
@@ -12,6 +13,7 @@ from .._core.shapes import Size as Size
 from .._core.state import MODES
 from .._engine import overrides as _engine
 from .._engine.attributes import layout as layout
+from .._engine.dual import set_forward_grad as _set_forward_grad
 from .._engine.overrides import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -99,7 +101,7 @@ def _set_grad_enabled(enabled: bool, /) -> None:
 
 def _set_fwd_grad_enabled(enabled: bool, /) -> None:
     """Turn the propagation of tangents on or off in this thread."""
-    MODES.forward_grad = _bool("_set_fwd_grad_enabled", enabled)
+    _set_forward_grad(_bool("_set_fwd_grad_enabled", enabled))
 
 
 def _set_multithreading_enabled(enabled: bool, /) -> None:
@@ -194,6 +196,17 @@ def _get_accelerator(check: bool | None = None) -> Any:
 def _are_functorch_transforms_active() -> bool:
     """Whether the code runs inside of a transform of torch.func."""
     return MODES.transforming()
+
+
+class _WeakTensorRef:
+    """Whether a tensor is still alive, without keeping it so."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._ref = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._ref() is None
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core.caches import remember
 from .._core.meta import Meta, meta
 from .._core.transfer import SMALL, put
 from .._engine.tensor import Tensor, make
@@ -35,7 +35,7 @@ def _eye(m: Meta, n: int, at: int) -> Any:
     return cached(m, n, at)
 
 
-@functools.lru_cache(maxsize=256)
+@remember(256)
 def _small(m: Meta, n: int, at: int) -> Any:
     with jax.ensure_compile_time_eval():  # also while something is being traced
         if m.numel <= SMALL:

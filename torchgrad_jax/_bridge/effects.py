@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import builtins
 import logging
+import math
 import random
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+from .._core.errors import AsWritten, users_place
+from .._core.python_numbers import MATH, tracked
+from .acting import is_clock, what_is_called
 
 _CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
@@ -27,29 +32,51 @@ class Noticing:
     """A context that notices such calls of the thread that entered it.
 
     Output waits for `release`, and is lost after `undo`.
+
+    Args:
+        iterators: identities of iterators from outside.
+        calls: whether calls of C functions are to be looked at, which takes time.
+        stops: whether to end the run before something is done that cannot be undone.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False
+    ) -> None:
+        self._iterators = frozenset(iterators)
+        self._calls, self._stops, self._profiles = calls, stops, False
         self.found: str | None = None
         """What was noticed, in words."""
         self._held: list[Callable[[], Any]] = []
         self._outer: Noticing | None = None
+        self._random: Any = None
 
     def __enter__(self) -> Noticing:
-        self._random, self._numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the old generator
+        self._numpy = np.random.get_state()  # noqa: NPY002 - the old generator
+        self._random = random.getstate()
         self._outer, _here.noticing = _here.noticing, self
-        _replaced.enter()
+        _replaced.enter(self)
+        self._profiles = self._calls and sys.getprofile() is None
+        if self._profiles:
+            sys.setprofile(self._profile)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _here.noticing = self._outer
-        _replaced.leave()
+        self.leave()
         if random.getstate() != self._random:
-            self.found = "random"
+            self.found = self.found or "a number was drawn from the module random"
         drawn: Any = np.random.get_state()  # noqa: NPY002 - the old generator
         then: Any = self._numpy
         if drawn[2:] != then[2:] or not np.array_equal(drawn[1], then[1]):
-            self.found = "numpy.random"
+            self.found = self.found or "a number was drawn from numpy.random"
+
+    def leave(self) -> None:
+        """Notice nothing any more; once more after an interrupt, what was left to do."""
+        if self._profiles:
+            sys.setprofile(None)
+            self._profiles = False
+        if _here.noticing is self:
+            _here.noticing = self._outer
+        _replaced.leave(self)
 
     def release(self) -> None:
         """Let the output out that was held back."""
@@ -59,13 +86,38 @@ class Noticing:
 
     def undo(self) -> None:
         """Put the random numbers back that were drawn, and forget the output that was held back."""
-        random.setstate(self._random)
-        np.random.set_state(self._numpy)  # noqa: NPY002 - the old generator
+        if self._random is not None:
+            random.setstate(self._random)
+            np.random.set_state(self._numpy)  # noqa: NPY002 - the old generator
         self._held.clear()
+
+    def notice(self, what: str) -> None:
+        """Remember what was done first, and where."""
+        if self.found is None:
+            self.found = f"{what} at {users_place()}"
+
+    def meet(self, what: str) -> None:
+        """Something that cannot be undone is about to be done."""
+        if self._stops:
+            raise AsWritten(f"{what} at {users_place()}", lasting=True)
+        self.notice(what)
+
+    def _profile(self, frame: Any, event: str, called: Any) -> None:
+        if event != "c_call" or not (what := what_is_called(called)) or not _is_users(frame):
+            return
+        if is_clock(called):
+            self.notice(what)
+        else:
+            self.meet(what)
+
+    def advances(self, iterator: Any) -> None:
+        """`next` is about to be called."""
+        if id(iterator) in self._iterators:
+            self.meet(f"next() of a {type(iterator).__name__} from outside was called")
 
     def say(self, what: str, call: Callable[[], Any]) -> None:
         """Hold a piece of output back."""
-        self.found = what
+        self.notice(what)
         self._held.append(call)
 
 
@@ -86,6 +138,18 @@ def _users() -> Noticing | None:
     return None if module.partition(".")[0] in _SILENT else noticing
 
 
+def _is_users(frame: Any) -> bool:
+    """Whether code of the user's runs, or code of the standard library for it."""
+    while frame is not None:
+        top = (frame.f_globals.get("__name__") or "").partition(".")[0]
+        if top in (*_SILENT, "numpy"):
+            return False
+        if top not in sys.stdlib_module_names or top == "__main__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _printing(name: str, before: Any) -> Any:
     def output(*args: Any, **kwargs: Any) -> None:
         noticing = _users()
@@ -93,7 +157,7 @@ def _printing(name: str, before: Any) -> Any:
             before(*args, **kwargs)
             return
         texts = [str(x) for x in args]  # as they are now
-        noticing.say(name, lambda: before(*texts, **kwargs))
+        noticing.say(f"{name}() was called", lambda: before(*texts, **kwargs))
 
     return output
 
@@ -103,7 +167,7 @@ def _logging(name: str, before: Any) -> Any:
         noticing = _here.noticing
         if noticing is None or logger.name.partition(".")[0] in _SILENT:
             return before(logger, record)
-        return noticing.say("a log line", lambda: before(logger, record))
+        return noticing.say("a log line was written", lambda: before(logger, record))
 
     return handle
 
@@ -114,17 +178,26 @@ def _warning(name: str, before: Any) -> Any:
     ) -> None:
         noticing = _users()
         if noticing is not None:
-            noticing.found = "warnings.warn"
+            noticing.notice("warnings.warn() was called")
         before(message, category, stacklevel + 1, source, **more)
 
     return warn
+
+
+def _next(name: str, before: Any) -> Any:
+    def advance(iterator: Any, *default: Any) -> Any:
+        if (noticing := _users()) is not None:
+            noticing.advances(iterator)
+        return before(iterator, *default)
+
+    return advance
 
 
 def _clock(name: str, before: Any) -> Any:
     def clock() -> Any:
         noticing = _users()
         if noticing is not None:
-            noticing.found = f"time.{name}"
+            noticing.notice(f"time.{name}() was called")
         return before()
 
     return clock
@@ -135,25 +208,28 @@ class _Replaced:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted = 0
+        self._wanted: set[Noticing] = set()
         self._put: list[tuple[Any, str, Any, Any]] = []
 
-    def enter(self) -> None:
-        """One more thread wants to know."""
+    def enter(self, who: Noticing) -> None:
+        """One more wants to know."""
         with self._lock:
-            self._wanted += 1
-            if self._wanted > 1:
+            self._wanted.add(who)
+            if self._put:
                 return
             self._replace(builtins, "print", _printing)
+            self._replace(builtins, "next", _next)
             self._replace(logging.Logger, "handle", _logging)
             self._replace(warnings, "warn", _warning)
             for name in _CLOCKS:
                 self._replace(time, name, _clock)
+            for name in MATH:
+                self._replace(math, name, tracked)
 
-    def leave(self) -> None:
+    def leave(self, who: Noticing) -> None:
         """One less."""
         with self._lock:
-            self._wanted -= 1
+            self._wanted.discard(who)
             if self._wanted:
                 return
             for owner, name, before, ours in self._put:
@@ -164,8 +240,8 @@ class _Replaced:
     def _replace(self, owner: Any, name: str, make: Callable[[str, Any], Any]) -> None:
         before = getattr(owner, name)
         ours = make(name, before)
-        setattr(owner, name, ours)
         self._put.append((owner, name, before, ours))
+        setattr(owner, name, ours)
 
 
 _replaced = _Replaced()

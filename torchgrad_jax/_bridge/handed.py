@@ -59,7 +59,8 @@ def view_again(
         counted: whether it has the version counter of its owner.
     """
     own = owner._al
-    at = storage_offset(owner) + (0 if seen is None else seen.offset)
+    at = storage_offset(owner) * owner._m.dtype.itemsize // m.dtype.itemsize
+    at += 0 if seen is None else seen.offset
     base = None
     if seen is not None and seen.base is not None:
         base = owner if own is None or own.base is None else own.base
@@ -81,6 +82,7 @@ def view_again(
 def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
+    current.refuse_last_rates(x)
     for i, (t, _, _, m, al, inner, _) in enumerate(current.swapped):
         if inner is st:
             if x is t:
@@ -98,15 +100,18 @@ def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
     return HandedView(owner, owner, x) if reaches(x, owner) else None
 
 
-def reaches(x: Tensor, owner: Tensor) -> bool:
-    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
+def reaches(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
+    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view.
+
+    With `chained` also one that reads conjugates, or another dtype.
+    """
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
         return False
     if not requires_grad_of(x):
         return True
     fn = grad_fn_of(x)
-    if fn is None or al is None or al.chain:
+    if fn is None or al is None or (al.chain and not chained):
         return False
     goal = edge_of(owner)
     while fn.gp is not None and isinstance(fn.gp.plan, ViewPlan) and fn.edges[0] is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core import devices, dtypes, tree
 from .._core.meta import Meta, meta
-from .._core.state import MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._engine import lift
 from .._engine.backward import run as run_pass
 from .._engine.custom import PyNode
@@ -20,9 +20,12 @@ from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import accumulator
 from .._engine.record import apply, zeros_for
 from .._engine.strided import read
+from .._engine.tape import aval_of
 from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
+from .._engine.values import sealed
 from . import trees as trees
+from .watch import Watch
 
 # --- JAX functions as operators -------------------------------------------------------------------
 
@@ -57,6 +60,9 @@ class _Kept:
 def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     """A JAX function as an operator on tensors, differentiable as often as JAX can.
 
+    Tensors that it closes over (or finds in globals, attributes and modules) are inputs of it like its arguments:
+    gradients go to them, and each call reads what they hold then.
+
     Args:
         f: takes and returns arrays, in any pytrees. Python values among the arguments are passed on as they are,
             and each combination of them is traced once.
@@ -73,7 +79,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([0.5000, 0.5000])
     """
-    calls: dict[Any, tuple[Call, list[Any]]] = {}
+    operators: dict[Any, _Operator] = {}
 
     @functools.wraps(f)
     def operator(*args: Any, **kwargs: Any) -> Any:
@@ -85,37 +91,101 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
             for x in (flat[i] for i in dynamic)
         ]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
-        found = calls.get(key)
-        if found is None:
-            found = calls[key] = _operator(f, treedef, flat, dynamic, kept)
-        call, outs = found
-        results = list(apply(call, leaves))
-        return jax.tree_util.tree_unflatten(outs[0], results)
+        found = operators.get(key)
+        if found is None or not found.holds():
+            found = operators[key] = _Operator(f, treedef, dynamic, kept, leaves)
+        return found(leaves)
 
     return operator
 
 
-def _operator(
-    f: Any, treedef: Any, flat: list[Any], dynamic: list[int], kept: Any
-) -> tuple[Call, list[Any]]:
-    outs: list[Any] = []
+class _Operator:
+    """A function of JAX's for arguments of certain shapes, as an operator.
 
-    def run(leaves: Any) -> tuple[Any, ...]:
-        values = [None if k is None else k.value for k in kept]
-        for i, x in zip(dynamic, leaves):
-            values[i] = x
-        args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
-        results, out_tree = jax.tree_util.tree_flatten(f(*args, **kwargs))
-        outs[:] = [out_tree]
-        return tuple(jnp.asarray(r) for r in results)
+    Tensors that the function reads besides its arguments are further inputs of it: they get gradients, and what is
+    read is what they hold at each call.
+    """
 
+    __slots__ = ("call", "captured", "lasts", "metas", "out_tree", "watch")
+
+    def __init__(
+        self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
+    ) -> None:
+        self.out_tree: Any = None
+        plain = True
+
+        def run(arrays: Sequence[Any]) -> list[Any]:
+            nonlocal plain
+            values = [None if k is None else k.value for k in kept]
+            for i, x in zip(dynamic, arrays):
+                values[i] = x
+            args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
+            found = f(*args, **kwargs)
+            results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
+            plain = not any(map(_is_tensor, results))
+            return [_array_of(r) for r in results]
+
+        lifted = _recorded(run, [aval_of(t._m) for t in leaves])
+        n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
+        self.captured: list[Tensor] = []
+        self.watch, self.lasts = None, True
+        if n_captured or not plain:  # else JAX sees the function itself
+            self._close_over(f, kept, lifted, n_captured)
+            run = lifted.function()
+            self.call = _call_of(f, lambda leaves: tuple(run(*leaves)))  # type: ignore[call-arg]
+        else:
+            self.call = _call_of(f, lambda leaves: tuple(run(leaves)))
+        self.metas = [t._m for t in self.captured]
+
+    def _close_over(self, f: Any, kept: Any, lifted: lift.Traced, n_captured: int) -> None:
+        self.captured = lifted.captured
+        # What the function computed of tensors from outside is computed anew by each call.
+        self.lasts = all(
+            t._al is None and t._fn is None and t._st.born < lifted.birth
+            for t in self.captured[:n_captured]
+        )
+        self.watch = watch = Watch()
+        watch.function(f)
+        for k in kept:
+            if k is not None:
+                watch.value(k.value)
+
+    def holds(self) -> bool:
+        """Whether the function would read the same tensors again."""
+        if self.watch is None:
+            return True
+        same = self.lasts and all(t._m is m for t, m in zip(self.captured, self.metas))
+        return same and self.watch.changed() is None
+
+    def __call__(self, leaves: Sequence[Tensor]) -> Any:
+        with sealed():
+            results = apply(self.call, [*leaves, *self.captured])
+        return jax.tree_util.tree_unflatten(self.out_tree, list(results))
+
+
+def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> lift.Traced:
+    """The steps of a function, as they are where gradients are wanted."""
+    before = MODES.bits
+    MODES.bits |= GRAD
+    try:
+        return lift.trace(run, avals)
+    finally:
+        MODES.bits = MODES.bits & ~GRAD | before & GRAD
+
+
+def _array_of(result: Any) -> Any:
+    if not isinstance(result, Tensor):
+        return jnp.asarray(result)
+    return MODES.lifts[-1].array_of(result) if MODES.bits & LIFT else read(result)
+
+
+def _call_of(f: Any, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Call:
     name = getattr(f, "__name__", "function")
     label = "".join(p[:1].upper() + p[1:] for p in name.strip("<>").split("_"))
-    call = Call(
+    return Call(
         name, run, node_name=f"{label}Backward",
         edges=lambda keys: tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2),
     )  # fmt: skip
-    return call, outs
 
 
 # --- tensor code as JAX functions -----------------------------------------------------------------

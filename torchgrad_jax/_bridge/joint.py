@@ -8,7 +8,8 @@ the others the backward part, and what the second reads of the first is saved in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,7 +26,9 @@ from .._engine.record import apply, zeros_for
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
-from .state import StateLift
+from .checks import Checks, any_of, complain, is_true
+from .donation import surely
+from .state import Source, StateLift
 
 _FIRST = 1 << 30
 """The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
@@ -59,15 +62,29 @@ def trace_backward(
         told.metas.append(m)
         array = lift.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
-    silenced = _silence(edges)
+    silenced: list[tuple[Any, str, Any]] = []
     try:
+        _silence(edges, silenced)
         found = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
-        for holder, name, value in silenced:
-            setattr(holder, name, value)
+        surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
     told.targets = [_named(current, node, nr) for node, nr in edges]
     told.grad_metas = [None if g is None else g._m for g in found]
     return told, [current.array_of(g) for g in found if g is not None]
+
+
+def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
+    """An input as a tensor in its place in the graph; a draw is the one that this run has made."""
+    if source.kind == "arg":
+        return args[source.what]
+    if source.kind == "tensor":
+        t = source.of
+        if t._al is None and t._st is source.what:
+            return t
+    if source.kind == "number" and source.meta is None:
+        return array
+    assert source.meta is not None
+    return make(array, source.meta)
 
 
 def _boundary(told: Backward, roots: Sequence[Any], began: int) -> list[tuple[Any, int]]:
@@ -94,9 +111,8 @@ def _boundary(told: Backward, roots: Sequence[Any], began: int) -> list[tuple[An
     return list(edges)
 
 
-def _silence(edges: Sequence[tuple[Any, int]]) -> list[tuple[Any, str, Any]]:
-    """Take hooks off what is outside: they run when the pass comes there, not now."""
-    done = []
+def _silence(edges: Sequence[tuple[Any, int]], done: list[tuple[Any, str, Any]]) -> None:
+    """Take hooks off what is outside, which `done` gets: they run when the pass comes there, not now."""
     for node, _ in edges:
         if node.extras is not None:
             done.append((node, "extras", node.extras))
@@ -106,7 +122,6 @@ def _silence(edges: Sequence[tuple[Any, int]]) -> list[tuple[Any, str, Any]]:
             if x is not None:
                 done += [(x, "hooks", x.hooks), (x, "post_acc", x.post_acc)]
                 x.hooks = x.post_acc = None
-    return done
 
 
 def _named(current: StateLift, node: Any, nr: int) -> Any:
@@ -118,8 +133,16 @@ def _named(current: StateLift, node: Any, nr: int) -> Any:
 class Parts:
     """Forward and backward part as compiled functions."""
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_results: int) -> None:
+    def __init__(
+        self, jaxpr: Any, consts: Sequence[Any], n_results: int, checks: Checks | None = None
+    ) -> None:
         self.n_results = n_results
+        flags = [] if checks is None else checks.late
+        self.checked = bool(flags)
+        """Whether the last result of the forward part is whether a check fails."""
+        self.checks = [] if checks is None else checks.backward
+        """What is checked in the backward part, whose last result is whether one of them fails."""
+        late_flags = [noted.flag for noted in self.checks]
         placeholder = lift.placeholder()
         late: set[Any] = set()
         early_steps, late_steps = [], []
@@ -133,6 +156,7 @@ class Parts:
         grads = jaxpr.outvars[n_results:]
         made = {v for eqn in late_steps for v in eqn.outvars}
         reads = [v for eqn in late_steps for v in eqn.invars] + list(grads)
+        reads += [v for noted in self.checks for v in noted.arrays]
         between = list(
             dict.fromkeys(
                 v
@@ -146,18 +170,33 @@ class Parts:
         def forward(*values: Any) -> list[Any]:
             env = dict(consts_of)
             lift.take(early_steps, env, values)
-            return [
-                v.val if hasattr(v, "val") else env[v]
-                for v in (*jaxpr.outvars[:n_results], *between)
-            ]
+            found = _read((*jaxpr.outvars[:n_results], *between), env)
+            return [*found, any_of(_read(flags, env))] if flags else found
 
-        def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
             lift.take(late_steps, env, cts, _FIRST)
-            return [v.val if hasattr(v, "val") else env[v] for v in grads]
+            return _read(wanted, env)
 
+        def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            found = late_part([*grads, *late_flags], saved, cts)
+            n = len(grads)
+            return [*found[:n], any_of(found[n:])] if late_flags else found
+
+        self._late = late_part
         self.forward = jax.jit(forward)
         self.backward = jax.jit(backward)
+
+    def gradients(self, saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """What the backward part gives, unless a check in it fails."""
+        found = self.backward(saved, cts)
+        if self.checks and is_true(found[-1]):
+            complain(self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts))
+        return found
+
+
+def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
+    return [v.val if hasattr(v, "val") else env[v] for v in names]
 
 
 class CompiledFunctionBackward(Node):
@@ -205,7 +244,7 @@ class CompiledFunctionBackward(Node):
         given = [zeros_for(m) if g is None else g for g, m in zip(cts, self.metas)]
         if MODES.bits & GRAD:
             return self._recorded(given)
-        arrays = iter(self.parts.backward(self.saved, [read(g) for g in given]))
+        arrays = iter(self.parts.gradients(self.saved, [read(g) for g in given]))
         return [None if m is None else make(next(arrays), m) for m in self.told.grad_metas]
 
     def _recorded(self, cts: Sequence[Tensor]) -> list[Any]:
@@ -228,4 +267,25 @@ class CompiledFunctionBackward(Node):
         )
 
 
-__all__ = ["Backward", "CompiledFunctionBackward", "Parts", "trace_backward"]
+def already_passed(fn: Any) -> bool:
+    """Whether a backward pass has been through a graph already."""
+    seen, stack = set(), [fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.gp is not None and node.gp.saves_tensors and node.saved is None:
+            return True
+        stack += [e[0] for e in node.edges if e is not None]
+    return False
+
+
+__all__ = [
+    "Backward",
+    "CompiledFunctionBackward",
+    "Parts",
+    "already_passed",
+    "leaf_of",
+    "trace_backward",
+]

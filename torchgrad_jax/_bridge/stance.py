@@ -23,7 +23,7 @@ class Policy:
 
     __slots__ = (
         "assume_static", "automatic_dynamic", "backend", "compiled", "graph_breaks", "recompile_limit", "stance",
-        "suppress_errors",
+        "suppress_errors", "verbose",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,6 +35,8 @@ class Policy:
         """How many programs a function keeps for which no other number is named."""
         self.automatic_dynamic = self.assume_static = True
         """Without a meaning: each shape is compiled for itself, with the same results."""
+        self.verbose = False
+        """Without a meaning: errors show all of the stack."""
         self.compiled: weakref.WeakSet[Any] = weakref.WeakSet()
         """All compiled functions."""
         self.graph_breaks = False
@@ -123,8 +125,8 @@ def checked_backend(backend: Any) -> str:
     )
 
 
-def checked_mode(mode: Any, options: Any) -> None:
-    """Raise for modes and options that torch refuses."""
+def checked_mode(mode: Any, options: Any) -> bool:
+    """Whether the options ask for checks of values; raises for modes and options that there are not."""
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
@@ -133,8 +135,19 @@ def checked_mode(mode: Any, options: Any) -> None:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if options is not None and not isinstance(options, dict):
         raise AttributeError(f"{type(options).__name__!r} object has no attribute 'items'")
+    for name in options or ():
+        if str(name).replace("-", "_") not in _OPTIONS:
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are {list(_OPTIONS)}"
+            )
+    return (options or {}).get("checks", True)
 
 
+_OPTIONS = (
+    "checks", "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune",
+    "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraph_trees", "triton.cudagraphs",
+)  # fmt: skip
+"""Options of `compile`; all but the first are torch's, and mean nothing to XLA."""
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 __all__ = [

@@ -18,13 +18,16 @@ from jax import lax
 
 from .._core import devices, dtypes
 from .._core.abstract import is_abstract
-from .._core.errors import AsWritten, Unsupported
+from .._core.checks import Check, failure_flag, is_traced
+from .._core.errors import AsWritten, Unsupported, user_line
 from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES
+from .._core.state import LIFT, MODES, TRACED
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, evaluate, is_tracked
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
+from .carry import Carried, carrying
+from .checks import Checks, Noted, Part
 
 
 class Source:
@@ -35,7 +38,7 @@ class Source:
     def __init__(self, kind: str, what: Any, of: Any, m: Meta | None) -> None:
         self.kind, self.what, self.of, self.meta = kind, what, of, m
         """`arg` (its number), `tensor` (a storage, and the tensor it belongs to), `grad` (the leaf),
-        `draw` (a function), `number` (a dict and its key)."""
+        `draw` (a function), `number` (a dict or list, and the key of a number or an array in it)."""
 
     def array(self, args: Sequence[Tensor]) -> Any:
         """The value now."""
@@ -65,8 +68,10 @@ class StateLift(Lift):
 
     stateful = True
     pure = False
+    log: Carried | None = None
+    """Numbers of Python that are carried from run to run."""
 
-    def __init__(self, args: Sequence[Tensor]) -> None:
+    def __init__(self, args: Sequence[Tensor], checked: bool = True) -> None:
         super().__init__("host")
         self.args = args
         self.sources: list[Source] = []
@@ -83,6 +88,9 @@ class StateLift(Lift):
         """Arrays of one number, by identity: who holds it first, and as which source."""
         self.looked: dict[int, tuple[Storage, Any]] = {}
         """Storages, by identity, whose values Python has seen, and these values."""
+        self.checked = checked
+        """Whether what an eager call checks is checked in the program."""
+        self.checks: list[Noted] = []
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
 
@@ -122,12 +130,20 @@ class StateLift(Lift):
         """Remember how a tensor from outside was before the run."""
         if id(t) in self.known or (self.ours(t._st.array) and id(t._st) not in self.storages):
             return
+        self.refuse_last_rates(t)
         self.known[id(t)] = (t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
         self._count(t)
         if t._g is not None:
             self.gradient_of.setdefault(id(t._g._st), t)
         if t._al is not None and t._al.base is not None:
             self.know(t._al.base)
+
+    def refuse_last_rates(self, t: Tensor) -> None:
+        """A schedule of tensors makes new ones in each step in Python: the program cannot know which."""
+        if self.log is not None and self.log.tensors and self.log.holds(t):
+            raise Unsupported(
+                "torch.compile: get_last_lr() of a schedule whose learning rate is a tensor is read in the function"
+            )
 
     def named(self, t: Tensor) -> Any:
         """A tensor, or its number if it is an argument."""
@@ -215,22 +231,43 @@ class StateLift(Lift):
             self.know(t)
             self.assigned.add(id(t))
 
+    def check(self, arrays: Sequence[Any], check: Check) -> None:
+        """Let the program say whether a check of these arrays fails."""
+        from jax.extend.core import set_current_trace
+
+        if not self.checked or any(is_traced(a) and not self.owns(a) for a in arrays):
+            return
+        with set_current_trace(self.traces[0]):
+            flag = failure_flag(check, arrays)
+        if flag is not None:
+            self.checks.append(Noted(check, arrays, flag, user_line()))
+
     def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
         """Random numbers, drawn for each run of the program."""
         return self._input(Source("draw", values, None, m), m)
 
-    def number(self, holder: dict[Any, Any], key: Any) -> Any:
+    def number(self, values: list[Any], slot: int) -> Any:
         """A number that may be another one the next time, as a 0-dim array."""
-        self.sources.append(Source("number", holder, key, None))
-        return self.place_for(
-            len(self.sources) - 1, meta((), dtypes.float64, devices.default_device())
-        )
+        self.sources.append(Source("number", values, slot, None))
+        m = meta((), dtypes.of_python(type(values[slot])), devices.default_device())
+        m = m.like(dtype=dtypes.float64) if m.dtype.category == dtypes.FLOATING else m
+        return self.place_for(len(self.sources) - 1, m, weak=True)
+
+    def rewritten(self, t: Tensor, values: list[Any], slot: int) -> None:
+        """A tensor was written to in Python, outside of the program, which reads `values[slot]` for it from here on."""
+        st = t._st
+        self.know(t)
+        self.counters[id(t._vc)] = (t._vc, t._vc.version)
+        source = Source("number", values, slot, st.meta)
+        self.tracers[id(st)] = self._input(source, st.meta)
+        self.storages[id(st)] = (st, st.array, st.stamp, len(self.sources) - 1)
 
 
 class Program:
     """A run as it can be repeated."""
 
     __slots__ = (
+        "checks",
         "consts",
         "counters",
         "fresh",
@@ -245,6 +282,7 @@ class Program:
         "writes",
     )
 
+    checks: Checks | None
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
     sources: list[Source]
@@ -268,16 +306,18 @@ class Program:
 
 def discover(
     run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor],
-    more: Callable[[], list[Any]] = list,
+    more: Callable[[], list[Any]] = list, log: Carried | None = None, checked: bool = True,
 ) -> tuple[Program, Any]:  # fmt: skip
     """Run a function once for its steps and its effects; nothing outside changes.
 
     `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
-    the last results of the program.
+    the last results of the program, and `log` carries numbers of Python. `checked` is whether the program checks what
+    eager calls check.
     """
     from jax.extend.core import set_current_trace, take_current_trace
 
-    lift = StateLift(args)
+    lift = StateLift(args, checked)
+    lift.log = log
     told: list[Any] = []
     program = Program()
 
@@ -286,19 +326,35 @@ def discover(
             lift.traces.append(current)
         with set_current_trace(current):
             before = MODES.bits
-            MODES.lifts, MODES.bits = (*lift.outer_lifts, lift), before | LIFT
-            try:
-                lift.enter()
-                out = _results(run, lift, told)
-                out += _effects(program, lift, len(out))
-            finally:
+
+            def close() -> None:
                 lift.leave()
-                MODES.lifts, MODES.bits = lift.outer_lifts, MODES.bits & ~LIFT | before & LIFT
+                MODES.lifts = lift.outer_lifts
+                MODES.bits = MODES.bits & ~(LIFT | TRACED) | before & (LIFT | TRACED)
                 _restore(program, lift)
-            return out + _survivors(program, lift, len(out)) + more()
+
+            try:
+                try:
+                    MODES.lifts = (*lift.outer_lifts, lift)
+                    MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
+                    lift.enter()
+                    with carrying(log, lift):
+                        out = _results(run, lift, told)
+                    out += _effects(program, lift, len(out))
+                finally:
+                    close()
+            except BaseException:
+                close()  # once more, where the first time was interrupted
+                raise
+            out += _survivors(program, lift, len(out)) + more()
+            return out + [x for noted in lift.checks for x in (noted.flag, *noted.arrays)]
 
     closed = jax.make_jaxpr(pure)()
-    jaxpr, consts = closed.jaxpr, closed.consts
+    written = {i for i, _, _ in program.writes}
+    program.checks = Checks(lift, closed, written) if lift.checks else None
+    n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in lift.checks)
+    whole, consts = closed.jaxpr, closed.consts
+    jaxpr = Part(whole.eqns, whole.invars, whole.constvars, whole.outvars[:n])
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources

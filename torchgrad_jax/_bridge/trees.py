@@ -14,9 +14,12 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import meta
-from .._core.state import LIFT, MODES, Modes
+from .._core.state import GRAD, MODES, Modes
+from .._core.traces import HOME_OF_JAX, began
+from .._engine.lift import follow_jax
 from .._engine.strided import read
 from .._engine.tensor import Tensor, alias_of, extras, make_of, wrap_array
+from .._engine.values import GRAPH_LOST, array_for_jax, value_for_jax
 from .._functions.fresh import own_array
 
 
@@ -27,7 +30,7 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     if not isinstance(t._st.array, jax.Array):  # what JAX put there itself
         return (t._st.array,), told
     own_array(t)
-    return (read(t),), told
+    return (value_for_jax(t),), told
 
 
 def _rebuilt(told: Any, children: Any) -> Tensor:
@@ -44,12 +47,22 @@ def _rebuilt(told: Any, children: Any) -> Tensor:
         return t
     if isinstance(leaf, jax.core.Tracer):
         Modes.traced = True
+        if requires and MODES.bits & GRAD and _of_jax_alone(leaf._trace):
+            raise RuntimeError(GRAPH_LOST)
     t = make_of(cls, leaf, _described(leaf))
     if t._m.dtype.category >= dtypes.FLOATING:
         t._rg = requires
-        if not requires and MODES.bits & LIFT and MODES.lifts[-1].follows(leaf):
-            t._rg = extras(t).followed = True
+        if not requires:
+            follow_jax(t)
     return t
+
+
+def _of_jax_alone(trace: Any) -> bool:
+    """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not trace."""
+    source = getattr(
+        getattr(getattr(trace, "frame", None), "debug_info", None), "func_filename", None
+    )
+    return str(source).startswith(HOME_OF_JAX) and not began(getattr(trace, "parent_trace", None))
 
 
 def _described(leaf: Any) -> Any:
@@ -88,7 +101,7 @@ def _teach_jax() -> None:
 
         seed = jax_lax._one_vjp
         core.pytype_aval_mappings[Tensor] = lambda t: core.typeof(read(t))
-        jax_dtypes.canonicalize_value_handlers[Tensor] = read
+        jax_dtypes.canonicalize_value_handlers[Tensor] = array_for_jax
     except (ImportError, AttributeError):
         return
 

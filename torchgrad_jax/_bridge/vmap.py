@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +16,12 @@ from .._engine import deferred, lift
 from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.record import apply
+from .._engine.record import apply, no_grad
+from .._engine.strided import storage_offset
 from .._engine.tape import aval_of
-from .._engine.tensor import Alias, Tensor, count_like, make
+from .._engine.tensor import Alias, Tensor, count_like, is_plain, make, uncounted
 from .._engine.trace import Call
+from .._engine.views import chain_to
 from .._functions import random
 from .._functions.shape import movedim
 from .._functions.splitting import narrow
@@ -148,47 +151,137 @@ class _Rows(NamedTuple):
     tensor: Tensor
 
 
-class _Given(NamedTuple):
-    """An output that is an input, or a view of one: it shares its memory."""
+class _View(NamedTuple):
+    """A view that a run made of an example, as one of what was given for all examples."""
 
-    whole: Tensor
-    dim: int
-    example: Meta
-    alias: Alias | None
+    meta: Meta
+    alias: Alias
+    """How it reads the memory of what it is a view of, from where that begins."""
     node: str | None
+    counted: bool
 
-    def tensor(self, size: int) -> Tensor:
-        """The view for all examples, which its first dimension counts."""
-        m, own = self.example, self.whole._m
-        whole = meta((size, *m.shape), m.dtype, m.device, (own.strides[self.dim], *m.strides))
-        return view_again(self.whole, whole, self.alias, self.node)
+    def of(self, owner: Tensor) -> Tensor:
+        """The view of a tensor for all examples."""
+        t = view_again(owner, self.meta, self.alias, self.node, self.counted)
+        if self.alias.chain or (owner._al is not None and owner._al.chain):
+            t._al.chain = chain_to(owner, self.node or "AsStridedBackward0", t)  # type: ignore[union-attr]
+        return t
 
 
-def _given(run: lift.Lift, t: Tensor) -> _Given | None:
-    """What to hand back for a tensor that is an example of an input, or a plain view of one."""
+class _Given:
+    """An output that shares the memory of an input: the input itself, or a view of it or of another such tensor."""
+
+    __slots__ = ("at", "made", "of", "view")
+
+    def __init__(
+        self, at: int, made: Tensor | None, of: _Given | None = None, view: _View | None = None
+    ) -> None:
+        self.at = at
+        """Which dimension counts the examples."""
+        self.made, self.of, self.view = made, of, view
+
+    def tensor(self) -> Tensor:
+        """It, for all examples."""
+        if self.made is None:
+            self.made = self.view.of(self.of.tensor())  # type: ignore[union-attr]
+        return self.made
+
+
+def _given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
+    """What to hand back for a tensor on the memory of an example; None if it is none, or more than a plain view."""
+    if id(t) not in known:
+        known[id(t)] = _find_given(run, t, known)
+    return known[id(t)]
+
+
+def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _Given | None:
     found = run.given_as(t)
-    if found is None:
+    if found is None or not is_plain(t):
         return None
-    whole, dim, inner = found
-    for move in run.moves_of(inner):
-        dim = move.place(dim)
-    requires, al = requires_grad_of(t), t._al
-    if t._x is not None or inner._x is not None or requires is not requires_grad_of(whole):
-        return None
+    array, whole, dim, inner = found
+    requires = requires_grad_of(t)
     if t is inner:
-        return _Given(whole, dim, t._m, None, None)
-    if al is None or al.chain or al.conj or al.neg or al.base is not inner:
+        # What was written to is written back, and requires a gradient from then on.
+        if inner._st.array is array and requires is not requires_grad_of(whole):
+            return None
+        for move in run.moves_of(inner):
+            dim = move.place(dim)
+        return _Given(dim, whole)
+    al = t._al
+    tracked = al is not None and al.base is not None
+    base: Any = al.base if tracked else inner  # type: ignore[union-attr]
+    owner = _given(run, base, known)
+    if owner is None or requires is not (tracked and requires_grad_of(base)):
         return None
-    if not requires:
-        return _Given(whole, dim, t._m, al, None)
-    if not reaches(t, inner):
+    node = None
+    if requires:
+        if not reaches(t, base, chained=True) or _is_watched(t):
+            return None
+        node = _over_the_batch(grad_fn_of(t).name())
+    bytes_apart = whole._m.strides[dim] * whole._m.dtype.itemsize
+    if bytes_apart % t._m.dtype.itemsize:
         return None
+    # torch detaches a batch as it lies, and moves the dimension of others to the front.
+    at = owner.at if not tracked and t._m.shape == base._m.shape else 0
+    view = _View(
+        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize), _seen_from(base, t), node,
+        getattr(t._vc, "whole", t._vc) is inner._vc,
+    )  # fmt: skip
+    return _Given(at, None, owner, view)
+
+
+def _is_watched(t: Tensor) -> bool:
+    """Whether somebody watches the gradient on its way to a view."""
     fn = grad_fn_of(t)
     while fn is not None:
-        if fn.extras is not None:  # somebody watches the gradient on its way
-            return None
+        if fn.extras is not None:
+            return True
         fn = fn.edges[0][0] if fn.edges else None
-    return _Given(whole, dim, t._m, al, _over_the_batch(grad_fn_of(t).name()))
+    return False
+
+
+def _batch_of(m: Meta, at: int, size: int, step: int) -> Meta:
+    """The meta of a batch whose dimension `at` counts examples that lie `step` elements apart."""
+    shape, strides = list(m.shape), list(m.strides)
+    shape.insert(at, size)
+    strides.insert(at, step)
+    return meta(tuple(shape), m.dtype, m.device, tuple(strides))
+
+
+def _seen_from(base: Tensor, t: Tensor) -> Alias:
+    """How a view reads its memory, from where its base begins."""
+    al, under = t._al, base._al
+    before = storage_offset(base) * base._m.dtype.itemsize // t._m.dtype.itemsize
+    tracked = al is not None and al.base is not None
+    seen = Alias(storage_offset(t) - before, base if tracked else None, 0, 0)
+    for a in (al, under):
+        if a is not None:
+            seen.conj, seen.neg = seen.conj ^ a.conj, seen.neg ^ a.neg
+    if al is not None:
+        seen.creation, seen.chain = al.creation, al.chain
+    return seen
+
+
+class _Writes(NamedTuple):
+    """What a run did to the elements of an example, in all."""
+
+    count: int
+    """How many of the writes a version counter has seen."""
+    recorded: bool
+
+    def repeat(self, whole: Tensor, values: Tensor) -> None:
+        """The same for all examples."""
+        with nullcontext() if self.recorded else no_grad():
+            ops.copy_(whole, values)
+        if not uncounted(whole):
+            whole._vc.version += self.count - 1
+            if whole._al is not None:
+                whole._al.seen += self.count - 1
+
+
+def _writes(run: lift.Lift, t: Tensor) -> _Writes:
+    recorded = not requires_grad_of(t) or grad_fn_of(t) is not None
+    return _Writes(t._vc.version - len(run.moves_of(t)), recorded)
 
 
 class _Run:
@@ -203,7 +296,8 @@ class _Run:
         self.versions: list[int] = []
         self.node = "VmapBackward0"
         self.tangents: dict[int, int] = {}
-        self.written: dict[int, int] = {}
+        self.written: dict[int, tuple[int, _Writes]] = {}
+        """By input: which result is its new value, and how it was written."""
         self.moved: dict[int, Sequence[lift.Move]] = {}
 
 
@@ -226,7 +320,7 @@ def _run(
             if not flat[i].is_inference():
                 count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
-            MODES.lifts[-1].origins[id(array)] = array, flat[i], dims[i], t
+            MODES.lifts[-1].origins[id(t._st)] = array, flat[i], dims[i], t
             MODES.lifts[-1].moves[id(t)] = t, []
             if dims[i] or not flat[i]._m.contiguous:
                 MODES.lifts[-1].lies(t, flat[i]._m.strides[dims[i]], dims[i])
@@ -234,13 +328,15 @@ def _run(
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
             if tangent is not None:
-                MODES.tangents.set_tangent(t, make(next(it), t._m))
+                inside = make(next(it), t._m)
+                inside._rg = requires_grad_of(tangent)
+                MODES.tangents.set_tangent(t, inside)
         before = [t._st.array for t in inner]
         out = func(*tree.unflatten(examples, spec), **kwargs)
         results = _results(func, out, out_dims, told)
         for k, (t, old) in enumerate(zip(inner, before)):
             if t._st.array is not old:
-                told.written[batched[k]] = len(results)
+                told.written[batched[k]] = len(results), _writes(MODES.lifts[-1], t)
                 results.append(t)
                 told.requires.append(requires_grad_of(t))
                 told.metas.append(MODES.lifts[-1].batch_meta(t))
@@ -269,8 +365,8 @@ def _run(
     for k, j in told.tangents.items():
         MODES.tangents.set_tangent(results[k], results[j])
     places = {i: _move(flat[i], dims[i], moves) for i, moves in told.moved.items()}
-    for i, k in told.written.items():
-        ops.copy_(flat[i], _moved(results[k], 0, places.get(i, dims[i])))
+    for i, (k, writes) in told.written.items():
+        writes.repeat(flat[i], _moved(results[k], 0, places.get(i, dims[i])))
     return _outputs(func, told, results, out_dims, size)
 
 
@@ -386,6 +482,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
     flat, told.spec = tree.flatten(out)
     dims = _out_dims(func, out_dims, told.spec)
     results: list[Tensor] = []
+    known: dict[int, _Given | None] = {}
     duals = []
     for t, d in zip(flat, dims):
         if not isinstance(t, Tensor):
@@ -407,7 +504,7 @@ def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
         if tangent is None and (rows := current.row_of(t)) is not None:
             told.outs.append(_Rows(rows))
             continue
-        if tangent is None and (given := _given(current, t)) is not None:
+        if tangent is None and (given := _given(current, t, known)) is not None:
             told.outs.append(given)
             continue
         told.outs.append(len(results))
@@ -461,9 +558,7 @@ def _outputs(func: Any, told: _Run, results: Sequence[Tensor], out_dims: Any, si
         elif isinstance(k, _Rows):
             outs.append(_moved(k.tensor, 0, d))
         elif isinstance(k, _Given):
-            outs.append(
-                _moved(k.whole, k.dim, d) if k.alias is None else _moved(k.tensor(size), 0, d)
-            )
+            outs.append(_moved(k.tensor(), k.at, d))
         elif isinstance(k, Tensor) and d is not None:  # the same for every example
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:

@@ -7,12 +7,13 @@ list of places with what was found there, to be compared before the steps are us
 
 from __future__ import annotations
 
+import array
 import functools
 import inspect
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from operator import is_
 from typing import Any
@@ -21,6 +22,9 @@ import numpy as np
 
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
+from .acting import MODULES, NAMES
+from .carry import can_be_carried, is_number, without_numbers
+from .hidden import Hidden, has_hidden_state
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
@@ -32,7 +36,10 @@ _MOST = 20_000
 class Watch:
     """Places and what was found there."""
 
-    __slots__ = ("arrays", "columns", "dicts", "lists", "objects", "orders", "places", "seen")
+    __slots__ = (
+        "arrays", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders", "places",
+        "schedules", "seen",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.places: list[tuple[dict[Any, Any], Any, Any]] = []
@@ -43,7 +50,13 @@ class Watch:
         self.orders: list[tuple[dict[Any, Any], list[Any]]] = []
         """Dicts of several entries, and their keys in order."""
         self.arrays: list[tuple[Any, Any]] = []
-        """Arrays of NumPy and bytearrays, and what was in them."""
+        """Arrays of NumPy and of Python, bytearrays, and what was in them."""
+        self.hidden: list[Hidden] = []
+        """Iterators, generators of random numbers, files."""
+        self.calls = False
+        """Whether some function names what asks for the time, or reads or writes outside of the program."""
+        self.optimizers: list[Any] = []
+        self.schedules: list[Any] = []
         self.seen: set[int] = set()
         self.objects: list[Any] = []
         """Kept alive, so that ids stay theirs."""
@@ -93,16 +106,14 @@ class Watch:
                 there.setdefault(id(holder), set()).add(key)
                 if before is not _MISSING and holder.get(key, _MISSING) is not before:
                     holder[key] = before
-            elif (
-                isinstance(holder, _Attributes) and getattr(holder.of, key, _MISSING) is not before
-            ):
-                setattr(holder.of, key, before)
-            elif isinstance(holder, _Cell):
-                holder.of.cell_contents = before
+            elif before is not _MISSING and holder.get(key, _MISSING) is not before:
+                holder[key] = before
         for holder, n in self.dicts:
             if len(holder) != n:
                 for key in [k for k in holder if k not in there.get(id(holder), ())]:
                     del holder[key]
+        for hidden in self.hidden:
+            hidden.undo()
         for held, before in self.lists:
             held.clear()
             held.update(before) if isinstance(held, set) else held.extend(before)
@@ -119,10 +130,105 @@ class Watch:
         for held, keys in self.orders:
             if not all(map(is_, held, keys)) and list(held) != keys:
                 return "the entries of a dict have another order"
-        for array, before in self.arrays:
-            if _content(array) != before:
+        for held, before in self.arrays:
+            if _content(held) != before:
                 return "the values of an array changed"
         return None
+
+    def unknowable(self) -> str | None:
+        """What nothing tells the state of, in words; None if there is no such thing."""
+        opaque = next((h.of for h in self.hidden if h.opaque()), None)
+        if opaque is None:
+            return None
+        return (
+            f"it can reach an iterator that does not tell how far it is (a {type(opaque).__name__})"
+        )
+
+    def advanced(self) -> str | None:
+        """What was done to state that objects keep to themselves, in words; None if nothing."""
+        return next((told for h in self.hidden if (told := h.changed()) is not None), None)
+
+    # -- numbers that are carried
+    def make_plain(self) -> None:
+        """Put plain numbers where the function has put those that were carried while it was traced."""
+        for holder, key, _ in self.places:
+            value = holder.get(key, _MISSING)
+            if (found := without_numbers(value)) is not value:
+                holder[key] = found
+        for held, _ in self.dicts:
+            if isinstance(held, dict):
+                for key, value in list(held.items()):
+                    if (found := without_numbers(value)) is not value:
+                        held[key] = found
+        for held, before in self.lists:
+            if len(held) != len(before) or not all(map(is_, held, before)):
+                found = [without_numbers(v) for v in held]
+                if not all(map(is_, held, found)):
+                    held.clear()
+                    held.update(found) if isinstance(held, set) else held.extend(found)
+
+    def numbers(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The places of numbers that are read anew in each run: (holder, key). They are no longer watched.
+
+        These are learning rates, what schedules count, and the places `more`.
+        """
+        found: dict[Any, tuple[Any, Any]] = {}
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                if is_number(group.get("lr")):
+                    found[id(group), "lr"] = (group, "lr")
+        for schedule in self.schedules:
+            held = vars(schedule)
+            for key, value in held.items():
+                if is_number(value) or key == "_last_lr":  # tensors in it are read by nobody else
+                    found[id(held), key] = (held, key)
+        watched = {place_of(holder, key) for holder, key, _ in self.places}
+        lists = {id(held): held for held, _ in self.lists}
+        for holder, key in more:
+            place = place_of(holder, key)
+            if place in watched or place[0] in lists:
+                found[place] = (holder, key)
+        self.places = [p for p in self.places if place_of(p[0], p[1]) not in found]
+        for i, (held, before) in enumerate(self.lists):
+            if type(held) is list and any((id(held), j) in found for j in range(len(before))):
+                items = _Items(held)
+                self.dicts.append((held, len(held)))  # type: ignore[arg-type]
+                self.places += [
+                    (items, j, v)  # type: ignore[misc]
+                    for j, v in enumerate(before)
+                    if (id(held), j) not in found
+                ]
+                self.lists[i] = ([], [])
+        self.columns = None
+        return list(found.values())
+
+    def tensors(self) -> list[Tensor]:
+        """Options of optimizers that are tensors, which schedules may write to."""
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        if not self.schedules:
+            return []
+        return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
+
+    def drifted(self) -> list[tuple[Any, Any]]:
+        """The places where a number has become another one: (holder, key)."""
+        found: list[tuple[Any, Any]] = []
+        for holder, key, before in self.places:
+            now = holder.get(key, _MISSING)
+            if (
+                now is not before
+                and can_be_carried(now)
+                and can_be_carried(before)
+                and now != before
+            ):
+                found.append((holder, key))
+        for held, before in self.lists:
+            if type(held) is list and len(held) == len(before):
+                pairs = zip(held, before)
+                found += [
+                    (held, i) for i, (a, b) in enumerate(pairs)
+                    if a is not b and is_number(a) and is_number(b) and a != b
+                ]  # fmt: skip
+        return found
 
     # -- collecting
     def function(self, fn: Any) -> None:
@@ -139,7 +245,9 @@ class Watch:
         self._mark(fn)
         self.places += [(_Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
         self._dict(vars(fn))
-        names = list(_names(fn.__code__))
+        names = list(dict.fromkeys(_names(fn.__code__)))
+        words = list(dict.fromkeys(_words(fn.__code__)))
+        self.calls = self.calls or not NAMES.isdisjoint(names)
         for cell in fn.__closure__ or ():
             try:
                 content = cell.cell_contents
@@ -147,17 +255,19 @@ class Watch:
                 continue
             self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
             if isinstance(content, types.ModuleType):
-                self._module(content, names)
+                self._module(content, names + words)
             else:
                 self.value(content)
-        for name in names:
-            if name not in fn.__globals__:
-                continue
-            found = fn.__globals__[name]
+        for name in names + words if "globals" in names else names:
+            found = fn.__globals__.get(name, sys.modules.get(name))
             if isinstance(found, types.ModuleType):
-                self._module(found, names)
-            else:
+                self._module(found, names + words)
+            elif name in fn.__globals__:
                 self._place(fn.__globals__, name)
+        if "modules" in names:  # of sys
+            for name in words:
+                if isinstance(sys.modules.get(name), types.ModuleType):
+                    self._module(sys.modules[name], names + words)
         for value in (fn.__defaults__, fn.__kwdefaults__):
             self.value(value)
 
@@ -175,8 +285,9 @@ class Watch:
         for base in cls.__mro__:
             if base is not object and not _ours(base) and self._mark(base):
                 held = vars(base)
+                own = _Class(base)
                 self.places += [
-                    (held, key, v)  # type: ignore[misc] - a view of the class's own dict
+                    (own, key, v)  # type: ignore[misc]
                     for key, v in held.items()
                     if not (key.startswith("__") and key.endswith("__"))
                 ]
@@ -205,15 +316,27 @@ class Watch:
         if isinstance(x, type):
             self._class(x)
             return
-        if isinstance(x, (*_SIMPLE, Tensor, types.ModuleType, types.BuiltinFunctionType)):
+        if isinstance(x, types.BuiltinFunctionType | types.MethodWrapperType):
+            owner = getattr(x, "__self__", None)
+            self.calls = self.calls or getattr(x, "__module__", None) in MODULES
+            if not isinstance(owner, type):
+                self.value(owner)
+            return
+        if isinstance(x, (*_SIMPLE, Tensor, types.ModuleType)):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
             if not _ours(x):
                 self.function(x)
+            elif isinstance(x, types.MethodType):
+                self.value(x.__self__)
             return
+        if _there(x, "__wrapped__"):  # a function that was compiled or scripted
+            self.function(x)
         if not self._mark(x):
             return
-        if isinstance(x, np.ndarray | bytearray):
+        if has_hidden_state(x):
+            self.hidden.append(Hidden(x))
+        elif isinstance(x, np.ndarray | bytearray | array.array):
             self.arrays.append((x, _content(x)))
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords, vars(x)):
@@ -231,18 +354,22 @@ class Watch:
                 self.value(v)
         elif _there(x, "param_groups") and _there(x, "state"):  # an optimizer
             self._optimizer(x)
+        elif _there(x, "optimizer") and _there(x, "get_last_lr"):  # a schedule
+            self.schedules.append(x)
+            self._class(type(x))
+            self._dict(vars(x))
         else:
             self._instance(x)
 
     def _optimizer(self, x: Any) -> None:
         """Options, which parameters there are, and which tensors make up the state."""
+        self.optimizers.append(x)
         self._class(type(x))
         self.lists.append((x.param_groups, list(x.param_groups)))
         for group in x.param_groups:
             self._mark(group)
             for key in group:
-                live = key in _LIVE and isinstance(group[key], float | int)
-                if key != "params" and not live:
+                if key != "params":
                     self._place(group, key)
             self.lists.append((group["params"], list(group["params"])))
         for key, held in vars(x).items():
@@ -253,7 +380,8 @@ class Watch:
     def _instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
         cls = type(x)
-        if _ours(cls) and not _there(x, "_parameters") and cls.__name__ not in _NAMESPACES:
+        known = any(_there(x, name) for name in _LOOKED_INTO) or hasattr(cls, "__next__")
+        if _ours(cls) and not known and cls.__module__ not in _CONTAINERS:
             return
         self._class(cls)
         if hasattr(x, "__dict__"):
@@ -280,12 +408,17 @@ def _there(x: Any, name: str) -> bool:
 
 
 def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
-    rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class)}
+    rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class, _item)}
     for holder, key, found in places:
-        if isinstance(holder, _Attributes | _Cell):
-            rows[getattr].append((holder.of, key, found))
+        if isinstance(holder, dict):
+            rows[dict.get].append((holder, key, found))
+        elif isinstance(holder, _Class):
+            rows[_of_class].append((holder.dict, key, found))
+        elif isinstance(holder, types.MappingProxyType):
+            rows[_of_class].append((holder, key, found))
         else:
-            rows[dict.get if isinstance(holder, dict) else _of_class].append((holder, key, found))
+            look = _item if isinstance(holder, _Items) else getattr
+            rows[look].append((holder.of, key, found))
     return (
         [(look, *zip(*found)) for look, found in rows.items() if found],
         [holder for holder, _ in dicts],
@@ -294,23 +427,29 @@ def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
 
 
 _of_class = types.MappingProxyType.get
-_LIVE = ("lr",)
-"""Entries of an optimizer's groups that are read anew in each step where they are numbers."""
+
+
+def _item(held: list[Any], i: int, default: Any) -> Any:
+    return held[i] if i < len(held) else default
 
 
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
-_NAMESPACES = ("SimpleNamespace", "Namespace")
-"""Classes of the standard library that are nothing but a place for attributes."""
+_LOOKED_INTO = ("_parameters", "_per_optimizer_states")
+"""Attributes of modules and of gradient scalers."""
+_CONTAINERS = ("types", "argparse", "collections", "queue", "dataclasses")
+"""Modules of the standard library whose classes are nothing but a place for attributes."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
 
 
-def _content(array: Any) -> tuple[Any, ...]:
-    if isinstance(array, bytearray):
-        return (bytes(array),)
-    return (array.shape, array.dtype, array.tobytes())
+def _content(held: Any) -> tuple[Any, ...]:
+    if isinstance(held, bytearray):
+        return (bytes(held),)
+    if not isinstance(held, np.ndarray):
+        return (held.typecode, held.tobytes())
+    return (held.shape, held.dtype, held.tobytes())
 
 
 class _Attributes:
@@ -324,6 +463,44 @@ class _Attributes:
     def get(self, name: str, default: Any) -> Any:
         """The value of one."""
         return getattr(self.of, name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self.of, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self.of, name, value)
+
+
+class _Class(_Attributes):
+    """Attributes of a class's own."""
+
+    __slots__ = ("dict",)
+
+    def __init__(self, of: Any) -> None:
+        self.of, self.dict = of, vars(of)
+
+    def get(self, name: str, default: Any) -> Any:
+        """One of them."""
+        return self.dict.get(name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.dict[name]
+
+
+class _Items(_Attributes):
+    """Entries of a list, looked at like those of a dict."""
+
+    __slots__ = ()
+
+    def get(self, name: Any, default: Any) -> Any:
+        """One of them."""
+        return self.of[name] if name < len(self.of) else default
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.of[name]
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self.of[name] = value
 
 
 class _Cell:
@@ -340,6 +517,34 @@ class _Cell:
             return self.of.cell_contents
         except ValueError:
             return default
+
+    def __getitem__(self, _: str) -> Any:
+        return self.of.cell_contents
+
+    def __setitem__(self, _: str, value: Any) -> None:
+        self.of.cell_contents = value
+
+
+def place_of(holder: Any, key: Any) -> Any:
+    """A place by identity."""
+    return id(holder.of) if isinstance(holder, _Attributes | _Cell) else id(holder), key
+
+
+def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
+    for key, value in group.items():
+        if isinstance(value, Tensor):
+            yield value
+        elif key != "params" and isinstance(value, list | tuple):
+            yield from (v for v in value if isinstance(v, Tensor))
+
+
+def _words(code: types.CodeType) -> Iterator[str]:
+    """Strings in a function and in those defined in it: by one of them it may look something up."""
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _words(const)
+        elif isinstance(const, str):
+            yield const
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -362,4 +567,4 @@ def _shown(x: Any) -> str:
     return "missing" if x is _MISSING else text
 
 
-__all__ = ["AMBIENT", "Watch"]
+__all__ = ["AMBIENT", "Watch", "place_of"]

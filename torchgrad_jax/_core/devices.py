@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from .errors import immutable
 from .state import MODES
 
 _PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "mps": "METAL", "xla": None, "meta": None}
@@ -63,8 +64,7 @@ class device:
         """What users see as the device of a tensor here."""
         return self
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+    __setattr__, __delattr__ = immutable("torch.device")
 
     def __repr__(self) -> str:
         tail = "" if self.index is None else f", index={self.index}"

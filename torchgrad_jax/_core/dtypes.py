@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from .errors import immutable
 from .state import SETTINGS
 
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
@@ -47,16 +48,18 @@ class dtype:
         return object.__new__(cls)
 
     def __init__(self, name: str, np_type: Any, category: int, type_name: str) -> None:
-        self.name = name
-        self.np = np.dtype(np_type)
-        self.category = category
-        self.itemsize = self.np.itemsize
-        self.is_floating_point = category == FLOATING
-        self.is_complex = category == COMPLEX
-        self.is_signed = not (
-            category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu"
-        )
-        self.type_name = type_name
+        kind = np.dtype(np_type)
+        signed = not (category == BOOL or name.startswith("uint") or name == "float8_e8m0fnu")
+        self._set(
+            name=name, np=kind, category=category, itemsize=kind.itemsize, type_name=type_name, is_signed=signed,
+            is_floating_point=category == FLOATING, is_complex=category == COMPLEX,
+        )  # fmt: skip
+
+    def _set(self, **facts: Any) -> None:
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    __setattr__, __delattr__ = immutable("torch.dtype")
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -133,7 +136,7 @@ class NamedDtype(dtype):
 
     def __init__(self, name: str, itemsize: int, category: int, *, signed: bool = True) -> None:
         super().__init__(name, f"V{itemsize}", category, name)
-        self.is_signed = signed
+        self._set(is_signed=signed)
 
 
 complex32 = NamedDtype("complex32", 4, COMPLEX)

@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jax
+
+
+def class_name(value: Any) -> str:
+    """How messages name the class of an argument; of JAX's arrays they say what makes a tensor of one."""
+    if isinstance(value, jax.Array):
+        return "jax.Array (torch.as_tensor makes it a Tensor)"
+    return type(value).__name__
+
+
+def immutable(kind: str) -> tuple[Callable[..., NoReturn], Callable[..., NoReturn]]:
+    """`__setattr__` and `__delattr__` of objects that stay as they are, with torch's words."""
+
+    def refuse(self: Any, name: str, *value: object) -> NoReturn:
+        if hasattr(self, name):
+            raise AttributeError(f"attribute '{name}' of '{kind}' objects is not writable")
+        raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+
+    return refuse, refuse
 
 
 class NoDerivative(NotImplementedError):
@@ -384,6 +408,10 @@ FROZEN_RANDOM = (
     "a random operation in tensor code that JAX traces would give the same numbers each time the traced function "
     "runs; draw them outside and pass them as arguments, or compile the code with torch.compile"
 )
+FROZEN_IN_RULE = (
+    "from_jax: a rule of jax.custom_vjp or jax.custom_jvp reads a tensor from outside of it, which would be a constant "
+    "of the compiled rule; pass the tensor to the function as an argument"
+)
 BATCHED_RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
@@ -407,25 +435,61 @@ BATCHED_SELECT = (
 )
 
 
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {"torch", "jax", "jaxlib"}
+
+
+def _outside(frame: Any) -> Any:
+    """A frame, or the first before it, that runs no code of this package."""
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def user_line() -> str:
+    """The line of the user's code that is running now, as tracebacks show it; empty where there is none."""
+    frame = _outside(sys._getframe(1))
+    if frame is None:
+        return ""
+    told = traceback.extract_stack(frame, limit=1)[0]
+    return f'\n  File "{told.filename}", line {told.lineno}, in {told.name}\n    {told.line}'
+
+
+def users_place() -> str:
+    """The file and line of the user's code that is running now, be it called back by a library."""
+    frame = _outside(sys._getframe(1))
+    while frame is not None and _library(frame):
+        frame = _outside(frame.f_back)
+    return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _library(frame: Any) -> bool:
+    return (frame.f_globals.get("__name__") or "").partition(".")[0] in _LIBRARIES
+
+
 def untraceable() -> str:
     """Why values are not to be had while a function is being compiled, and where the user asked for them."""
-    import sys
-    import traceback
-    from pathlib import Path
-
-    package = str(Path(__file__).resolve().parent.parent)
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(package):
-        frame = frame.f_back
-    where = ""
-    if frame is not None:
-        told = traceback.extract_stack(frame, limit=1)[0]
-        where = f'\n  File "{told.filename}", line {told.lineno}, in {told.name}\n    {told.line}'
     return (
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
         "of the function, or leave this part uncompiled; with torch._dynamo.config.suppress_errors = True such "
-        f"functions run as they are written.{where}"
+        f"functions run as they are written.{user_line()}"
+    )
+
+
+NO_SCRIPT: dict[str, str] = dict.fromkeys(
+    ("graph", "code", "graph_for", "inlined_graph"),
+    "\ntorchgrad_jax has no TorchScript: what torch.jit.script and torch.jit.trace return runs in Python, and has "
+    "neither a graph nor code of its own. torch.fx.symbolic_trace makes a graph, torch.interop.export a program.",
+)
+"""By attribute of what TorchScript compiled: why there is none."""
+
+
+def extra_missing(module: str, extra: str) -> ImportError:
+    """A module needs a package that is installed only where the user asks for it."""
+    return ImportError(
+        f"{module} needs a package that is not installed: pip install 'torchgrad-jax[{extra}]'",
+        name=module,
     )
 
 

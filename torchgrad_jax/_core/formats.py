@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import shapes
+from . import errors, shapes
 
 Shape = tuple[int, ...]
 
@@ -15,8 +15,12 @@ class memory_format:
 
     __slots__ = ("_name",)
 
+    _name: str
+
     def __init__(self, name: str) -> None:
-        self._name = name
+        object.__setattr__(self, "_name", name)
+
+    __setattr__, __delattr__ = errors.immutable("torch.memory_format")
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"

@@ -164,6 +164,12 @@ class Generator:
                 self._bits.state, self._seed, self._spare = snapshot
                 self._kept = snapshot
 
+    def _moves_on(self) -> None:
+        """Numbers are about to be drawn: the last snapshot is no longer the present state."""
+        if OWN.states is not None and self not in OWN.states:
+            OWN.states[self] = self.snapshot()
+        self._kept = None
+
     def clone_state(self) -> Self:
         """A new generator that continues from the present state of this one."""
         return type(self)(self.device).set_state(self.get_state())
@@ -189,7 +195,7 @@ class Generator:
 
     def random32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words of the stream."""
-        self._kept = None
+        self._moves_on()
         if count < 2048:  # both give the same words; one starts, the other goes on, faster
             return self._bits.random_raw(count).astype(np.uint32)
         return self._bulk.randint(0, 2**32, size=count, dtype=np.uint32)
@@ -238,7 +244,7 @@ class Generator:
     def serial_normals(self, count: int) -> NDArray[np.float64]:
         """Standard normals made in pairs; an odd one out is kept for the next call."""
         with self.lock:
-            self._kept = None
+            self._moves_on()
             kept = [] if self._spare is None else [self._spare]
             pairs = (max(count - len(kept), 0) + 1) // 2
             out = np.concatenate([kept, normal_pairs(self.doubles(2 * pairs))])
@@ -248,7 +254,7 @@ class Generator:
 
     def next_normal(self, draw: Draw) -> float:
         """`serial_normals(1)` from the doubles that `draw` gives."""
-        self._kept = None
+        self._moves_on()
         if self._spare is not None:
             normal, self._spare = self._spare, None
             return normal
@@ -274,10 +280,22 @@ default_generator.seed()
 
 class _Own(threading.local):
     generator: Generator | None = None
+    states: dict[Generator, tuple[Any, ...]] | None = None
+    """Where snapshots of the generators go that something is drawn from; see `restorable`."""
 
 
 OWN = _Own()
-"""The generator that stands for the default one in threads that have their own."""
+"""The generator that stands for the default one in threads that have their own, and what else belongs to a thread."""
+
+
+@contextmanager
+def restorable(states: dict[Generator, tuple[Any, ...]]) -> Iterator[None]:
+    """A context that puts a snapshot of every generator that something is drawn from into `states`."""
+    before, OWN.states = OWN.states, states
+    try:
+        yield
+    finally:
+        OWN.states = before
 
 
 def current() -> Generator:

@@ -82,3 +82,19 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     shape = np.broadcast_shapes(*[np.shape(a) for a in (condition, x, y)])
     parts = [a if hasattr(a, "dtype") else jnp.asarray(a, dtype) for a in (condition, x, y)]
     return lax.select(*[a if a.shape == shape else jnp.broadcast_to(a, shape) for a in parts])
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    """The neighbour of `x` towards `y`, by counting bits: XLA's own takes subnormal numbers for zeros."""
+    whole = np.dtype(f"int{8 * x.dtype.itemsize}")
+    most, sign = whole.type(np.iinfo(whole).max), whole.type(np.iinfo(whole).min)
+
+    def place(bits: Any) -> Any:
+        return jnp.where(bits < 0, -(bits & most), bits)
+
+    bits = lax.bitcast_convert_type(x, whole)
+    start, end = place(bits), place(lax.bitcast_convert_type(y, whole))
+    moved = start + (end > start).astype(whole) - (end < start).astype(whole)
+    negative = jnp.where(moved == 0, bits, moved) < 0  # a step to zero keeps the sign, as in C
+    out = lax.bitcast_convert_type(jnp.where(negative, abs(moved) | sign, moved), x.dtype)
+    return jnp.where(jnp.isnan(x) | jnp.isnan(y), x + y, jnp.where(start == end, y, out))

@@ -12,13 +12,8 @@ from .formats import RANKS, contiguous_format, memory_format, strides_in, sugges
 Shape = tuple[int, ...]
 
 
-def following(
-    *which: int, gradients: bool | None = True
-) -> Callable[[Sequence[Any], Shape], Shape]:
-    """A layout: channels last if one of these tensors (the first) suggests it, else row-major.
-
-    So are the gradients of the inputs, or with False as the incoming one suggests; with None they are row-major.
-    """
+def following(*which: int) -> Callable[[Sequence[Any], Shape], Shape]:
+    """A layout: channels last if one of these tensors (the first) suggests it, else row-major."""
     at = which or (0,)
 
     def layout(metas: Sequence[Any], out: Shape) -> Shape:
@@ -27,12 +22,6 @@ def following(
         )
         return _kept(kind, out)
 
-    return layout if gradients is None else with_gradients(layout, by_inputs=gradients)
-
-
-def with_gradients(layout: Any, like: Any = None, *, by_inputs: bool) -> Any:
-    """The layout, with one for gradients (the same): of the inputs' metas, or of the incoming gradient's."""
-    layout.gradient = (like or layout, by_inputs)
     return layout
 
 
@@ -42,15 +31,8 @@ def with_statics(layout: Any) -> Any:
     return layout
 
 
-def beginning(begins: Any, strides: Any) -> Any:
-    """The strides of gradients that are parts of the incoming one, which begin where `begins` says:
-    (meta of the incoming one, shapes of the operands before) -> elements."""
-    strides.begins = begins
-    return strides
-
-
 def elementwise(layout: Any) -> Any:
-    """The layout, for an operator whose gradients are laid out as those of elementwise ones are; a copy of it."""
+    """The layout, of an operator that goes element by element; a copy of it."""
     made: Any = functools.partial(layout)
     made.elementwise = True
     return made
@@ -73,21 +55,10 @@ def preserved(metas: Sequence[Any], out: Shape) -> Shape:
     return shapes.preserve_strides(out, metas[0].strides)
 
 
-def row_major(metas: Sequence[Any], out: Shape) -> Shape:
-    """A layout: row-major, where the gradient is a copy of the incoming one."""
-    return shapes.contiguous_strides(out)
-
-
-with_gradients(row_major, preserved, by_inputs=False)
-
-
 def following_unless_contiguous(metas: Sequence[Any], out: Shape) -> Shape:
     """A layout: row-major where the first tensor is, whatever its strides suggest."""
     m = metas[0]
     return _kept(contiguous_format if m.contiguous else m.suggests, out)
-
-
-with_gradients(following_unless_contiguous, following(), by_inputs=True)
 
 
 def _kept(kind: memory_format, out: Shape) -> Shape:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
 from . import shapes
+from .caches import LAYOUTS, Interned
 from .devices import device
 from .dtypes import dtype
 from .formats import memory_format, suggested
@@ -19,11 +19,10 @@ class Meta:
     """
 
     __slots__ = (
-        "_mirror",
+        "__weakref__",
         "contiguous",
         "device",
         "dtype",
-        "mirrored",
         "ndim",
         "numel",
         "shape",
@@ -40,9 +39,7 @@ class Meta:
     ndim: int
     numel: int
     contiguous: bool
-    _mirror: Meta | None
     suggests: memory_format  # the memory format that torch takes it for
-    mirrored: bool  # of a gradient: it is lazily conjugated; never of a tensor's own Meta
 
     def __repr__(self) -> str:
         return (
@@ -54,15 +51,6 @@ class Meta:
         """Non-overlapping and dense."""
         return self.contiguous or shapes.is_dense(self.shape, self.strides)
 
-    @property
-    def mirror(self) -> Meta:
-        """The same facts of a gradient that is lazily conjugated, where this one is not; and the other way round."""
-        if self._mirror is None:
-            m = copy.copy(self)
-            m.mirrored, m._mirror = not self.mirrored, self
-            self._mirror = m
-        return self._mirror
-
     def like(self, **changes: Any) -> Meta:
         """The Meta with some fields replaced; a new shape without strides is contiguous."""
         shape = changes.get("shape", self.shape)
@@ -72,7 +60,8 @@ class Meta:
         )
 
 
-_INTERNED: dict[tuple[Any, ...], Meta] = {}
+_INTERNED = LAYOUTS.cache(Interned)
+_KNOWN = _INTERNED.young
 
 
 def meta(
@@ -80,7 +69,7 @@ def meta(
 ) -> Meta:
     """The one Meta for these facts; strides None means contiguous."""
     key = (shape, strides, dt, dev)
-    found = _INTERNED.get(key)
+    found = _KNOWN.get(key) or _INTERNED.older(key)
     if found is not None:
         return found
     if strides is None:
@@ -91,17 +80,7 @@ def meta(
         m.ndim, m.numel, m.size = len(shape), math.prod(shape), shapes.Size(shape)
         m.contiguous = shapes.is_contiguous(shape, strides)
         m.suggests = suggested(shape, strides)
-        m.mirrored, m._mirror = False, None
-    return _INTERNED.setdefault(key, m)
-
-
-def summed(a: Meta, b: Meta) -> Meta:
-    """Meta of the sum of two tensors of one shape and dtype."""
-    plain = meta(a.shape, a.dtype, a.device)
-    if a is plain and b is plain:
-        return plain
-    strides = shapes.elementwise_strides(a.shape, [(a.shape, a.strides), (b.shape, b.strides)])
-    return meta(a.shape, a.dtype, a.device, strides)
+    return _INTERNED.put(key, m)
 
 
 class View:

@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .checks import fail_if
 from .dtypes import BOOL, FLOATING, INTEGRAL, dtype, finfo
+from .state import LIFT, MODES
 
 # Names of dtypes as C++ has them.
 _C_NAMES = {
@@ -18,6 +20,7 @@ _C_NAMES = {
     "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float", "float64": "double", "float16": "c10::Half",
     "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
 }  # fmt: skip
+_LEAST_NORMAL = float(np.finfo(np.float32).smallest_normal)
 
 
 def c_name(dt: dtype) -> str:
@@ -46,13 +49,32 @@ def may_not_fit(have: dtype, want: dtype) -> bool:
 
 
 def check_read(array: Any, dt: dtype) -> None:
-    """`check_fits` for an array of one number; one that is being traced must be of a kind that fits."""
+    """`check_fits` for an array of one number; a compiled function checks one that is traced when it runs."""
     if isinstance(array, jax.core.Tracer):
         if dt.category <= FLOATING and jnp.iscomplexobj(array):
             raise overflow(c_name(dt))
+        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+            MODES.lifts[-1].check([array], lambda found: _check_range(found[0], dt))
         return
     value = np.asarray(array)
     check_fits(value.item() if value.dtype.kind in "biufc" else float(value), dt)
+
+
+def _check_range(x: Any, dt: dtype) -> None:
+    """`check_fits` of a real or complex array for a numeric dtype, traced or not."""
+    if jnp.iscomplexobj(x):
+        _check_range(x.real, dt)
+        _check_range(x.imag, dt)
+        return
+    low, high = _range(dt)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        own = np.iinfo(x.dtype)
+        failed = (x < max(low, int(own.min))) | (x > min(high, int(own.max)))
+    elif dt.category == INTEGRAL:
+        failed = ~((x > low - 1) & (x < high + 1))
+    else:
+        failed = (abs(x) > high) & (abs(x) != math.inf)
+    fail_if(failed, lambda: overflow(c_name(dt)))
 
 
 def check_fits(value: Any, dt: dtype) -> None:
@@ -76,3 +98,8 @@ def check_fits(value: Any, dt: dtype) -> None:
     low, high = _range(dt)
     if not low <= (int(value) if kind == INTEGRAL else value) <= high:
         raise overflow(c_name(dt))
+
+
+def flushed_by_kernels(value: Any) -> bool:
+    """Whether a Python number is subnormal in float32: a kernel takes numbers as float64, and its cast flushes them."""
+    return value.__class__ is float and 0 < abs(value) < _LEAST_NORMAL

@@ -51,7 +51,7 @@ def binomial(count: float, prob: float, draw: Draw) -> float:
         return math.nan
     if count <= 0.0 or prob <= 0.0:
         return 0.0
-    if prob >= 1.0:
+    if prob >= 1.0 or count == math.inf:
         return count
     rarer = min(prob, 1.0 - prob)
     sample = _binomial_by_rejection if count * rarer >= 10.0 else _binomial_by_waiting

@@ -55,6 +55,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels, rejection
+from .checks import fail_if, is_traced, numpy_of
 from .generator import (
     Generator as Generator,
     current as current,
@@ -82,9 +83,45 @@ def _chosen(generator: Generator | None) -> Generator:
     return current() if generator is None else generator
 
 
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise RuntimeError(message)
+def _check(condition: Any, message: str) -> None:
+    fail_if(~condition if is_traced(condition) else not condition, lambda: RuntimeError(message))
+
+
+def check_deviations(std: Any) -> None:
+    """Standard deviations of normal numbers, which may be traced."""
+    _check((std >= 0).all(), "normal expects all elements of std >= 0.0")
+
+
+def check_chances(p: Any) -> None:
+    """Probabilities of a one, which may be traced."""
+    _check(
+        ((p >= 0) & (p <= 1)).all(),
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
+        "so, please report an enhancement request to PyTorch.)",
+    )
+
+
+def check_rates(rates: Any) -> None:
+    """Rates of Poisson counts, which may be traced."""
+    _check((rates >= 0).all(), "invalid Poisson rate, expected rate to be non-negative")
+
+
+def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:
+    """Weights of categories in the last dimension, which may be traced."""
+    rows = weights.astype(np.float64)
+    finite = numpy_of(rows).isfinite(rows).all()
+    known = replacement and num_samples > 1  # torch's other algorithm, with words of its own
+    _check(
+        (rows >= 0).all() & (known or finite),
+        "invalid multinomial distribution (encountering probability entry < 0)"
+        if known
+        else "probability tensor contains either `inf`, `nan` or element < 0",
+    )
+    _check(
+        finite,
+        "invalid multinomial distribution (encountering probability entry = infinity or NaN)",
+    )
+    _check((rows.sum(-1) > 0).all(), "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -192,7 +229,7 @@ def normal_around(mean: Any, std: Any, dtype: Any, *, generator: Generator | Non
     """`torch.normal` with a tensor among its arguments: they broadcast, in the given dtype."""
     dtype = np.dtype(dtype)
     mean, std = np.asarray(mean).astype(dtype), np.asarray(std).astype(dtype)
-    _check(bool((std >= 0).all()), "normal expects all elements of std >= 0.0")
+    check_deviations(std)
     shape = np.broadcast_shapes(mean.shape, std.shape)
     return normal(shape, dtype, generator=generator) * std + mean
 
@@ -405,11 +442,7 @@ def bernoulli(
     """
     generator = _chosen(generator)
     if isinstance(p, (np.ndarray, np.generic)):
-        _check(
-            bool(((p >= 0) & (p <= 1)).all()),
-            "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If "
-            "so, please report an enhancement request to PyTorch.)",
-        )
+        check_chances(p)
         shape = p.shape if shape is None else shape
         count = math.prod(shape)
         draws = generator.doubles(count) if p.dtype == np.float64 else generator.floats(count)
@@ -499,22 +532,7 @@ def multinomial(
         replacement or num_samples <= rows.shape[1],
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
     )
-    exact = rows.astype(np.float64)
-    known = replacement and num_samples > 1  # torch's other algorithm, with words of its own
-    _check(
-        bool((exact >= 0).all() and (known or np.isfinite(exact).all())),
-        "invalid multinomial distribution (encountering probability entry < 0)"
-        if known
-        else "probability tensor contains either `inf`, `nan` or element < 0",
-    )
-    _check(
-        bool(np.isfinite(exact).all()),
-        "invalid multinomial distribution (encountering probability entry = infinity or NaN)",
-    )
-    _check(
-        bool((exact.sum(-1) > 0).all()),
-        "invalid multinomial distribution (sum of probabilities <= 0)",
-    )
+    check_weights(rows, num_samples, replacement)
     if replacement and num_samples > 1:
         out = _with_replacement(rows, num_samples, generator)
     else:
@@ -555,7 +573,7 @@ def _with_replacement(rows: Array, count: int, generator: Generator) -> NDArray[
 def poisson(rates: Array, *, generator: Generator | None = None) -> Array:
     """Poisson counts of the given rates, in their dtype: `torch.poisson`."""
     dtype = _floating(rates.dtype, "poisson")
-    _check(bool((rates >= 0).all()), "invalid Poisson rate, expected rate to be non-negative")
+    check_rates(rates)
     values = rates.astype(np.float64).reshape(-1).tolist()
     with _chosen(generator).one_by_one(2 * len(values)) as draw:
         counts = [rejection.poisson(rate, draw) for rate in values]

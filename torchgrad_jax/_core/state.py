@@ -27,6 +27,8 @@ FAKE = 512
 """Bit of `Modes.bits`: new tensors are fake ones, and operators take no others."""
 TRANSFORM = 256
 """Bit of `Modes.bits`: a function runs that a transform of `func` was given."""
+TRACED = 1024
+"""Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.traces`."""
 
 
 class Modes(threading.local):
@@ -59,6 +61,9 @@ class Modes(threading.local):
     dual_level: int = -1
     dual_open: list[Any] = []  # of all threads, as the level
     transposing: bool = False  # a backward pass runs for the sake of a derivative along tangents
+    transposed: bool = (
+        False  # a function runs whose derivative along tangents is taken by such passes
+    )
     forward_grad: bool = True
     tangents: Any = None  # the module `_engine.dual`; it puts itself here, for all threads
     fake: Any = None  # the mode in which new tensors are fake ones, see `devices.FakeDevice`
@@ -66,6 +71,13 @@ class Modes(threading.local):
     default_device: Any = None
     inference_grad: bool = False
     graph_task: Any = None
+    open_traces: Any = (
+        None  # identities of the traces that JAX began in this thread and has not dropped
+    )
+    sealed: bool = (
+        False  # an operator made by `from_jax` is being compiled, see `_engine.attributes`
+    )
+    undo: list[Any] = []  # how to undo what traced code wrote outside of it, see `_engine.escapes`
     traced: bool = False  # set on the class once JAX put a tracer into a tensor, for good
     grad_layout: bool = True  # gradients take the layout of their leaves
 
@@ -98,3 +110,7 @@ next_level = itertools.count(1).__next__
 def coming_sequence_nr() -> int:
     """The number that the next node will get; nothing is counted."""
     return int(repr(_sequence)[len("count(") : -1])
+
+
+WRITE_LOCK = threading.RLock()
+"""Held from reading a storage to writing what was computed of it: several threads may write to one tensor."""

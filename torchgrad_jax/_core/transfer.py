@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import abstract, devices
+from .caches import remember
 from .meta import Meta
 
 Put = Callable[[np.ndarray], Any]
@@ -67,7 +68,7 @@ def _evaluation() -> type:
         return _running().__class__
 
 
-@functools.lru_cache(maxsize=4096)
+@remember()
 def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put:
     if dev.type == "meta":
         return lambda host: abstract.AbstractArray(shape, dtype)

@@ -2,7 +2,8 @@
 
 `suppress_errors` lets a function that cannot be compiled run as it is written. `recompile_limit` (also
 `cache_size_limit`) is how many programs a function keeps. `automatic_dynamic_shapes` and `assume_static_by_default`
-may be set either way: each shape is compiled for itself, and gives the same results. Other settings are refused.
+may be set either way: each shape is compiled for itself, and gives the same results. So may `verbose`: errors show
+all of the stack as it is. Other settings are refused.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def _check(name: str, value: Any) -> None:
 _NAMES = {
     "suppress_errors": "suppress_errors", "recompile_limit": "recompile_limit", "cache_size_limit": "recompile_limit",
     "automatic_dynamic_shapes": "automatic_dynamic", "assume_static_by_default": "assume_static",
+    "verbose": "verbose",
 }  # fmt: skip
 """Settings, and what they are called in `POLICY`."""
 

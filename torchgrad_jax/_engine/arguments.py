@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import dtypes
-from .._core.callers import by_keyword
+from .._core import dtypes, errors
 from .._ops import registry as reg
-from . import record
+from .concrete import concrete
 from .history import requires_grad_of
-from .record import NUMBERS
+from .record import NUMBERS, as_leaf
 from .tensor import Tensor, wrap_array
 
 EMPTY = inspect.Parameter.empty
@@ -42,7 +41,7 @@ def type_name(value: Any) -> str:
             else ""
         )
         return type(value).__name__ + inner if inner else type(value).__name__
-    return type(value).__name__
+    return errors.class_name(value)
 
 
 def tensor_of(number: Any) -> Tensor:
@@ -52,9 +51,8 @@ def tensor_of(number: Any) -> Tensor:
 
 def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
     """torch's complaint about an argument of the wrong type."""
-    named = param.kwonly or by_keyword(param.name)
-    where = f"argument '{param.name}'" + ("" if named else f" (position {position})")
-    got = type(value).__name__ if param.kind is reg.Array else type_name(value)
+    where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
+    got = errors.class_name(value) if param.kind is reg.Array else type_name(value)
     complaint = f"must be {_KIND_NAMES.get(param.kind, 'valid')}, not {got}"
     error = TypeError(f"{op}(): {where} {complaint}")
     error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
@@ -83,7 +81,7 @@ def as_number(value: Tensor) -> Any:
     """The number that a tensor is where torch takes a number: a 0-dim one that no gradient is asked of; else None."""
     if value._m.ndim or requires_grad_of(value):
         return None
-    return record.concrete(value).reshape(()).item()
+    return concrete(value).reshape(()).item()
 
 
 def _as_float(value: Tensor) -> float | None:
@@ -121,7 +119,7 @@ def as_int(value: Any) -> int | None:
     ):
         if value._m.dtype.category == dtypes.BOOL:
             return None
-        return int(record.concrete(value).reshape(()))
+        return int(concrete(value).reshape(()))
     return None
 
 
@@ -200,7 +198,7 @@ def dynamic_value(op: str, param: reg.Param, position: int, value: Any) -> Any:
         return out
     if param.kind is reg.Scalar or param.scalar:
         try:
-            return record.as_leaf(value)
+            return as_leaf(value)
         except TypeError:
             pass
     if value is MISSING:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, events, formats, shapes, warn
+from .._core import dtypes, errors, events, formats, shapes
 from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
-from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED
+from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED, TRACED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
+from .escapes import before_gradients, refuse_escape
 from .history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from .lift import is_batched, is_hidden
+from .node import note_reshaped
 from .overrides import own
-from .record import PLAIN, concrete, no_data
-from .saved import note_detached
+from .record import PLAIN
+from .saved import note_altered
 from .storages import (
     UntypedStorage as UntypedStorage,
     is_shared,
@@ -28,7 +29,24 @@ from .storages import (
     untyped_storage,
 )
 from .strided import is_direct, read, storage_offset
-from .tensor import UNSET, Alias, Tensor, Version, alias_of, extras, leave_storage, uncounted
+from .tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted
+from .values import (
+    contains,
+    dlpack,
+    dlpack_device,
+    item,
+    iterate,
+    jax_array,
+    length,
+    numpy,
+    to_array,
+    to_complex,
+    to_float,
+    to_index,
+    to_int,
+    tolist,
+    truth,
+)
 
 # --- metadata -------------------------------------------------------------------------------------
 
@@ -165,6 +183,8 @@ def set_grad(self: Tensor, value: Any) -> None:
     """Assign the gradient, checking that it fits."""
     if MODES.bits & LIFT:
         MODES.lifts[-1].assign_grad(self)
+    if MODES.bits & TRACED and value is not self._g:
+        before_gradients((self,), (value._st.array,) if isinstance(value, Tensor) else ())
     if value is None:
         self._g = None
         return
@@ -315,7 +335,7 @@ def detach_(self: Tensor) -> Tensor:
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     if self._fn is not None:
-        note_detached(self)
+        note_altered(self)
     self._fn, self._onr, self._rg = None, 0, False
     if MODES.bits & DUAL:
         MODES.tangents.set_tangent(self, None)
@@ -374,185 +394,17 @@ def set_data(self: Tensor, new: Tensor) -> None:
             alias.chain, alias.seen = own.chain, own.seen
         if al is not None:
             alias.conj, alias.neg = al.conj, al.neg
+    if MODES.bits & TRACED and new._st is not self._st:
+        refuse_escape([born(self)], [new._st.array])
     leave_storage(self)
-    if self._fn is not None and (self._m.shape, self._m.dtype) != (new._m.shape, new._m.dtype):
-        self._fn._extras().reshaped = True
+    if (self._m.shape, self._m.dtype) != (new._m.shape, new._m.dtype):
+        note_reshaped(self)
+        note_altered(self)
+    if new._m.dtype is not self._m.dtype or new._m.device is not self._m.device:
+        self._acc = None  # the node of a graph recorded before takes gradients of the old kind
     self._st, self._m, self._al = new._st, new._m, alias
     if (new._x is not None and new._x.inference) or self._x is not None:
         extras(self).inference = new._x is not None and new._x.inference
-
-
-# --- leaving the tensor ---------------------------------------------------------------------------
-
-
-def item(self: Tensor) -> Any:
-    """The value of a one-element tensor as a Python number."""
-    if MODES.bits & OBSERVED and MODES.observers:
-        return events.op("item", "op", (self,), lambda: _item(self))
-    return _item(self)
-
-
-def _item(self: Tensor) -> Any:
-    if self._m.numel != 1:
-        raise RuntimeError(f"a Tensor with {self._m.numel} elements cannot be converted to Scalar")
-    if self._m.device.type == "meta":
-        raise no_data(self, RuntimeError("Tensor.item() cannot be called on meta tensors"))
-    al = self._al
-    if (
-        al is not None
-        and self._st.meta.contiguous
-        and self._m.dtype is self._st.meta.dtype
-        and not (al.conj or al.neg)
-    ):
-        array = self._st.array
-        if not isinstance(array, jax.core.Tracer):
-            return np.asarray(array).item(al.offset)  # no kernel to cut one element out
-    return concrete(self, errors.BATCHED_ITEM).item()
-
-
-def tolist(self: Tensor) -> Any:
-    """The values as nested Python lists."""
-    return concrete(self, errors.NO_STORAGE).tolist()
-
-
-def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The values as a read-only NumPy array (XLA's buffers are immutable, so nothing is shared)."""
-    if not force:
-        if MODES.bits & GRAD and requires_grad_of(self):
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
-        if self._al is not None and (self._al.conj or self._al.neg):
-            kind, cure = ("conjugate", "conj") if self._al.conj else ("negative", "neg")
-            raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {kind} bit set. "
-                f"Use tensor.resolve_{cure}().numpy() instead."
-            )
-        if isinstance(self._m.device, FakeDevice):
-            raise RuntimeError(".numpy() is not supported for tensor subclasses.")
-        if self._m.device.type != "cpu":
-            raise TypeError(
-                f"can't convert {self._m.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
-                "host memory first."
-            )
-    if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
-        raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
-    return _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m)
-
-
-def _laid_out(array: np.ndarray, m: Any) -> np.ndarray:
-    """An array with its elements in the order in which those of a tensor without gaps lie in memory."""
-    if m.contiguous or not m.dense:
-        return array
-    order = sorted(range(m.ndim), key=lambda d: -m.strides[d])
-    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
-
-
-def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """NumPy's protocol."""
-    out = (
-        numpy(self)
-        if self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8)
-        else np.array(concrete(self))
-    )
-    return out if dtype is None else out.astype(dtype, copy=False)
-
-
-def jax_array(self: Tensor) -> jax.Array:
-    """JAX's protocol: the array by reference."""
-    return read(self)
-
-
-def dlpack(self: Tensor, **kwargs: Any) -> Any:
-    """DLPack's protocol."""
-    if is_batched(self):
-        raise RuntimeError(errors.NO_STORAGE)
-    if requires_grad_of(self):
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._al is not None and self._al.conj:
-        raise BufferError("Can't export tensors with the conjugate bit set")
-    if kwargs.get("stream") not in (None, -1) and self._m.device.type == "cpu":
-        raise AssertionError("stream should be None on cpu.")
-    return read(self).__dlpack__(**kwargs)
-
-
-def dlpack_device(self: Tensor) -> Any:
-    """DLPack's protocol."""
-    return read(self).__dlpack_device__()
-
-
-def truth(self: Tensor) -> bool:
-    """Truthiness, of one element only."""
-    if self._m.numel != 1:
-        if self._m.numel == 0:
-            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-    if self._m.device.type == "meta":
-        return bool(item(self))
-    return bool(concrete(self, errors.BATCHED_TRUTH).reshape(()))
-
-
-def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
-    if kind is not int and MODES.bits & GRAD and requires_grad_of(self):
-        # As torch does of these two, and not of int() or item().
-        warn.once(errors.SCALAR_OF_GRAD, 4)
-    if self._m.numel != 1:
-        raise ValueError("only one element tensors can be converted to Python scalars")
-    value = item(self)
-    if isinstance(value, complex) and kind is not complex:
-        if value.imag:
-            raise RuntimeError(
-                f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow"
-            )
-        value = value.real
-    return kind(value)
-
-
-def to_int(self: Tensor) -> int:
-    """`int(tensor)`."""
-    return _number(self, int)
-
-
-def to_float(self: Tensor) -> float:
-    """`float(tensor)`."""
-    return _number(self, float)
-
-
-def to_complex(self: Tensor) -> complex:
-    """`complex(tensor)`."""
-    return _number(self, complex)
-
-
-def to_index(self: Tensor) -> int:
-    """`operator.index(tensor)`: one integer."""
-    if self._m.numel != 1 or self._m.dtype.category >= dtypes.FLOATING:
-        raise TypeError("only integer tensors of a single element can be converted to an index")
-    return int(item(self))
-
-
-def length(self: Tensor) -> int:
-    """The size of the first dimension."""
-    if self._m.ndim == 0:
-        raise TypeError("len() of a 0-d tensor")
-    return self._m.shape[0]
-
-
-def iterate(self: Tensor) -> Iterator[Tensor]:
-    """Views along the first dimension."""
-    if self._m.ndim == 0:
-        raise TypeError("iteration over a 0-d tensor")
-    return iter(self.unbind(0))  # type: ignore[attr-defined] - by its name, so that it can be overridden
-
-
-def contains(self: Tensor, element: Any) -> bool:
-    """Whether some element equals a number or a tensor broadcast against this one."""
-    if isinstance(element, Tensor | int | float | complex | bool):
-        from .bind import ops
-
-        return bool(item(ops.any(ops.eq(self, element))))
-    raise RuntimeError(
-        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-    )
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -657,8 +509,13 @@ def reversed_(self: Tensor) -> Tensor:
 class layout:
     """How a tensor's elements are stored; only `strided` exists here."""
 
+    __slots__ = ("_name",)
+    _name: str
+
     def __init__(self, name: str) -> None:
-        self._name = name
+        object.__setattr__(self, "_name", name)
+
+    __setattr__, __delattr__ = errors.immutable("torch.layout")
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import heapq
 import itertools
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,22 +12,23 @@ from typing import Any
 import jax
 
 from .._core import abstract, errors, events, shapes, sums
-from .._core.meta import Meta, meta, summed
-from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED
+from .._core.caches import KERNELS
+from .._core.meta import Meta, meta
+from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED, TRACED
 from .._ops.registry import Layout
 from . import fused, windows
+from .escapes import before_gradients
 from .fit import fitted
-from .grad_layouts import FRESH, PASSED, VIEWED
 from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
-from .record import apply, apply_inplace, cast, no_grad, recorded_copy
-from .recorded import recorded_gradients
-from .saved import DETACHED, check_attached, unpack_arrays, unpack_tensors
-from .strided import gradient, gradient_meta, part, read, write
-from .tensor import UNSET, Storage, Tensor, make
+from .record import apply, apply_inplace, cast, no_grad
+from .recorded import own, recorded_gradients
+from .saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
+from .strided import read
+from .tensor import UNSET, Tensor, make
 from .trace import Call
 
 _task_ids = itertools.count()
-_add_jit = jax.jit(sums.plus)
+_add_jit = KERNELS.shared(jax.jit(sums.plus))
 _add_call = Call(
     "add",
     lambda leaves: leaves[0] + leaves[1],
@@ -81,10 +81,10 @@ def _run(
     targets: Sequence[tuple[Node, int]] | None,
 ) -> list[Tensor | None]:  # fmt: skip
     keep, create, accumulate = task.keep, task.create, task.accumulates
+    unreal = any(g._m.device.type == "meta" for g in grads)
     before_bits, before_task = MODES.bits, MODES.graph_task
     MODES.graph_task = task
     MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
-    unreal = any(g._m.device.type == "meta" for g in grads)
     try:
         captured = None
         if unreal:
@@ -118,70 +118,28 @@ def dependencies(roots: Sequence[Node]) -> dict[Node, int]:
     return deps
 
 
-class Buffer:
-    """A gradient on its way: the tensor, and whether its memory is free of other views.
-
-    Whether somebody else holds the tensor itself is left to Python's reference count, which here
-    means what torch's use_count means there. `adds` is how many more times torch would add, where
-    the gradient is a sum of what its steps give.
-    """
-
-    __slots__ = ("adds", "fresh", "tensor")
-
-    def __init__(self, tensor: Tensor, fresh: bool, adds: int = 0) -> None:
-        self.tensor, self.fresh, self.adds = tensor, fresh, adds
-
-
 def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     """A new tensor; recorded in a recorded pass."""
     if create or MODES.bits & DUAL:
         return apply(_add_call, (a, b))
-    return make(_add_jit(read(a), read(b)), summed(a._m, b._m))
+    m = a._m
+    return make(_add_jit(read(a), read(b)), meta(m.shape, m.dtype, m.device))
 
 
-def _shared(st: Storage) -> bool:
-    """Whether another gradient is alive that torch would have in the same memory."""
-    token = getattr(st, "shares", None)
-    return token is not None and sys.getrefcount(token) > 3  # the storage, this name and the call
-
-
-def _share(given: Storage, made: Storage) -> None:
-    """Note that torch's gradient is a view of the one that came in."""
-    token = getattr(given, "shares", None)
-    if token is None:
-        token = given.shares = object()
-    made.shares = token
-
-
-def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, slot: Buffer, create: bool) -> None:
-    """Add a gradient to what a node has received so far, in place where torch would."""
+def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, g: Tensor, create: bool) -> None:
+    """Add a gradient to what a node has received so far."""
     if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
-        slot = _of_dtype(slot, x.grad_dtype)
+        g = _of_dtype(g, x.grad_dtype)
     slots = buffers.get(node)
     if slots is None:
         slots = buffers[node] = [None] * node.n_outputs
     old = slots[nr]
-    if old is None:
-        slots[nr] = slot
-    elif (
-        old.fresh
-        and not (create or MODES.bits & DUAL)
-        and old.tensor._m.dense
-        and sys.getrefcount(old.tensor) <= _UNSHARED
-        and _alone(old.tensor)
-    ):
-        write(old.tensor, _add_jit(read(old.tensor), read(slot.tensor)))
-        old.tensor._st.version += slot.adds
-    else:
-        slots[nr] = Buffer(_add(old.tensor, slot.tensor, create), True)
-        slots[nr].tensor._st.version += slot.adds
+    slots[nr] = g if old is None else _add(old, g, create)
 
 
-def _of_dtype(slot: Buffer, dtype: Any) -> Buffer:
+def _of_dtype(g: Tensor, dtype: Any) -> Tensor:
     """A gradient in the dtype that its leaf asked for."""
-    if dtype is UNSET or dtype is None or slot.tensor._m.dtype is dtype:
-        return slot
-    return Buffer(cast(slot.tensor, dtype), True)
+    return g if dtype is UNSET or dtype is None or g._m.dtype is dtype else cast(g, dtype)
 
 
 _DEEP = 40
@@ -204,9 +162,28 @@ def run(
             if m.shape != grads[i]._m.shape:
                 grads = [*grads[:i], fitted("", i, grads[i], m), *grads[i + 1 :]]
     task = Task(keep, create, accumulate)
+    if not keep and not task.depth and roots:
+        return _in_turn(task, roots, grads, targets)
     if task.depth % _DEEP == _DEEP - 1:
         return _in_thread(lambda: _run(task, roots, grads, targets))
     return _run(task, roots, grads, targets)
+
+
+def _in_turn(task: Task, roots: Sequence[tuple[Node, int]], grads: Any, targets: Any) -> Any:
+    """A pass that frees its graph, after those of other threads that began at the same root."""
+    root, mine = roots[0][0], threading.Lock()
+    with mine:
+        while (other := _TURNS.setdefault(root, mine)) is not mine:
+            with other:
+                pass
+        try:
+            return _run(task, roots, grads, targets)
+        finally:
+            _TURNS.pop(root, None)
+
+
+_TURNS: dict[Node, Any] = {}
+"""Roots of passes that free their graph, each with a lock that its pass holds."""
 
 
 def _in_thread(fn: Callable[[], Any]) -> Any:
@@ -257,7 +234,7 @@ def _walk(
     buffers: dict[Node, list[Any]] = {}
     for (node, nr), g in zip(roots, grads):
         if node not in skipped:
-            _put(buffers, node, nr, Buffer(g, False), create)
+            _put(buffers, node, nr, g, create)
     ready: list[tuple[int, int, Node]] = []
     count = itertools.count()
     for node in task.roots:
@@ -272,9 +249,7 @@ def _walk(
             _tensor_hooks(node, slots, create)
         if node in captures:  # before the tensor hooks of a node that runs, as in torch
             for i in captures[node]:
-                slot = slots[targets[i][1]]  # type: ignore[index]
-                if slot is not None:
-                    captured[i] = slot.tensor
+                captured[i] = slots[targets[i][1]]  # type: ignore[index]
         if not runs:
             return None
         task.calling = True
@@ -299,22 +274,21 @@ def _walk(
             out = visit(node, slots)
         if out is None:
             continue
-        slots = slot = None
-        for j, edge in enumerate(node.edges):
-            slot, out[j] = out[j], None  # handed on, so that nothing else holds the tensor
+        slots = None
+        for j, (edge, g) in enumerate(zip(node.edges, out)):
             if edge is None:
                 continue
             m, nr = edge
             if run_set is not None and m not in run_set:
                 continue
-            if slot is not None:
+            if g is not None:
                 if m.extras is not None and m.extras.reshaped:
-                    slot = Buffer(_refitted(node, j, slot.tensor, m.out_meta(nr)), False)
-                _put(buffers, m, nr, slot, create)
+                    g = _refitted(node, j, g, m.out_meta(nr))
+                _put(buffers, m, nr, g, create)
             deps[m] -= 1
             if deps[m] == 0:
                 heapq.heappush(ready, (_priority(m), next(count), m))
-        out = slot = None
+        out = g = None
     return captured
 
 
@@ -410,27 +384,21 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
         retains = node.extras.retains
     for nr, group in list(hooks):
         for hook in list(group.values()):
-            slot = slots[nr]
-            res = hook(None if slot is None else slot.tensor)
+            g = slots[nr]
+            res = hook(g)
             if res is not None:
-                if slot is None:
-                    raise RuntimeError("can't replace a None gradient with a non-None value")
-                slot.tensor = _same_or_error(res, slot.tensor, _hook_name(hook))
-                res = None
-                slot.fresh = _alone(slot.tensor)
+                slots[nr] = _swapped(res, g, _hook_name(hook))
     for nr, ref in list(retains.items()):
-        t, slot = ref(), slots[nr]
-        if t is None or slot is None:
+        t, g = ref(), slots[nr]
+        if t is None or g is None:
             continue
+        if MODES.bits & TRACED:
+            before_gradients((t,), (g._st.array,))
         if t._g is None:
             recorded = create or MODES.bits & DUAL
-            t._g = apply(_clone_call, (slot.tensor,)) if recorded else _copied(slot.tensor)
+            t._g = apply(_clone_call, (g,)) if recorded else _copied(g)
         else:
-            t._g = _add(t._g, slot.tensor, create)
-
-
-_UNSHARED = 2
-"""References that `sys.getrefcount` reports for a tensor only a Buffer holds."""
+            t._g = _add(t._g, g, create)
 
 
 def _copied(t: Tensor) -> Tensor:
@@ -441,31 +409,25 @@ def _copied(t: Tensor) -> Tensor:
 
 def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: Any) -> list[Any]:
     """Pre hooks, the node's function, post hooks; gradients aligned with `node.edges`."""
-    ex = node.extras
-    cts = [None if s is None else s.tensor for s in slots]
-    if ex is not None and ex.pre:
-        cts = _pre_hooks(node, cts)
-        for j, t in enumerate(cts):
-            if t is not None and (slots[j] is None or t is not slots[j].tensor):
-                slots[j] = Buffer(t, _alone(t))
+    ex, saved = node.extras, node.saved
+    cts = _pre_hooks(node, slots) if ex is not None and ex.pre else slots
+    out: Any
     if MODES.bits & OBSERVED and MODES.observers:
-        out = events.function(node, cts, lambda: _function(task, node, cts, slots, create, run_set))
+        out = events.function(node, cts, lambda: _function(task, node, cts, create, run_set))
     else:
-        out = _function(task, node, cts, slots, create, run_set)
+        out = _function(task, node, cts, create, run_set)
     if ex is not None and ex.post:
         out = _post_hooks(node, out, cts)
     if not task.keep:
-        node._release()
+        node._release_once(saved)
     return out
 
 
-def _function(
-    task: Task, node: Node, cts: list[Any], slots: list[Any], create: bool, run_set: Any
-) -> list[Any]:
-    """Run a node: one Buffer (or None) per edge. `slots` are what the incoming gradients came in."""
+def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> Sequence[Any]:
+    """Run a node: one gradient (or None) per edge, each a tensor of its own."""
     if node.gp is None:
-        return [None if g is None else Buffer(g, _alone(g)) for g in node.backward_tensors(cts)]
-    if DETACHED:
+        return _each_its_own(node.backward_tensors(cts))
+    if ALTERED:
         check_attached(node)
     gp, edges = node.gp, node.edges
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
@@ -498,39 +460,31 @@ def _function(
     if create or MODES.bits & DUAL:  # an op of its own per gradient, which carries tangents too
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [
-            Buffer(by_pos[p], True) if e is not None and p in by_pos else None
-            for p, e in zip(positions, edges)
+            by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)
         ]
-    given = cts
     lifting = MODES.bits & LIFT
-    args = [
-        g._st.array if g._al is None and not lifting else read(g) for g in given if g is not None
-    ]
+    args = [g._st.array if g._al is None and not lifting else read(g) for g in cts if g is not None]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     arrays = gp.vjp(present, pick)(*args)
-    told = gp.describe(tuple([None if g is None else gradient_meta(g) for g in given]))
     values: list[Any] = [None] * len(gp.inputs)
     for p, array in zip(wanted if pick is not None else range(len(arrays)), arrays):
-        m, kind, version = told[p]
-        if kind == PASSED:  # may be added to if it could be before
-            values[p] = Buffer(given[0], slots[0].fresh)
-            continue
-        if kind == VIEWED:
-            t = _seen(gp, p, given[0], m, array)
-        else:
-            t = gradient(array, m, version)
-        values[p] = Buffer(t, kind == FRESH, gp.added(p))
-    return [values[p] if e is not None and p >= 0 else None for p, e in zip(positions, edges)]
+        values[p] = array
+    metas = gp.metas
+    return [
+        make(values[p], metas[p]) if e is not None and p >= 0 and values[p] is not None else None
+        for p, e in zip(positions, edges)
+    ]
 
 
-def _seen(gp: Any, p: int, ct: Tensor, m: Meta, array: Any) -> Tensor:
-    """A gradient that is a view of the incoming one: of a part of its memory, or of all of it and stored anew."""
-    t = part(ct, gp.begins(p, ct._m), m, array)
-    if t is None:
-        t = gradient(array, m, ct._vc.version)
-        _share(ct._st, t._st)
-    return t
+def _each_its_own(grads: Sequence[Any]) -> Sequence[Any]:
+    """Gradients of which a function written by the user may have returned one several times."""
+    seen: set[int] = set()
+    out = []
+    for g in grads:
+        out.append(own(g) if g is not None and id(g) in seen else g)
+        seen.add(id(g))
+    return out
 
 
 def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -563,37 +517,24 @@ def _pre_hooks(node: Node, cts: list[Any]) -> list[Any]:
     return list(tensors)
 
 
-def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> list[Any]:
-    outputs = tuple(None if b is None else b.tensor for b in out)
-    inputs = tuple(cts)
+def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> Sequence[Any]:
+    outputs, inputs = tuple(out), tuple(cts)
     for hook in list(node.extras.post.values()):
         res = hook(outputs, inputs)
         if res is not None:
             outputs = _replaced(hook, res, outputs)
-    fresh = [b is None or b.fresh or t is not b.tensor for t, b in zip(outputs, out)]
-    return [None if t is None else Buffer(t, f and _alone(t)) for t, f in zip(outputs, fresh)]
+    return outputs
 
 
-def _alone(t: Tensor) -> bool:
-    """Whether no other tensor has the memory of one that Python code gave."""
-    st = t._st
-    return sys.getrefcount(st) <= (4 if t._vc is st else 3) and not _shared(st)
-
-
-def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
+def _accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
     """Add a gradient to the leaf: in place unless the pass is recorded."""
     leaf = node.variable
     ex = node.extras
     if ex is not None and ex.pre:
-        (g,) = _pre_hooks(node, [None if slot is None else slot.tensor])
-        if g is None or slot is None:
-            slot = None if g is None else Buffer(g, False)
-        else:
-            slot.tensor = g
-        del g  # whether anybody else has it decides whether it is copied
-    if slot is not None and leaf._rg:  # the flag may have been turned off since
+        (g,) = _pre_hooks(node, [g])
+    if g is not None and leaf._rg:  # the flag may have been turned off since
         with GRAD_LOCK:
-            store_grad(leaf, slot, create)
+            store_grad(leaf, g, create)
     x = leaf._x
     if x is not None and x.post_acc:  # also when no gradient came
         for hook in list(x.post_acc.values()):
@@ -603,32 +544,34 @@ def _accumulate(node: AccumulateGrad, slot: Any, create: bool) -> None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if ex is not None and ex.post:
         for hook in list(ex.post.values()):
-            res = hook((), (None if slot is None else slot.tensor,))
+            res = hook((), (g,))
             if res is not None:
                 _replaced(hook, res, ())
 
 
-def _recorded_copy(leaf: Tensor, g: Tensor, want: Meta) -> Tensor:
-    """A gradient laid out like its leaf, with its history: copied into fresh memory, or a clone."""
-    if not windows.copy_version(leaf._m):
-        from .bind import ops
-
-        return ops.clone_contiguous(g)
-    return recorded_copy(make(read(leaf), want), g)
+def _recorded_copy(g: Tensor, want: Meta) -> Tensor:
+    """A copy of a gradient, with its history, in memory that is laid out as wanted."""
+    out = apply(_clone_call, (g,))
+    out._m = out._st.meta = want
+    return out
 
 
-def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
-    """`leaf.grad` takes the gradient, a copy of it, or is added to; as torch decides."""
+def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
+    """`leaf.grad` takes a copy of the gradient, or it is added to what is there; as torch decides."""
     if leaf._fn is not None:  # written to while it did not want a gradient
         raise RuntimeError("leaf variable has been moved into the graph interior")
     if MODES.bits & LIFT:
         MODES.lifts[-1].leaf(leaf)
-    g, old = slot.tensor, leaf._g
+    old = leaf._g
+    if MODES.bits & TRACED:
+        before_gradients((leaf,), (g._st.array,))
     want = windows.grad_layout(leaf._m)
     if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says
         want = meta(want.shape, g._m.dtype, want.device, want.strides)
     if create:
-        leaf._g = _recorded_copy(leaf, g, want) if old is None else _add(old, g, True)
+        if old is None and g._m.shape != want.shape:  # the leaf got another shape since
+            g = _spread(g, want.shape)
+        leaf._g = _recorded_copy(g, want) if old is None else _add(old, g, True)
     elif MODES.bits & DUAL:  # the tangents come along
         if old is None:
             leaf._g = g
@@ -643,20 +586,17 @@ def store_grad(leaf: Tensor, slot: Buffer, create: bool) -> None:
 
             windows.warn_of_layout(old, leaf._m)
             ops.add_(old, g)
-    elif (
-        (windows.obeys(g._m, want) or not MODES.grad_layout)
-        and sys.getrefcount(g) <= _UNSHARED + 1
-        and g._fn is None
-        and not g._rg
-    ):
-        leaf._g = g
     else:
-        leaf._g = new = make(read(g), want)
-        new._st.version = windows.copy_version(leaf._m)
+        if g._m.shape != want.shape:  # the leaf got another shape since
+            if windows.obeys(g._m, want):
+                want = g._m
+            else:
+                g = _spread(g, want.shape)
+        leaf._g = make(read(g), want if MODES.grad_layout else g._m)
 
 
 def _spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A gradient given by hand as a leaf takes it: copied into its shape."""
+    """A gradient as a leaf of that shape takes it: copied into memory of its shape."""
     from .bind import ops
 
     both = shapes.broadcast_shapes(shape, g._m.shape)
@@ -681,16 +621,14 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
         g = grads[0]
         if g is not None and g._m.shape != node.variable._m.shape:
             g = _spread(g, node.variable._m.shape)
-        _accumulate(node, None if g is None else Buffer(g, False), create)
+        _accumulate(node, g, create)
         return ()
     try:
-        slots = [None if g is None else Buffer(g, False) for g in grads]
-        found = _function(Task(True, create), node, list(grads), slots, create, None)
+        out = tuple(_function(Task(True, create), node, list(grads), create, None))
     except (TypeError, ValueError) as error:
         if node.gp is None or (complaint := _misfit(node, grads)) is None:
             raise
         raise RuntimeError(complaint) from error
-    out = tuple(None if b is None else b.tensor for b in found)
     return out[0] if len(out) == 1 else out
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from .._core import dtypes, errors
+from .._core.caches import CALLS, VIEWS
+from .._core.checks import readable
 from .._core.meta import Meta
 from .._ops import registry as reg
 from .arguments import (
@@ -27,8 +28,6 @@ from .tensor import Tensor
 from .trace import Apart, Call, Overlap
 from .views import known_view
 
-_MAX_VIEWS = 20_000
-
 
 class Binding:
     """What is derived from one row: its argument handling and its calls by static arguments."""
@@ -42,10 +41,13 @@ class Binding:
         self.dynamic = [p for p in row.params if p.dynamic]
         self.static = [p for p in row.params if not p.dynamic]
         self.lists = any(p.kind in (reg.Arrays, reg.OptArrays) for p in self.dynamic)
-        self.raw: dict[Any, Call] = {}
-        self.calls: dict[Any, Call] = {}
+        self._raw = CALLS.cache()
+        self.raw: dict[Any, Call] = self._raw.young
+        """Calls by their arguments as they came, of which equal ones may be written in several ways."""
+        self.calls = CALLS.cache()
         self.result = _result_type(row)
-        self.views: dict[Any, Any] = {}
+        self._views = VIEWS.cache()
+        self.views: dict[Any, Any] = self._views.young
         self.position = {p.name: i + 1 for i, p in enumerate(row.params)}
 
     def under(self, name: str) -> Binding:
@@ -65,11 +67,11 @@ class Binding:
         key = (values, tuple(v.__class__ for v in values), statics[n:])
         found = self.calls.get(key)
         if found is None:
-            found = self.calls[key] = self._make(values, statics[n:])
+            found = self.calls.put(key, self._make(values, statics[n:]))
         if holds_tensor(statics[:n]):
             return found
         try:
-            self.raw[tuple(x for v in statics[:n] for x in (v, v.__class__))] = found
+            self._raw.put(tuple(x for v in statics[:n] for x in (v, v.__class__)), found)
         except TypeError:
             pass
         return found
@@ -165,7 +167,7 @@ class Binding:
             row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
             promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
             check_result=row.check_result, result=self.result, edges=edges,
-            statics=static, geometry=geometry, grad_view=row.grad_view, joins=row.joins,
+            statics=static, geometry=geometry, joins=row.joins,
         )  # fmt: skip
         if (made_as := row.made_as) is not None:
             call.made_as = lambda shape: made_as(shape, **static)
@@ -201,17 +203,6 @@ class Binding:
         call.inplace_check = row.inplace_check
         call.undifferentiable = _undifferentiable(row, recipe)
         call.writes = tuple((argnames.index(name), k) for name, k in row.writes.items())
-        follows, versions = row.grad_follows, row.grad_version
-        if isinstance(follows, tuple):
-            follows = frozenset(i for i, name in enumerate(argnames) if name in follows)
-        if callable(versions):
-            versions = functools.partial(_writes_of, versions, tuple(argnames), static)
-        call.grad_facts = (follows, versions)
-        call.held = frozenset(i for i, name in enumerate(argnames) if name in row.held)
-        call.held_if = row.held_if
-        call.transposes = frozenset(i for i, name in enumerate(argnames) if name in row.transposes)
-        call.summed_ndim = row.summed_ndim
-        call.summed = frozenset(i for i, name in enumerate(argnames) if name in row.summed)
         return call
 
     def inplace_view(self, call: Call) -> Call:
@@ -219,7 +210,7 @@ class Binding:
         if self.row.inplace_node is not None and call.inplace is None:
             call.inplace = Call(
                 call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, edges=call.edges,
-                statics=call.statics, geometry=call.geometry, grad_view=call.grad_view,
+                statics=call.statics, geometry=call.geometry,
             )  # fmt: skip
         return call.inplace or call
 
@@ -228,10 +219,8 @@ class Binding:
         known = known_view(call, leaves[0]._m, leaves)
         if known is None or holds_tensor(args[1:]):
             return
-        if len(self.views) >= _MAX_VIEWS:
-            self.views.clear()
         try:
-            self.views[(leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__)))] = known
+            self._views.put((leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__))), known)
         except TypeError:  # an unhashable list of dims
             pass
 
@@ -252,7 +241,7 @@ class Binding:
                         item is None and p.kind is reg.OptArrays
                     ):
                         raise TypeError(
-                            f"expected Tensor as element {j} in argument {i}, but got {type(item).__name__}"
+                            f"expected Tensor as element {j} in argument {i}, but got {errors.class_name(item)}"
                         )
                 counts.append(len(v))
                 leaves.extend(v)
@@ -268,20 +257,13 @@ class Binding:
         return self.call(*statics, *counts), tuple(leaves)
 
 
-def _writes_of(
-    fn: Any, names: tuple[str, ...], statics: dict[str, Any], keys: Sequence[Any], recorded: bool
-) -> tuple[int, ...]:
-    """How often torch's formula writes to each gradient, where that depends on the arguments."""
-    return fn(dict(zip(names, keys)), recorded, **statics)
-
-
 def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
     def value(v: Any) -> Any:
         if isinstance(v, tuple):
             return tuple(value(x) for x in v)
         if not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
             return v  # data stays where it is; a check that reads it asks for it
-        return np.asarray(v)
+        return readable(v)
 
     return {k: value(v) for k, v in bound.items()}
 

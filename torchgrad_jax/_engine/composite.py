@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core import dtypes, events, shapes
-from .._core.callers import beyond_overrides, names_in_call
 from .._core.state import MODES, OBSERVED
-from . import forwarded
 from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
@@ -135,12 +132,12 @@ def _with_conventions(
         if kwargs and not wild:
             for k in [k for k in kwargs if k in alias]:
                 if alias[k] in kwargs:
-                    raise_told(torch_name, said, args, kwargs, names)
+                    raise_told(torch_name, said, args, kwargs)
                     raise TypeError(f"{said}() got multiple values for argument '{alias[k]}'")
                 kwargs[alias[k]] = kwargs.pop(k)
             if star in kwargs:  # a size given by its name
                 if kwargs[star].__class__ not in _SEQUENCES:
-                    raise_told(torch_name, said, args, kwargs, names, alias)
+                    raise_told(torch_name, said, args, kwargs)
                 before = (kwargs.pop(first),) if not args and first in kwargs else args
                 args = (*before, kwargs.pop(star))
             if out and not takes_out and "out" in kwargs:
@@ -149,13 +146,13 @@ def _with_conventions(
                     try:
                         return composite_out(public, args, kwargs, target)
                     except Exception:
-                        raise_told(torch_name, said, args, {**kwargs, "out": target}, names)
+                        raise_told(torch_name, said, args, {**kwargs, "out": target})
                         raise
         if (
             first is not None and args and args[0].__class__ not in PLAIN
             and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
         ):  # fmt: skip
-            raise_told(torch_name, said, args, kwargs, names, alias)
+            raise_told(torch_name, said, args, kwargs)
             raise TypeError(
                 f"{said}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
             )
@@ -171,14 +168,15 @@ def _with_conventions(
                 if k in classes and v.__class__ not in classes[k]:
                     odd = True
         if odd:
-            raise_told(torch_name, said, args, kwargs, names, alias)
+            raise_told(torch_name, said, args, kwargs)
+            raise_if_any(_no_real_number(fn, said, args, kwargs))
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
             return events.op(event, "composite", given, lambda: fn(*args, **kwargs))
         try:
             return fn(*args, **kwargs)
         except Exception as e:
-            raise_told(torch_name, said, args, kwargs, names, alias)
+            raise_told(torch_name, said, args, kwargs)
             if isinstance(e, AttributeError | TypeError):
                 raise_if_any(_complaint(fn, said, args, kwargs, e))
             raise
@@ -202,26 +200,9 @@ def _of_sequences(public: Any) -> Any:
     return function
 
 
-def raise_told(
-    torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any], names: Sequence[str] = (),
-    alias: Mapping[str, str] = _NO_NAMES,
-) -> None:  # fmt: skip
-    """Raise what torch says of the arguments, if it does; those by name are named as the caller named them."""
-    frame = beyond_overrides(sys._getframe(2))
-    written = names_in_call(frame) if frame is not None else ()
-    back = {alias[n]: n for n in written if n not in kwargs and alias.get(n) in kwargs}
-    named = {back.get(k, k): v for k, v in kwargs.items()}
-    complaint = None
-    if torch_name.startswith("nn.functional."):
-        function = torch_name.removeprefix("nn.functional.")
-        complaint = forwarded.complaint(function, forwarded.bound(names, args, kwargs))
-    complaint = complaint or told(
-        torch_name, said, args, {n: named[n] for n in (*[w for w in written if w in named], *named)}
-    )
-    try:
-        raise_if_any(complaint)
-    finally:  # its traceback leads to this frame
-        del complaint, frame
+def raise_told(torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raise what torch says of the arguments, if it does."""
+    raise_if_any(told(torch_name, said, args, kwargs))
 
 
 _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}
@@ -249,6 +230,20 @@ def _complaint(
         if not takes(value):
             return TypeError(
                 f"{label}(): argument '{name}'{at} must be {kind}, not {type_name(value)}"
+            )
+    return None
+
+
+def _no_real_number(
+    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> TypeError | None:
+    """The complaint about a complex number or a text in the place of a float, with which NumPy would compute."""
+    for i, (name, value) in enumerate([*zip(fn.__code__.co_varnames, args), *kwargs.items()]):
+        kind = str(fn.__annotations__.get(name)).partition(" | ")[0]
+        if kind == "float" and isinstance(value, complex | str):
+            at = f" (position {i + 1})" if i < len(args) else ""
+            return TypeError(
+                f"{label}(): argument '{name}'{at} must be float, not {type_name(value)}"
             )
     return None
 

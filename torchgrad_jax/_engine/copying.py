@@ -12,9 +12,10 @@ from .._core import devices, dtypes
 from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES
+from .concrete import concrete
 from .history import grad_fn_of, requires_grad_of
 from .hooks import warn_if_has_hooks
-from .record import concrete, no_grad
+from .record import no_grad
 from .strided import is_direct, read, storage_offset
 from .subclass import retyped
 from .tensor import Alias, Storage, Tensor, Version, alias_of, make, mark_inference

@@ -24,9 +24,10 @@ from .history import (
     move_hooks,
     requires_grad_of,
 )
+from .lift import beside
 from .node import Node
 from .record import save_general
-from .saved import DETACHED, Packed, SavedTensor, check_version, rewired, unpack_hooked
+from .saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
 from .strided import storage_offset
 from .tensor import (
     CREATED_CUSTOM,
@@ -35,6 +36,7 @@ from .tensor import (
     Alias,
     Tensor,
     alias_of,
+    born,
     mark_inference,
     uncounted,
 )
@@ -144,6 +146,9 @@ class PyNode(Node):
         """What the forward saved, once checked that nobody wrote to it."""
         if self.saved_for_forward is not None:
             return tuple(self.saved_for_forward)
+        return self._saved_for_backward()
+
+    def _saved_for_backward(self) -> tuple[Any, ...]:
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
         return tuple(self._unpacked(i) for i in range(len(self.saved or ())))
@@ -162,7 +167,7 @@ class PyNode(Node):
             )
         nr = entry._onr if self._is_output[i] else 0
         producer = type(self).__name__ if self._is_output[i] else None
-        if id(entry) in DETACHED and entry._fn is None:
+        if id(entry) in ALTERED and entry._fn is None:
             # torch takes it for one of the Function's own.
             producer = type(self).__name__.removesuffix("Backward")
         check_version(self, i, entry, self.vers[i], producer, nr)
@@ -184,11 +189,11 @@ class PyNode(Node):
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        """The old name of `saved_tensors`."""
+        """The old name of `saved_tensors`; it never shows what was saved for forward mode."""
         warnings.warn(
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
-        return self.saved_tensors
+        return self._saved_for_backward()
 
     def maybe_clear_saved_tensors(self) -> None:
         """Free the saved tensors, if the running pass is one that does not keep the graph."""
@@ -407,6 +412,12 @@ class UndefinedGrad:
 # --- running the forward of a Function ------------------------------------------------------------
 
 
+NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+
+
 class _forward_mode:
     """What a Function's forward runs under: nothing is recorded, tangents do not flow."""
 
@@ -435,16 +446,24 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     ctx.edges = tuple(edge_of(t) for t in tensors) if recording else ()
     if recording:
         ctx.seq = next_sequence_nr()  # younger than the nodes that views get when they are asked
+    inside = [t for t in tensors if born(t) >= MODES.birth] if MODES.transforms else []
+    versions = {id(t): t._vc.version for t in inside}
     with _forward_mode():
         raw = forward(ctx, *args)
+    marked = {id(t) for t in _tuple_of(ctx, "dirty_tensors")} if inside else ()
+    for t in inside:
+        if (
+            id(t) in marked
+        ):  # transforms of torch count the mark of a write, which comes now, and not the write
+            t._vc.version = versions[id(t)]
     outputs = raw if isinstance(raw, tuple) else (raw,)
     given = [dual.tangent_of(t) for t in tensors] if mode & DUAL and MODES.forward_grad else []
     before = dict(zip(map(id, tensors), given))
     wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
-    if recording:
-        ctx.save(_tuple_of(ctx, "to_save"))
     if jvp is not None and any(g is not None for g in given):
         _push_tangents(ctx, args, before, outputs, wrapped, jvp)
+    if recording:  # after the jvp, which sees only what was saved for it
+        ctx.save(_tuple_of(ctx, "to_save"))
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
     if recording and mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(ctx)
@@ -501,7 +520,7 @@ def _wrap_outputs(
                 )
         diff = recording and id(out) not in frozen and out._m.dtype.category >= dtypes.FLOATING
         t = (
-            _attached(ctx, nr, out, is_input, is_dirty, len(outputs))
+            _attached(ctx, nr, beside(out, tensors), is_input, is_dirty, len(outputs))
             if diff
             else _unattached(out, is_input, is_dirty)
         )
@@ -516,10 +535,7 @@ def _wrap_outputs(
             if isinstance(t, Tensor) and t._al is not None and t._al.base is not None:
                 t._al.creation = CREATED_MULTI
     if len(modified) != len(dirty):
-        raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
-            "modified inplace must all be outputs of the Function."
-        )
+        raise RuntimeError(NOT_RETURNED)
     return wrapped
 
 
@@ -680,7 +696,7 @@ def _check_written(g: Any, before: Tensor, version: int) -> None:
 
 
 def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
-    if viewed and t._al is not None and t._al.base is not None:
+    if viewed and t._al is not None and t._al.base is not None and not MODES.transforms:
         if g._al is None or g._al.base is None:
             raise RuntimeError(
                 "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
@@ -701,6 +717,7 @@ def _set_tangent(t: Tensor, g: Tensor, viewed: Sequence[Tensor]) -> None:
 
 
 __all__ = [
+    "NOT_RETURNED",
     "CopySlices",
     "DelayedError",
     "Error",

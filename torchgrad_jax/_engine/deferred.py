@@ -1,18 +1,21 @@
-"""Looks at values that a run of `vmap` has only steps for: taken when the run is over, for all examples.
+"""Delayed checks of values that are not there yet, because the code is being traced.
 
-A row's check (is an index in range, is a divisor zero) reads values. In a run with a tape there are none
-yet; what the check wants to see becomes one more result of the run.
+In a run of `vmap` what a check (is an index in range, is a divisor zero) wants to see becomes one more result of
+the run, and is looked at for all examples when the run is over. `compile` makes an output of its program of whether
+a check fails: see `_core.checks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from .._core import dtypes
+from .._core.caches import CALLS
+from .._core.checks import Check, fail_if, failure_flag, is_traced
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES
 from .strided import read
@@ -21,19 +24,36 @@ from .trace import Call
 
 
 class Look(NamedTuple):
-    """What is to be seen, and who looks: it gets arrays with a row per example, and raises or not."""
+    """What is to be seen, and the check of it: it gets arrays with a row per example."""
 
     tensors: list[Tensor]
-    at: Callable[[list[np.ndarray]], None]
+    check: Check
 
 
-def later(tensors: Sequence[Tensor], at: Callable[[list[np.ndarray]], None]) -> None:
-    """Look at tensors once the innermost run is over; not where JAX traces for good."""
-    tape = MODES.lifts[-1].tape if MODES.bits & LIFT else None
-    if tape is not None:
-        arrays = [MODES.lifts[-1].array_of(t) for t in tensors]
-        if all(tape.holds(a) for a in arrays):
-            tape.looks.append(Look([_plain(a, t._m) for a, t in zip(arrays, tensors)], at))
+def later(tensors: Sequence[Tensor], check: Check) -> None:
+    """Check tensors once the innermost run is over; not where JAX traces, which knows no errors.
+
+    The check must not keep tensors alive.
+    """
+    if not MODES.bits & LIFT:
+        return
+    run = MODES.lifts[-1]
+    if run.stateful:
+        run.check([run.array_of(t) for t in tensors], check)
+    elif run.tape is not None:
+        arrays = [run.array_of(t) for t in tensors]
+        if all(run.tape.holds(a) for a in arrays):
+            plain = [_plain(a, t._m) for a, t in zip(arrays, tensors)]
+            run.tape.looks.append(Look(plain, check))
+
+
+def now_or_later(tensors: Sequence[Tensor], check: Check) -> None:
+    """Check tensors once their values are there, which may be now."""
+    arrays = [read(t) for t in tensors]
+    if any(is_traced(a) for a in arrays):
+        later(tensors, check)
+    else:
+        check([np.asarray(a) for a in arrays])
 
 
 def _plain(array: Any, m: Meta) -> Tensor:
@@ -46,14 +66,17 @@ def take(looks: Sequence[Look], results: Sequence[Tensor]) -> None:
     for look in looks:
         seen = [next(it) for _ in look.tensors]
         arrays = [t._st.array for t in seen]
-        if not any(isinstance(a, jax.core.Tracer) for a in arrays):
-            look.at([np.asarray(a) for a in arrays])
-            continue
+        if not any(is_traced(a) for a in arrays):
+            look.check([np.asarray(a) for a in arrays])
+        elif MODES.bits & LIFT and MODES.lifts[-1].stateful:
+            later(seen, look.check)
+        else:
+            later(seen, _of_batches(look.check))
 
-        def outer(rows: list[np.ndarray], look: Look = look) -> None:
-            look.at([r.reshape(-1, *r.shape[2:]) for r in rows])
 
-        later(seen, outer)
+def _of_batches(check: Check) -> Check:
+    """A check of rows as one of batches of rows."""
+    return lambda batches: check([b.reshape(-1, *b.shape[2:]) for b in batches])
 
 
 # --- the checks of rows -----------------------------------------------------------------------------
@@ -73,7 +96,7 @@ class _Shape:
         raise _Looked
 
 
-_READS_FLOATS: dict[tuple[Call, Any], bool] = {}
+_READS_FLOATS = CALLS.cache()
 
 
 def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
@@ -93,23 +116,24 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
             found = True
         except Exception:  # the made-up indices are out of range: it looked at those
             found = False
-        _READS_FLOATS[key] = found
+        _READS_FLOATS.put(key, found)
     return found
 
 
 def check_later(call: Call, leaves: Sequence[Any]) -> None:
-    """Run a call's check on each example that may fail it, once their values are there."""
+    """Run a call's check once the values are there: in `vmap` on each example that may fail it."""
     run = MODES.lifts[-1]
-    if run.tape is None:
+    if run.tape is None and not run.stateful:
         return
     floats = _reads_floats(call, leaves)
     at = [
         i for i, v in enumerate(leaves)
         if isinstance(v, Tensor) and (floats or v._m.dtype.category < dtypes.FLOATING)
     ]  # fmt: skip
-    if not at:
-        return
     given = [_Shape(v._m) if isinstance(v, Tensor) else v for v in leaves]
+    if not at:  # it looks at numbers and dtypes alone
+        call.check(given)
+        return
 
     def check(values: Sequence[Any]) -> None:
         row = list(given)
@@ -117,6 +141,9 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
             row[i] = v
         call.check(row)
 
+    if run.stateful:
+        later([leaves[i] for i in at], check)
+        return
     if not any(run.inside(leaves[i]) for i in at):  # the same for all examples
         with run.outside():
             values = [read(leaves[i]) for i in at]
@@ -124,7 +151,12 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
             check([np.asarray(v) for v in values])
             return
 
-    def look(rows: list[np.ndarray]) -> None:
+    def look(rows: Sequence[Any]) -> None:
+        if any(is_traced(r) for r in rows):
+            failed = jax.vmap(lambda *row: failure_flag(check, row))(*rows)
+            if failed is not None:
+                fail_if(failed.any(), lambda: AssertionError("the condition is a traced one"))
+            return
         for k in range(len(rows[0])) if floats else _suspects(rows):
             check([r[k] for r in rows])
 
@@ -145,4 +177,4 @@ def _suspects(rows: Sequence[np.ndarray]) -> list[int]:
     return sorted(found)
 
 
-__all__ = ["Look", "check_later", "later", "take"]
+__all__ = ["Look", "check_later", "later", "now_or_later", "take"]

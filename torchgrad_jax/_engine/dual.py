@@ -6,13 +6,13 @@ tangent of a view is the same view of the tangent, so that writes to one are see
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
+from .._core.caches import CALLS
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._core.transfer import filled
@@ -28,8 +28,8 @@ from .trace import Call, Plan
 from .views import apply_view, as_strided_view
 
 
-class _plain:
-    """Tangent arithmetic itself carries no tangents."""
+class primals_only:
+    """Inside: no tangents, as in the arithmetic of tangents themselves."""
 
     __slots__ = ("bits",)
 
@@ -39,6 +39,16 @@ class _plain:
 
     def __exit__(self, *exc: object) -> None:
         MODES.bits = self.bits
+
+
+def set_forward_grad(mode: bool) -> None:
+    """Turn the propagation of tangents on or off in this thread."""
+    if not mode and MODES.transposed:
+        raise NotImplementedError(
+            "_set_fwd_grad_enabled(False): inside of a jvp within another jvp, and of linearize, tangents cannot be "
+            "turned off; detach() what should have none."
+        )
+    MODES.forward_grad = mode
 
 
 def tangent_of(t: Any) -> Tensor | None:
@@ -58,7 +68,7 @@ def tangent_of(t: Any) -> Tensor | None:
             and not al.conj
             and not al.neg
         ):
-            with _plain():
+            with primals_only():
                 offset = storage_offset(base) + storage_offset(t) - storage_offset(al.base)
                 found = as_strided_view(base, t._m.shape, t._m.strides, offset)
             set_tangent(t, found)
@@ -109,7 +119,7 @@ def _tangents(
         call = jvp_call(plan, which)
         found = plan.grads[key] = (call, jvp_reads(plan))
     call, reads = found
-    with _plain():
+    with primals_only():
         along = [_fitting(given[i], leaves[i]) for i in which]
         apart = [v if i in reads else _cut(v) for i, v in enumerate(leaves)]
         out = apply(call, (*apart, *along))
@@ -135,11 +145,11 @@ def _blind(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
 
 
 def push_view_tangents(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
-    """The tangent of a view is a view of the tangent."""
-    tangent = tangent_of(leaves[0]) if MODES.forward_grad else None
+    """The tangent of a view is a view of the tangent, also where tangents are turned off for what is computed."""
+    tangent = tangent_of(leaves[0])
     if tangent is None or _blind(call, (), leaves[:1]):
         return
-    with _plain():
+    with primals_only():
         views = apply_view(call, (tangent, *leaves[1:]))
     for t, v in zip(outs, (views,) if isinstance(views, Tensor) else views):
         if t._m.dtype.category >= 2:
@@ -151,7 +161,7 @@ def moved_tangent(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     tangent = tangent_of(leaves[0]) if MODES.forward_grad else None
     if tangent is None:
         return None
-    with _plain():
+    with primals_only():
         return apply_view(call, (tangent, *leaves[1:]))
 
 
@@ -185,7 +195,7 @@ def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
     write_tangent(me, new)
 
 
-@functools.cache
+@CALLS.memo()
 def _among_zeros(base: Meta, part: Meta) -> Call:
     """From a value to a tensor of meta `base` that is zero but for that value in its place."""
 
@@ -201,7 +211,7 @@ def _among_zeros(base: Meta, part: Meta) -> Call:
 def write_tangent(me: Tensor, new: Tensor) -> None:
     """Make `new` the tangent of `me`, so that views and base agree."""
     old = tangent_of(me)
-    with _plain():
+    with primals_only():
         if old is None and me._al is not None and me._al.base is not None:
             base = me._al.base
             if is_batched(new) and base._m.dense and me._m.dtype is base._m.dtype:

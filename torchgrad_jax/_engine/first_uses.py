@@ -7,17 +7,20 @@ or of a test-suite, are used once or twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from .._core import exact
+from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.transfer import SMALL, put
 
 _USES = 4
+Settle: TypeAlias = Callable[[Callable[..., Any]], None]
+Owner: TypeAlias = Callable[[], Any]
 
 
 class FirstUses:
@@ -42,6 +45,7 @@ class FirstUses:
         self._left -= 1
         if self._left <= 0:
             self.call = self.compiled
+            KERNELS.compiled()
         found = self._host(np.asarray(array), offset, *map(np.asarray, more))
         return put(np.array(found, order="C"), self._out.device)
 
@@ -52,14 +56,16 @@ class Early:
     Args:
         kernel: the compiled function.
         settle: is told `kernel` once that is what to call.
+        owner: gives the entry of a cache that the kernel belongs to, or None.
     """
 
-    __slots__ = ("_left", "_program", "_settle", "_tree", "kernel")
+    __slots__ = ("_counted", "_left", "_owner", "_program", "_settle", "_tree", "kernel")
 
     def __init__(
-        self, kernel: Any, settle: Callable[[Callable[..., Any]], None] | None = None
+        self, kernel: Any, settle: Settle | None = None, owner: Owner | None = None
     ) -> None:
-        self.kernel, self._settle, self._left = kernel, settle, _USES
+        self.kernel, self._settle, self._owner, self._left = kernel, settle, owner, _USES
+        self._counted = False
         self._program: Any = None
         self._tree: Any = None
 
@@ -70,8 +76,10 @@ class Early:
                 out = self._first(args, flat)
                 if out is not None:
                     return jax.tree.unflatten(self._tree, out)
+                self._compiles()
             elif not any(isinstance(x, jax.core.Tracer) for x in flat):
                 self._count()
+                self._compiles()
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:
@@ -102,16 +110,27 @@ class Early:
 
     def _over(self) -> None:
         self._left = 0
-        if self._settle is not None:
-            self._settle(self.kernel)
-            self._settle = None
+        settle, self._settle = self._settle, None
+        if settle is not None:
+            settle(self.kernel)
+            self._compiles()
+
+    def _compiles(self) -> None:
+        """Count the kernel, once, where it is about to be compiled."""
+        counted, self._counted = self._counted, True
+        if not counted:
+            KERNELS.compiled(None if self._owner is None else self._owner())
 
 
 def early(
-    kernel: Any, device: Any, settle: Callable[[Callable[..., Any]], None] | None = None
+    kernel: Any, device: Any, settle: Settle | None = None, owner: Owner | None = None
 ) -> Any:
     """What to call first for a compiled function of tensors on `device`."""
-    return Early(kernel, settle) if device.type == "cpu" else kernel
+    if device.type == "cpu":
+        return Early(kernel, settle, owner)
+    if device.type != "meta":
+        KERNELS.compiled(None if owner is None else owner())
+    return kernel
 
 
 _NUMBERS = frozenset((bool, int, float, complex))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
 from .._core import dtypes
+from .._core.caches import CALLS
 from .._core.meta import Meta, meta
 from .node import AccumulateGrad, Node
 from .record import apply, cast
@@ -16,7 +16,7 @@ from .tensor import UNSET, Tensor
 from .trace import Call
 
 
-@functools.cache
+@CALLS.memo()
 def _sum_to_call(shape: tuple[int, ...]) -> Call:
     def run(leaves: Sequence[Any]) -> Any:
         x = leaves[0]

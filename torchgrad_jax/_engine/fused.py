@@ -9,28 +9,28 @@ from __future__ import annotations
 
 import heapq
 import operator
-import sys
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
-from .._core import sums
-from .._core.meta import Meta, meta, summed
-from .._core.state import LIFT, MODES
-from . import wide, windows
-from .grad_layouts import FRESH, PASSED, VIEWED
+from .._core import errors, sums
+from .._core.caches import KERNELS
+from .._core.meta import Meta, meta
+from .._core.state import LIFT, MODES, TRACED
+from . import compile_failures, wide, windows
+from .escapes import before_gradients
 from .node import GRAD_LOCK, AccumulateGrad, Node
-from .saved import DETACHED, attached
-from .strided import gradient, gradient_meta, part, read
+from .saved import ALTERED, unaltered
+from .strided import read
 from .tape import aval_of
 from .tensor import UNSET, Storage, Tensor, make
 
 MAX_NODES = 1500
 MIN_SEEN = 2
 _SEEN: dict[int, int] = {}
-_COMPILED: dict[Any, Any] = {}
+_COMPILED = KERNELS.cache()
 _MAX_SEEN = 4096
 
 
@@ -66,39 +66,75 @@ def run(
     if found is TOO_LONG:
         return [] if targets is None and windows.run(roots, grads, keep) else None
     key = tuple(found.key)
-    fn = _COMPILED.get(key)
+    fn = _COMPILED.young.get(key) or _COMPILED.older(key)
+    if fn is FAILS:
+        return None
     if fn is None:
         if not _worth_compiling(key, found.nodes):
             return None
-        fn = _COMPILED[key] = _compile(found, roots, grads, targets)
-    compiled, laid = fn
+        try:
+            fn = _COMPILED.put(key, _compile(found, roots, grads, targets), 0)
+            KERNELS.compiled()
+        except Exception as error:
+            return _failed(key, error, found.args)
     if targets is not None:
         tape = MODES.lifts[-1].tape if MODES.bits & LIFT else None
-        out = None if tape is None else _written_down(tape, fn, found.args)
-        if out is None:
-            out = compiled(found.args, [])
-        arrays, wholes = out
-        captured = _made(arrays, wholes, laid, grads)
-    else:
-        captured = []
-        with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
-            leaves = [acc.variable for acc in found.leaves]
-            if MODES.bits & LIFT:
-                for leaf in leaves:
-                    MODES.lifts[-1].leaf(leaf)
-            olds = [None if t._g is None else read(t._g) for t in leaves]
-            out, wholes = compiled(found.args, olds)
-            new = [g if old is None else None for g, old in zip(out, olds)]
-            for leaf, g, made in zip(leaves, out, _made(new, wholes, laid, grads)):
-                if made is not None:
-                    leaf._g = made
-                elif g is not None:
-                    windows.put_sum(leaf, g)
-    if not keep:
-        for node in found.nodes:
+        metas = [_plain(node.out_meta(nr)) for node, nr in targets]
+        try:
+            out = None if tape is None else _written_down(tape, fn, found.args, metas)
+            if out is None:
+                out = fn(found.args, [])
+        except Exception as error:
+            return _failed(key, error, found.args)
+        if not keep:
+            _release(found.nodes)
+        return [None if g is None else make(g, m) for g, m in zip(out, metas)]
+    with GRAD_LOCK:  # the old gradients must still be there when the sums are stored
+        leaves = [acc.variable for acc in found.leaves]
+        if MODES.bits & LIFT:
+            for leaf in leaves:
+                MODES.lifts[-1].leaf(leaf)
+        olds = [None if t._g is None else read(t._g) for t in leaves]
+        try:
+            out = fn(found.args, olds)
+        except Exception as error:
+            return _failed(key, error, found.args)
+        if MODES.bits & TRACED:
+            before_gradients(leaves, out)
+        if not keep:
+            _release(found.nodes)
+        for leaf, g, old in zip(leaves, out, olds):
+            if g is not None and old is None:
+                leaf._g = make(g, windows.grad_layout(leaf._m))
+            elif g is not None:
+                windows.put_sum(leaf, g)
+    return []
+
+
+def _plain(m: Meta) -> Meta:
+    """The meta of a gradient of what this is the meta of."""
+    return meta(m.shape, m.dtype, m.device)
+
+
+FAILS = object()
+"""In the place of the compiled form of a structure: it cannot be compiled."""
+
+
+def _failed(key: Any, error: Exception, args: Sequence[Any]) -> None:
+    """Leave a pass to the walk, now and the next time: the compiled one has written and released nothing."""
+    if compile_failures.note(error, "a backward pass", args):
+        _COMPILED.replace(key, FAILS)
+
+
+def _release(nodes: Sequence[Node]) -> None:
+    """Free what the nodes saved; an error, before anything is stored, if a pass of another thread has."""
+    with GRAD_LOCK:
+        for node in nodes:
+            if node.saved is None and node.gp.saves_tensors:
+                raise RuntimeError(errors.SECOND_BACKWARD)
+        for node in nodes:
             if node.gp.saves_tensors:
                 node.saved = None
-    return captured
 
 
 def run_batched(
@@ -117,11 +153,18 @@ def run_batched(
         return None
     key = ("rows", *found.key)
     fn = _COMPILED.get(key)
-    if fn is None:
-        one = _compile(found, roots, rows, targets)[0]
-        axes = [0] * len(rows) + [None] * (len(found.args) - len(rows))
-        fn = _COMPILED[key] = jax.jit(jax.vmap(one, in_axes=(axes, None)))
-    out = fn([*[read(g) for g in grads], *found.args[len(rows) :]], [])[0]
+    if fn is FAILS:
+        return None
+    args = [*[read(g) for g in grads], *found.args[len(rows) :]]
+    try:
+        if fn is None:
+            one = _compile(found, roots, rows, targets)
+            axes = [0] * len(rows) + [None] * (len(found.args) - len(rows))
+            fn = _COMPILED.put(key, jax.jit(jax.vmap(one, in_axes=(axes, None))), 0)
+            KERNELS.compiled()
+        out = fn(args, [])
+    except Exception as error:
+        return _failed(key, error, args)
     if not keep:
         for node in found.nodes:
             if node.gp.saves_tensors:
@@ -132,49 +175,26 @@ def run_batched(
 _STEPS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def _made(
-    out: Sequence[Any], wholes: dict[int, Any], laid: Sequence[Any], grads: Sequence[Tensor]
-) -> list[Tensor | None]:
-    """Gradients from what a compiled pass gave: those that are parts of another lie in the memory of that one."""
-    memories: dict[int, Tensor] = {}
-    made: list[Tensor | None] = []
-    for array, told in zip(out, laid):
-        if array is None or told.__class__ is int:
-            made.append(None if array is None else made[told])
-            continue
-        m, version, *lies = told
-        t = None
-        if lies and not MODES.bits & LIFT:  # there each has a storage of its own
-            place, begins, whole = lies
-            if place not in memories:
-                memories[place] = (
-                    grads[~place] if place < 0 else gradient(wholes[place], whole, version)
-                )
-            t = part(memories[place], begins, m, array)
-        made.append(gradient(array, m, version) if t is None else t)
-    return made
-
-
-def _written_down(tape: Any, fn: tuple[Any, Any], args: list[Any]) -> Any:
+def _written_down(tape: Any, fn: Any, args: list[Any], metas: Sequence[Meta]) -> Any:
     """A compiled pass as one step of a tape, where its arguments are all that tape's."""
-    compiled, laid = fn
-    step = _STEPS.get(compiled)
+    step = _STEPS.get(fn)
     if step is None:
-        at = [i for i, told in enumerate(laid) if told is not None]
+        shapes = jax.eval_shape(fn, args, [])
+        at = [i for i, g in enumerate(shapes) if g is not None]
 
         def taken(*args: Any) -> list[Any]:
-            out, _ = compiled(list(args), [])
+            out = fn(list(args), [])
             return [out[i] for i in at]
 
-        step = _STEPS[compiled] = (taken, at, tuple([aval_of(_laid(laid, i)[0]) for i in at]))
+        step = _STEPS[fn] = (taken, at, tuple([aval_of(metas[i]) for i in at]))
     taken, at, avals = step
     found = tape.kernel(taken, args, avals)
     if found is None:
         return None
-    out: list[Any] = [None] * len(laid)
+    out: list[Any] = [None] * len(metas)
     for i, array in zip(at, found):
         out[i] = array
-    return out, {}
+    return out
 
 
 NODE_COST, GRAPH_COST = 12, 12
@@ -255,7 +275,7 @@ def _structure(
     for (node, nr), g in zip(roots, grads):
         if node not in ids:
             ids[node] = len(ids)
-        key.append((ids[node], nr, gradient_meta(g)))
+        key.append((ids[node], nr, _plain(g._m)))
         args.append(read(g))
     ready = [
         (-n.seq if n.__class__ is not AccumulateGrad else -(1 << 62), i, n) for n, i in ids.items()
@@ -266,7 +286,7 @@ def _structure(
         if node.__class__ is AccumulateGrad:
             found.leaves.append(node)
             leaf = node.variable
-            key.append((ids[node], leaf._m, leaf._g is None))
+            key.append((ids[node], leaf._g is None))
             continue
         if (
             needed is not None and (node not in needed or node in wanted)
@@ -275,13 +295,16 @@ def _structure(
             found.leaves.append(node)  # its gradient is wanted, but the node itself does not run
             key.append((ids[node], None))
             continue
-        if DETACHED and not attached(node):
+        if ALTERED and not unaltered(node):
             return None
         found.nodes.append(node)
         key.append(node.gp)
         key.append(ids[node])
         where = found.where[node] = []
-        for entry, then in zip(node.saved, node.vers):
+        saved = node.saved
+        if saved is None:  # a pass of another thread was faster
+            return None
+        for entry, then in zip(saved, node.vers):
             kind = entry.__class__
             if kind is Storage:
                 if entry.version != then:
@@ -334,12 +357,7 @@ def _structure(
 def _compile(
     found: _Structure, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Any
 ) -> Any:
-    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients, and what these lie in``.
-
-    With it come meta and version of each result, as the node-by-node walk would leave them, and where it is a part of
-    another gradient the node that this one came to (or a root), where it begins and how that one lies. What is an
-    earlier result once more is the number of that one.
-    """
+    """One jitted function ``(args, old leaf grads) -> new leaf grads or captured gradients``."""
     nodes = found.nodes
     ids: dict[Node, int] = {}
     order: list[tuple[Any, list[int], list[tuple[int, int, int]], int]] = []
@@ -365,12 +383,8 @@ def _compile(
     sinks = [ids[a] for a in found.leaves]
     wanted_at = None if targets is None else [(ids.get(n), nr) for n, nr in targets]
 
-    laid = _layouts(order, root_at, grads, sizes, sinks, found.leaves, wanted_at)
-    kept = {told[2] for told in laid if told.__class__ is tuple and len(told) > 2}
-
-    def backward_pass(args: list[Any], olds: list[Any]) -> tuple[list[Any], dict[int, Any]]:
+    def backward_pass(args: list[Any], olds: list[Any]) -> list[Any]:
         buffers: dict[int, list[Any]] = {}
-        wholes: dict[int, Any] = {}
 
         def put(i: int, nr: int, g: Any) -> None:
             buffer = buffers.setdefault(i, [None] * sizes[i])
@@ -385,136 +399,22 @@ def _compile(
             cts = cts_all
             if all(c is None for c in cts) or not edges:
                 continue
-            if i in kept:
-                wholes[i] = cts[0]
             edges = windows.reached(gp, cts, edges)
             wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
             values = dict(zip(wanted, gp.fn(cts, [args[w] for w in where], wanted)))
             for p, m, nr in edges:
                 put(m, nr, values[p])
         if wanted_at is not None:
-            out = [None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at]
-            return out, wholes
+            return [
+                None if i is None or i not in buffers else buffers[i][nr] for i, nr in wanted_at
+            ]
         out = []
         for i, old in zip(sinks, olds):
             g = buffers[i][0] if i in buffers else None
             out.append(g if old is None else old if g is None else sums.plus(old, g))
-        return out, wholes
+        return out
 
-    return jax.jit(backward_pass), laid
-
-
-class _Mock:
-    """Stands for a gradient tensor in the rehearsal of a pass.
-
-    `lies` is set for a part of another: the node that this one came to (or a root), where the part begins, and the
-    meta of the whole.
-    """
-
-    __slots__ = ("lies", "memory", "meta", "version")
-
-    def __init__(self, m: Meta, version: int = 0, memory: Any = None, lies: Any = ()) -> None:
-        self.meta, self.version, self.lies = m, version, lies
-        self.memory = object() if memory is None else memory  # what views of each other share
-
-
-def _layouts(
-    order: Any, root_at: Any, grads: Sequence[Tensor], sizes: dict[int, int], sinks: Sequence[int],
-    leaves: Sequence[AccumulateGrad], wanted_at: Any,
-) -> list[Any]:  # fmt: skip
-    """Rehearse the walk on metas alone: who shares what decides layouts and versions."""
-    held = [_Mock(gradient_meta(g)) for g in grads]  # the caller's references
-    roots = {id(mock): ~j for j, mock in enumerate(held)}
-    buffers: dict[int, list[Any]] = {}
-    accs = dict(zip(sinks, leaves)) if wanted_at is None else {}
-    last = {m: i for _, _, edges, i in order for _, m, _ in edges if m in accs}
-    left: dict[int, Any] = {}
-
-    def leave(m: int) -> None:
-        """A leaf takes its gradient, a copy of it, or adds it to what it has."""
-        acc = accs.pop(m)
-        want = windows.grad_layout(acc.variable._m)
-        if m not in buffers:
-            left[m] = None, (want, 0)
-            return
-        mock = buffers.pop(m)[0][0]
-        first = acc.variable._g is None
-        if first and windows.obeys(mock.meta, want) and sys.getrefcount(mock) <= 2:
-            left[m] = mock, None
-        else:
-            left[m] = None, (want, windows.copy_version(acc.variable._m))
-
-    def put(i: int, nr: int, made: list[Any]) -> None:
-        slots = buffers.setdefault(i, [None] * sizes[i])
-        old = slots[nr]
-        if old is None:
-            slots[nr] = made
-        elif (
-            old[1]
-            and old[0].meta.dense
-            and sys.getrefcount(old[0]) <= 2
-            and sys.getrefcount(old[0].memory) <= 2
-        ):
-            old[0].version += 1 + made[2]
-        else:
-            slots[nr] = [_Mock(summed(old[0].meta, made[0].meta), made[2]), True, 0]
-
-    for (i, nr), mock in zip(root_at, held):
-        put(i, nr, [mock, False, 0])
-    del mock
-    kept = set() if wanted_at is None else {i for i, _ in wanted_at}
-    for gp, _, edges, i in order:
-        slots = buffers.get(i) if i in kept else buffers.pop(i, None)
-        if slots is None or not edges:
-            continue
-        cts = slots
-        if all(c is None for c in cts):
-            continue
-        told = gp.describe(tuple([None if c is None else c[0].meta for c in cts]))
-        made: list[Any] = []
-        for p, m, nr in windows.reached(gp, cts, edges):
-            described, kind, version = told[p]
-            came = cts[0]
-            if kind == PASSED:
-                slot = came[:]
-            elif kind == VIEWED:  # has the version and the memory of what it views
-                lies = came[0].lies
-                begins = gp.begins(p, came[0].meta)
-                halves = described.dtype is not came[0].meta.dtype
-                if begins is not None or (lies and not halves):
-                    place, before, whole = lies or (roots.get(id(came[0]), i), 0, came[0].meta)
-                    lies = place, before * (1 + halves) + (begins or 0), whole
-                else:
-                    lies = ()
-                slot = [_Mock(described, came[0].version, came[0].memory, lies), False, 0]
-            else:
-                slot = [_Mock(described, version), kind == FRESH, gp.added(p)]
-            made.append((m, nr, slot))
-        slots = cts = came = slot = None
-        while made:
-            put(*made.pop(0))
-        for m in [m for m, at in last.items() if at == i]:
-            leave(m)
-    if wanted_at is not None:
-        picked = [buffers[i][nr] if i is not None and i in buffers else None for i, nr in wanted_at]
-        mocks = [None if slot is None else slot[0] for slot in picked]
-        return [
-            None if k is None else mocks.index(k) if k in mocks[:j] else _told(k)
-            for j, k in enumerate(mocks)
-        ]
-    for m in list(accs):
-        leave(m)
-    ends = [left[m] for m in sinks]
-    return [told if mock is None else _told(mock) for mock, told in ends]
-
-
-def _laid(laid: Sequence[Any], i: int) -> Any:
-    """What is known of a result: some are another once more."""
-    return laid[laid[i]] if laid[i].__class__ is int else laid[i]
-
-
-def _told(mock: _Mock) -> tuple[Any, ...]:
-    return (mock.meta, mock.version, *mock.lies)
+    return jax.jit(backward_pass)
 
 
 _SEQUENCE = operator.attrgetter("seq")

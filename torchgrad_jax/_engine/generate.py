@@ -7,27 +7,31 @@ off, nothing watching. Everything else goes to the general path.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._core import shapes, warn
-from .._core.callers import caller_of, names_in_call
-from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, next_sequence_nr
+from .._core.errors import LinAlgError
+from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
 from .._ops import registry as reg
 from . import record
 from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, tensor_of
 from .binding import Binding
 from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
+from .lift import tensor_of_jax
 from .out import without_unsaid, write_out
 from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
-from .tensor import Storage, Tensor
+from .tensor import Storage, Tensor, wrap_array
 from .views import apply_view, apply_view_inplace, fast_view
 
 
@@ -108,10 +112,13 @@ _WRITE = """
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
         _plan = _write.plan({keys})
     _s = {me}._st
-    _s.array = _plan.fwd({xs})
-    _s.stamp += 1
-    {me}._vc.version += 1
-    return {me}
+    with _write_lock:
+        if _s.array is _x0:
+            _s.array = _plan.fwd({xs})
+            _s.stamp += 1
+            {me}._vc.version += 1
+            return {me}
+    return {fallback}
 """
 _EDGE = """
         if _r{i}:
@@ -327,6 +334,7 @@ def _unrolled(
     if inplace:
         space["_inplace_call"] = inplace_call
         space["_overlaps"] = shapes.has_overlap
+        space["_write_lock"] = WRITE_LOCK
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
         others = [(i, p.name) for i, p in enumerate(hot) if i]
         aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
@@ -461,6 +469,8 @@ def made(me: Any, b: Binding, args: Sequence[Any], statics: Sequence[Any]) -> An
 
 def raise_told(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> None:
     """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
+    if isinstance(sys.exc_info()[1], LinAlgError):  # it is the values of a matrix
+        return
     positional, named = given(me, b, args)
     if out is not None:
         named["out"] = out
@@ -478,30 +488,22 @@ def refuse_none(me: Any, b: Binding, args: Sequence[Any], name: str) -> None:
     raise _told(me, positional, named) or bad_argument(b.public, b.params[at], at + 1, None)
 
 
-def _names(me: Any) -> tuple[str, ...]:
-    frame = caller_of(me)
-    return names_in_call(frame) if frame is not None else ()
-
-
 def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments as they were passed, as far as that can be known: those by position and those by name."""
-    named, names, passed = {}, _names(me), []
-    for p, value in zip(b.params, args):
-        known = next((n for n in names if p.name in (n, ALIASES.get(n))), None)
-        there = value is not MISSING and value is not p.default
-        if known is not None or (p.kwonly and there):
-            named[known or p.name] = value
-        elif not p.kwonly:
-            passed.append((p, value, there))
-    last = max((i for i, (_, _, there) in enumerate(passed) if there), default=-1)
-    positional = []
-    for i, (p, value, _) in enumerate(passed[: last + 1]):
-        if value is MISSING:  # what follows was named, by a call that does not write names out
-            named |= {q.name: v for q, v, there in passed[i:] if there}
-            break
-        spread = p is me.spread and _is_method(me) and isinstance(value, list | tuple) and value
-        positional += value if spread else [value]
-    return positional, {k: named[k] for k in (*[n for n in names if n in named], *named)}
+    """The arguments by position and by name, as far as that can be known: a function is not told which were named."""
+    named, positional = {}, []
+    there = [value is not MISSING and value is not p.default for p, value in zip(b.params, args)]
+    last = max((i for i, p in enumerate(b.params) if there[i] and not p.kwonly), default=-1)
+    by_name = False
+    for i, (p, value) in enumerate(zip(b.params, args)):
+        by_name |= (
+            p.kwonly or value is MISSING
+        )  # what follows an argument that is missing was named
+        if by_name and there[i]:
+            named[p.name] = value
+        elif not by_name and i <= last:
+            spread = p is me.spread and _is_method(me) and isinstance(value, list | tuple) and value
+            positional += value if spread else [value]
+    return positional, named
 
 
 def _told(me: Any, positional: Sequence[Any], named: dict[str, Any]) -> TypeError | None:
@@ -528,6 +530,10 @@ def run_operator(me: Any, b: Binding, args: Sequence[Any], run: Any) -> Any:
             f"'{type(args[0]).__name__}' object"
         )
     for a in args[1:2]:
+        if isinstance(a, jax.Array):
+            return run(me, b, (args[0], tensor_of_jax(a), *args[2:]))
+        if isinstance(a, np.ndarray) and me.__name__ == "__eq__":  # Python would compare identities
+            return run(me, b, (args[0], wrap_array(jnp.asarray(a)), *args[2:]))
         foreign = not isinstance(a, (Tensor, *NUMBERS, np.generic, list, tuple)) and a is not None
         if foreign and not hasattr(type(a), "__torch_function__"):
             return NotImplemented

@@ -5,33 +5,21 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .._core import abstract, dtypes, errors, exact, shapes
+from .._core import abstract, dtypes, errors, exact
+from .._core.caches import remember
 from .._core.meta import Meta, meta
 from .._core.state import MODES
 from .._ops.aten import op_name
-from .._ops.double_names import (
-    CAST_INSIDE,
-    JOINT,
-    RESHAPED,
-    SCALED,
-    SUMMED,
-    added_up,
-    kept_again,
-    last_step,
-    reshaped,
-    summed,
-    taken_again,
-)
-from .._ops.registry import Grad, Layout
+from .._ops.registry import Grad
 from .._ops.saved_names import SAVED_TENSORS
 from . import first_uses, wide
-from .grad_layouts import GradientLayouts
 from .node import node_class
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
@@ -41,7 +29,7 @@ def _conj(x: Any) -> Any:
     return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x
 
 
-class GradPlan(GradientLayouts):
+class GradPlan:
     """What a node of this plan saves and how it turns cotangents into gradients.
 
     The saved set falls out of the trace of (f(x), vjp(x, ct)): with f's outputs as cut points,
@@ -49,9 +37,9 @@ class GradPlan(GradientLayouts):
     """
 
     __slots__ = (
-        "_in_numpy", "_parts", "_steps", "calls", "cuts", "dependent", "described", "diff", "edge_grads", "edge_leaves",
-        "edge_pick", "filled", "fused", "grad_refs", "inputs", "mask", "name", "node_class", "out_refs", "plan",
-        "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "unread", "vjps",
+        "_in_numpy", "_parts", "_steps", "calls", "cuts", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick",
+        "filled", "fused", "grad_refs", "inputs", "mask", "metas", "name", "node_class", "out_refs", "plan",
+        "prim_pos", "save", "saved_in", "saved_out", "saves_tensors", "slices", "sources", "vjps",
     )  # fmt: skip
     raises = False
     """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
@@ -82,14 +70,16 @@ class GradPlan(GradientLayouts):
         self.vjps: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.slices: dict[Any, Any] = {}
-        self.described: dict[Any, Any] = {}
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
         self._in_numpy: bool | None = None
         self.dependent: frozenset[int] | None = None
         self.diff = plan.diff
         self.filled: GradPlan | None = None
-        self.unread: frozenset[int] = frozenset()  # inputs that are saved for nothing, as in torch
+        self.metas = tuple([_row_major(plan.keys[i]) for i in self.inputs])
+        """What the gradients look like: each has memory of its own, row by row."""
+        self.sources: tuple[int | None, ...] = (None,) * len(self.inputs)
+        """Of each gradient that is an incoming one unchanged, the number of that."""
         self._derive()
         # A number with an edge is one that torch turns into a tensor, and saves as one.
         self.saves_tensors = bool(self.saved_out) or any(
@@ -136,6 +126,7 @@ class GradPlan(GradientLayouts):
         self.cuts = frozenset(
             r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in
         )
+        self.sources = tuple([self._source(ref) for ref in self.grad_refs])
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
         if plan.call.from_inputs is True:  # and numbers, which only the recorded gradients read
@@ -148,6 +139,21 @@ class GradPlan(GradientLayouts):
             ins, outs = self._as_if_filled(ins, outs)
         self.saved_out = tuple(sorted(outs, key=lambda k: (self._labels()[k], k)))
         self.saved_in = tuple(sorted(ins, key=self._packing_order))
+
+    def _reads(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The inputs and the results among what is read."""
+        ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
+        outs = tuple(
+            k
+            for k, r in enumerate(self.out_refs)
+            if not isinstance(r, Const) and r in self.cuts and r in read
+        )
+        return ins, tuple(dict.fromkeys(outs))
+
+    def _source(self, ref: Any) -> int | None:
+        """The number of the incoming gradient that a gradient is."""
+        base = len(self.plan.present)
+        return ref - base if not isinstance(ref, Const) and base <= ref < self._steps.n_in else None
 
     def _as_if_filled(
         self, ins: tuple[int, ...], outs: tuple[int, ...]
@@ -187,7 +193,6 @@ class GradPlan(GradientLayouts):
             k for k, r in enumerate(self.out_refs)
             if labels[k] in names and (isinstance(r, Const) or r in self.cuts)
         ]  # fmt: skip
-        self.unread = frozenset(leaves) - {*ins}
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
     def _labels(self) -> Sequence[str]:
@@ -262,12 +267,22 @@ class GradPlan(GradientLayouts):
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
             found = first_uses.early(
-                jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted))
+                jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted)),
+                weakref.ref(self.plan),
             )  # fmt: skip
             if self.plan.device.type == "meta":
                 found = abstract.described(found)
             self.vjps[present, wanted] = found
         return found
+
+    def forget(self) -> None:
+        """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
+        parts = list(self._parts.values())
+        self._parts.clear()  # first: a plan may be a part of itself
+        self.vjps.clear()
+        self.calls.clear()
+        for part in parts:
+            part.forget()
 
     def in_numpy(self) -> bool:
         """Whether NumPy gives its gradients at first, so that a walk need not compile anything for it."""
@@ -341,10 +356,6 @@ class GradPlan(GradientLayouts):
                 )
             elif self._empty_part(self.inputs[which]):
                 used = present
-            if self.name in JOINT:
-                names = self.plan.call.argnames
-                ins = tuple(i for i in self.saved_in if i in ins or names[i] != "bias")
-                used = present
             if full is not None and (ins, outs, used) != (more_ins, more_outs, more):
                 full = None
             n = sum(used)
@@ -354,39 +365,12 @@ class GradPlan(GradientLayouts):
                 cts = [next(it) if u else None for u in used]
                 return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=self._last_step(which, form),
-                        layout=self._layout(which), grad_view=self._seen_again(which))  # fmt: skip
-            call.compares, call.full, call.gradient = self.plan.call.compares // 2, full, True
-            # What is summed over, where anything that it reads is larger.
-            if Layout.steps(self.plan.call.layout) and self.name not in SCALED:
-                call.summed, call.summed_ndim = frozenset(range(n + len(ins) + len(outs))), _widest
-            kept = kept_again(self.name, self.plan.call.statics)
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name))
+            call.compares, call.full = self.plan.call.compares // 2, full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
-            if kept or self.name in JOINT:
-                stems = [_stem(name) for name in call.argnames[: n + len(ins)]]
-                call.keeps = kept or dict.fromkeys((*stems, "result"), tuple(stems))
-            at = self.inputs[which]
-            own, m = self.plan.call.argnames[at:][:1], self.plan.keys[at]  # tangents have no name
-            assert isinstance(m, Meta)
-            statics = self.plan.call.statics
-            if own and (added := added_up(self.name + form, _stem(own[0]), m.shape, statics)):
-                counts = tuple([added.get(_stem(name), 0) for name in call.argnames])
-                call.grad_facts = (call.grad_facts[0], functools.partial(_added, counts))
-                call.added = () if self.name in JOINT else counts
-            if self.inputs[which] in self.plan.call.transposes and n == 1:
-                self._transposing(call, self.inputs[which], len(ins) + len(outs))
             found = self.calls[key] = (call, ins, outs, used)
         return found
-
-    def _transposing(self, call: Call, leaf: int, saved: int) -> None:
-        """What the gradients of a recorded product know: which of its two factors torch has transposed."""
-        product, key = self.plan.call, self.plan.keys[leaf]
-        turned = product.held_if is not None and product.held_if(key)
-        call.transposed = frozenset((0,) if turned else range(1, 1 + saved))
-        call.grad_facts, call.held_if = (product.grad_facts[0] is not False, 0), product.held_if
-        if product.held_if is not None:
-            call.held = frozenset(range(1 + saved)) - call.transposed
 
     def _empty_part(self, leaf: int) -> bool:
         """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""
@@ -394,58 +378,6 @@ class GradPlan(GradientLayouts):
         if not isinstance(key, Meta) or key.numel:
             return False
         return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
-
-    def _seen_again(self, which: int) -> Any:
-        """How the gradient of a view's recorded gradient is laid out: as the view itself would be."""
-        geometry = self.plan.call.geometry
-        if geometry is None or len(self.plan.keys) != 1 or len(self.plan.outs) != 1:
-            return self._spread_again(which)
-
-        def strides(ct: Meta, key: Meta) -> Any:
-            try:
-                found = geometry(ct, (None,))
-            except RuntimeError:  # no such view of this gradient: torch copies it
-                return None
-            if isinstance(
-                found, list
-            ):  # one of several views, all the rest of which have no elements
-                return None
-            return found.strides if tuple(found.shape) == key.shape and not found.offset else None
-
-        return strides
-
-    def _spread_again(self, which: int) -> Any:
-        """How the gradient of a sum over what was broadcast is laid out: the one that comes in, expanded."""
-        if self.name in JOINT:
-            return None
-        steps, read = self._steps.slice([self.grad_refs[which]], self.cuts)
-        done = {eqn.primitive.name for eqn, _, _ in steps}
-        if (
-            "reduce_sum" not in done
-            or not done <= _SUMS
-            or len(read) != 1
-            or min(read) < len(self.plan.present)
-        ):
-            return None
-        return lambda ct, key: shapes.expand_strides(ct.shape, ct.strides, key.shape)
-
-    def in_order(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        """Gradients in the order in which a pass records them: torch's engine sums after the formulas are done."""
-        found = self.calls.get(wanted)
-        if found is None:
-            by_sum = sorted(wanted, key=lambda p: self._spread_again(p) is not None)
-            found = self.calls[wanted] = tuple(by_sum)
-        return found
-
-    def _layout(self, which: int) -> Layout:
-        """The layout of a recorded gradient: that of an elementwise step where the formula is one."""
-        key, out, layout = (
-            self.plan.keys[self.inputs[which]],
-            self.plan.outs[0],
-            self.plan.call.layout,
-        )
-        alike = Layout.steps(layout) and isinstance(key, Meta) and key.shape == out.shape
-        return Layout.ELEMENTWISE if alike else Layout.CONTIGUOUS
 
     def whole(self) -> GradPlan:
         """The same for all inputs that could require gradients."""
@@ -483,56 +415,12 @@ class GradPlan(GradientLayouts):
         """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
         if self.plan.call.masks:
             return frozenset(self.saved_in), frozenset(self.saved_out)
-        if self.name in JOINT:
-            _, read = self._steps.slice([self.grad_refs[which]], self.cuts)
-            return frozenset(self.saved_in) - {*self._reads(read)[0]}, frozenset()
         if self.plan.call.compares != 1:
             return frozenset(), frozenset()
         flow = self._steps.flows([self.grad_refs[which]], self.cuts)
         ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
         outs = (k for k, r in enumerate(self.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
-
-    def taken(self, which: int, form: str = "") -> tuple[frozenset[str], frozenset[int]]:
-        """What torch's formula computes with before it saves: these names, and the inputs among them."""
-        stems = dict(enumerate(map(_stem, self.plan.call.argnames)))  # of tangents none
-        of = taken_again(self.name + form, self.plan.call.statics)
-        names = of.get(stems.get(self.inputs[which], ""), ())
-        ins = frozenset(i for i in self.saved_in if stems[i] in names) if names else frozenset()
-        return frozenset(names), ins
-
-    def _last_step(self, which: int, form: str = "") -> Any:
-        """The name of a recorded gradient: that of the last step in torch's formula."""
-        leaf = self.inputs[which]
-        key, out = self.plan.keys[leaf], self.plan.outs[0]
-        assert isinstance(key, Meta)
-        call = self.plan.call
-        converted = leaf in call.promoted or "dtype" in call.statics
-        cast = key.dtype is not out.dtype and not (key.dtype.is_complex or out.dtype.is_complex)
-        if converted and cast and self.name not in CAST_INSIDE:
-            return "ToCopyBackward0"
-        if Layout.steps(self.plan.call.layout):
-            # A loss has fewer dimensions than what it is of: nothing was broadcast.
-            total = summed(out.shape, key.shape) if out.ndim >= key.ndim else None
-            if total is not None:
-                return total
-        real = out.dtype.is_complex and not key.dtype.is_complex
-        if real and self.plan.call.geometry is None and self.plan.call.joins is None:
-            return "SelectBackward0"  # the real part: a view of two numbers, and the first of them
-        edge = self.edge_leaves.index(leaf) if leaf in self.edge_leaves else -1
-        name = last_step(self.name + form, edge)
-        if callable(name):
-            given = [n for n, k in zip(call.argnames, self.plan.keys) if k is not None]
-            changed = {"broadcast": out.shape != key.shape, "cast": out.dtype is not key.dtype}
-            own = {"shape": key.shape, "strides": key.strides}
-            name = name({**call.statics, **own, **changed, "given": given})
-        if isinstance(name, dict):
-            name = name[self.diff]
-        if name == SUMMED:
-            return summed(out.shape, key.shape) or self.name
-        if name != RESHAPED:
-            return name
-        return lambda keys: reshaped(keys[0].shape, keys[0].strides, key.shape)
 
 
 class SeveredGradPlan(GradPlan):
@@ -571,16 +459,13 @@ class RefusedGradPlan(GradPlan):
         if others or MODES.transposing:
             return super().fn(*args, **kwargs)
         said = self.complaint
-        raise said if isinstance(said, Exception) else RuntimeError(said)
+        # A new error each time: the one that is kept here would keep the frames that it went through.
+        raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
 
     def call(self, which: int, *args: Any) -> Any:
         """The same."""
         refused = self.about in (None, which) and not MODES.transposing
         return self.fn() if refused else super().call(which, *args)
-
-    def passes(self, p: int) -> bool:
-        """Never, where there is no gradient."""
-        return self.about not in (None, p) and super().passes(p)
 
 
 class MissingGradPlan(GradPlan):
@@ -592,12 +477,6 @@ class MissingGradPlan(GradPlan):
     def _derive(self) -> None:
         self.complaint: Exception | None = None
         self.saved_in = self.saved_out = ()
-
-    def passes(self, p: int) -> bool:
-        """Never: there is no gradient."""
-        return False
-
-    _gives_real_part = passes
 
     def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Say which op has no derivative."""
@@ -618,24 +497,20 @@ class MissingGradPlan(GradPlan):
         return self.fn()
 
 
-_SUMS = {"broadcast_in_dim", "reduce_sum", "reshape", "squeeze"}
-"""The steps of a sum over what was broadcast."""
+def _row_major(key: Any) -> Meta:
+    """The meta of a gradient of what this is the meta of."""
+    return meta(key.shape, key.dtype, key.device)
+
+
+def _again(name: str) -> str:
+    """The name of a recorded gradient of a node: the node's with "Backward" once more."""
+    return name.rstrip("0123456789") + "Backward0"
 
 
 def _stem(name: str) -> str:
     """The parameter of a leaf: the entries of a list are numbered."""
     stem, _, number = name.rpartition("_")
     return stem if stem and number.isdigit() else name
-
-
-def _widest(keys: tuple[Key, ...]) -> int:
-    """The most dimensions that anything has."""
-    return max([key.ndim for key in keys if isinstance(key, Meta)], default=0)
-
-
-def _added(counts: tuple[int, ...], keys: tuple[Key, ...], recorded: bool) -> int | tuple[int, ...]:
-    """The versions of gradients that are sums: made anew where the pass is recorded."""
-    return 0 if recorded else counts
 
 
 def _filled(m: Meta) -> Meta:
@@ -656,7 +531,7 @@ def _tuple(items: Sequence[str]) -> str:
     return "(" + "".join(x + "," for x in items) + ")"
 
 
-@functools.cache
+@remember()
 def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., Any]:
     """``(kinds, leaves..., storages of fresh outputs...) -> (saved, versions)`` for one pattern.
 
@@ -703,6 +578,7 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
         if refused:
             found = RefusedGradPlan(plan, mask)
             found.complaint, found.about = refused, None
+            found.sources = (None,) * len(found.inputs)
             if isinstance(refused, tuple):
                 found.complaint, name = refused
                 found.about = found.inputs.index(call.argnames.index(name))

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import errors, shapes
+from .._core.caches import CALLS, KERNELS
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES, OBSERVED, next_sequence_nr
+from .._core.state import GRAD, LIFT, MODES, OBSERVED, next_sequence_nr
 from .._ops.aten import usual_overload
 from . import first_uses, strided
-from .grad_layouts import FRESH, HELD, PASSED, VIEWED
 from .grad_plan import grad_plan
 from .node import Node, accumulator, node_class
 from .strided import storage_offset
@@ -33,7 +33,7 @@ from .tensor import (
     Tensor,
     extras,
 )
-from .trace import Call, Plan, ViewPlan
+from .trace import Call, Plan
 
 _CREATION_NAME = {
     CREATED_NO_GRAD: "no_grad", CREATED_MULTI: "multi", CREATED_INFERENCE: "inference",
@@ -114,7 +114,7 @@ def _shared_out(x: Any, m: Meta) -> Any:
     return jnp.zeros(extent, x.dtype).at[places].add(x) / jnp.asarray(np.maximum(count, 1), x.dtype)
 
 
-@functools.cache
+@CALLS.memo()
 def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) -> Call:
     to_flat = strided.to_flat if base.dense else _shared_out
 
@@ -122,12 +122,10 @@ def as_strided_call(base: Meta, view: Meta, conj: bool, neg: bool, name: str) ->
         flat = to_flat(leaves[0], base)
         return strided.view_from(flat, view, leaves[1], conj, neg)
 
-    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
-    call.grad_facts, call.held = (True, 1), frozenset((0,))
-    return call
+    return Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
 
 
-@functools.cache
+@CALLS.memo()
 def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
     """`as_strided` to elements that the source does not have; they get and give no gradient."""
     low = min(relative, 0)
@@ -141,9 +139,7 @@ def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
         flat = strided.scatter(flat, src.shape, src.strides, -low, leaves[0], add=True)
         return strided.gather(flat, view.shape, view.strides, relative - low)
 
-    call = Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
-    call.grad_facts = (False, 1)
-    return call
+    return Call("as_strided", run, node_name=name, argnames=("self", "storage_offset"))
 
 
 def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
@@ -163,10 +159,7 @@ def window_plan(
     else:
         call = as_strided_call(src, m, conj, neg, name)
     keys = (src, int)
-    plan = call.plans.get(keys)
-    if plan is None:
-        plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
-    return plan
+    return call.view_plan(keys, (m,))
 
 
 def _relative(base: Tensor, t: Tensor) -> int:
@@ -237,12 +230,23 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
         if al.creation != CREATED_DEFAULT and (recording or requires_grad_of(t)):
             raise RuntimeError(_forbidden(t, indirect=False))
         if requires_grad_of(t):
-            if grad_fn_of(al.base) is None:
+            if _is_leaf(al.base):
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
             if t._fn is None:  # nobody looked at it since its base got a node
                 raise RuntimeError(errors.LEAF_IN_PLACE)
-    elif t._rg and t._fn is None:
+    elif t._rg and _is_leaf(t):
         raise RuntimeError(errors.LEAF_IN_PLACE)
+
+
+def _is_leaf(t: Tensor) -> bool:
+    """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
+    if grad_fn_of(t) is not None:
+        return False
+    found = MODES.lifts[-1].given_as(t) if MODES.bits & LIFT else None
+    if found is None or found[-1] is not t:
+        return True
+    with MODES.lifts[-1].outside():
+        return _is_leaf(found[1])
 
 
 def rebase_history(t: Tensor, node: Node) -> None:
@@ -306,7 +310,7 @@ def retain_at_node(t: Tensor) -> None:
     t._fn._extras().retains[t._onr] = weakref.ref(t)
 
 
-_COPY_SLICES: dict[Any, Any] = {}
+_COPY_SLICES = KERNELS.cache()
 
 
 def copy_slices_plan(
@@ -319,13 +323,14 @@ def copy_slices_plan(
     key = (inner, base, view, conj, neg, lost)
     found = _COPY_SLICES.get(key)
     if found is None:
-        found = _COPY_SLICES[key] = CopySlicesPlan(inner, base, view, conj, neg)
+        found = CopySlicesPlan(inner, base, view, conj, neg)
         if lost is not None:
             need = lost + shapes.storage_extent(view.shape, view.strides)
             have = shapes.storage_extent(base.shape, base.strides)
             found.complaint = errors.window_out_of_bounds(
                 view.shape, view.strides, lost, view.dtype.itemsize, need, have
             )
+        found = KERNELS.plan(_COPY_SLICES, key, found)
     return found
 
 
@@ -371,9 +376,16 @@ class CopySlicesPlan:
         self.saved_in = (0, *[1 + i for i in inner.saved_in])
         self.saved_out = inner.saved_out
         self.saves_tensors = True  # the write itself is freed, whatever it saved
+        self.metas = tuple([meta(k.shape, k.dtype, k.device) for k in self.plan.keys])
+        self.sources = (None,) * len(self.inputs)
         self.vjps: dict[Any, Any] = {}
         self.fused = 0
         self.complaint, self.forbidden = "", False
+        self.weight = 0
+
+    def forget(self) -> None:
+        """Let go of its kernels, which refer to it."""
+        self.vjps.clear()
 
     raises = alone = False
     shown = None
@@ -382,28 +394,6 @@ class CopySlicesPlan:
     def in_numpy(self) -> bool:
         """Nothing is known of the write inside."""
         return False
-
-    def passes(self, p: int) -> bool:
-        """Never: the base's gradient is a new tensor."""
-        return False
-
-    def added(self, p: int) -> int:
-        """The write's gradients are added once."""
-        return 0
-
-    def begins(self, p: int, ct: Meta) -> None:
-        """They are part of no other."""
-
-    def describe(self, cts: tuple[Meta | None, ...]) -> tuple[tuple[Meta, int, int], ...]:
-        """Layouts of the gradients: the base's was copied and then written to once."""
-        # What the write gets, and passes on, is a row-major copy of its piece of the base's gradient.
-        piece = meta(self.view.shape, self.view.dtype, self.view.device)
-        alone: dict[Any, Any] = {PASSED: FRESH, VIEWED: HELD}
-        rest = [(m, alone.get(kind, kind), v) for m, kind, v in self.inner.describe((piece,))]
-        if self.has_self:
-            rest.pop(0)
-        b = self.base
-        return ((b if b.dense else meta(b.shape, b.dtype, b.device)), FRESH, 2), *rest
 
     def fn(
         self, cts: Sequence[Any], saved: Sequence[Any], wanted: Sequence[int] | None = None
@@ -433,7 +423,8 @@ class CopySlicesPlan:
                 return self.fn(args[:1], args[1:], wanted)
 
             found = self.vjps[wanted] = first_uses.early(
-                jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted)
+                jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted),
+                weakref.ref(self),
             )  # fmt: skip
         return found
 

@@ -8,6 +8,7 @@ that gradients of any order, forward mode and further transforms of it come from
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,30 +17,38 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._core import errors, shapes
+from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, LIFT, MODES, next_level
+from .._core.python_numbers import Number
+from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
 from .._ops.registry import Layout
 from .alike import Alike
-from .history import grad_fn_of, requires_grad_of
+from .history import edge_of, grad_fn_of, requires_grad_of
+from .node import AccumulateGrad
 from .steps import bind_equation
 from .strided import elements, is_direct, read, reader, stored
 from .tape import Tape, Value, aval_of
-from .tensor import Tensor, make, wrap_array
+from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
 
 _placeholder: Any = None
 
 
-def outside_value(index: int, m: Meta) -> Any:
-    """A tracer that stands for the captured tensor number `index`."""
+def outside_value(index: int, m: Meta, weak: bool = False) -> Any:
+    """A tracer that stands for the captured tensor number `index`; a `weak` one stands for a Python number."""
     global _placeholder
     if _placeholder is None:
         from jax.extend.core import Primitive
 
         _placeholder = Primitive("outside_value")
         _placeholder.def_abstract_eval(lambda *, index, aval: aval)
-    aval = jax.core.ShapedArray(m.shape, m.dtype.np)
+    aval = jax.core.ShapedArray(m.shape, m.dtype.np, weak_type=weak)
     return _placeholder.bind(index=index, aval=aval)
+
+
+def running_vmap() -> Lift | None:
+    """The innermost run, if it is one of `vmap`."""
+    run = MODES.lifts[-1] if MODES.bits & LIFT else None
+    return None if run is None or run.size is None else run
 
 
 def is_batched(t: Tensor) -> bool:
@@ -67,6 +76,20 @@ def as_batch(t: Tensor, like: Sequence[Any]) -> Tensor:
     return make(run.capture(t, t._m, False), m)
 
 
+def beside(t: Tensor, others: Sequence[Any]) -> Tensor:
+    """`t` as a value of the run that a call on it and on `others` belongs to, so that it may get a place in its graph.
+
+    A tensor from outside with a place in the graph of a run would carry the nodes of that run out of it.
+    """
+    if MODES.bits & LIFT:
+        for run in reversed(MODES.lifts):
+            if run.inside(t):
+                return t
+            if any(isinstance(v, Tensor) and run.inside(v) for v in others):
+                return run.made_inside(t)
+    return t
+
+
 def is_hidden(t: Tensor) -> bool:
     """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
     return bool(MODES.bits & LIFT) and MODES.lifts[-1].hides(t)
@@ -77,6 +100,25 @@ def is_tracked(t: Tensor) -> bool:
     if t._rg or t._al is None or not requires_grad_of(t):
         return t._rg
     return not MODES.bits & GRAD or grad_fn_of(t) is not None
+
+
+def tensor_of_jax(array: Any) -> Tensor:
+    """A tensor around an array of the user's, or around what JAX has in its place while it traces the user's code."""
+    t = wrap_array(array)
+    if isinstance(array, jax.core.Tracer):
+        if MODES.sealed and not (MODES.bits & LIFT and MODES.lifts[-1].pure):
+            raise RuntimeError(errors.FROZEN_IN_RULE)
+        Modes.traced = True
+        follow_jax(t)
+    return t
+
+
+def follow_jax(t: Tensor) -> None:
+    """Let the derivative that JAX takes of a running lift go on through a tensor around a tracer of JAX's."""
+    if not MODES.bits & LIFT or t._m.dtype.category < dtypes.FLOATING:
+        return
+    if MODES.lifts[-1].follows(t._st.array):
+        t._rg = extras(t).followed = True
 
 
 class Move(NamedTuple):
@@ -115,9 +157,11 @@ class Move(NamedTuple):
 class Lift:
     """One run of tensor code with tracers in its tensors."""
 
-    __slots__ = ("alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "moves", "origins", "outer_level",
-                 "outer_lifts", "outer_trace", "outer_transforms", "own_leaves", "places", "rows", "randomness",
-                 "size", "steps", "tape", "traces")  # fmt: skip
+    __slots__ = (
+        "alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "met", "moves", "origins",
+        "outer_dual", "outer_level", "outer_lifts", "outer_trace", "outer_traced", "outer_transforms", "own_leaves",
+        "places", "randomness", "rows", "size", "steps", "tape", "traces",
+    )  # fmt: skip
     size: Any  # of the batch, for a run of `vmap`
     stateful = False
     """Whether what is outside may be written to, and is read anew each time the steps are run."""
@@ -135,6 +179,10 @@ class Lift:
             self.outer_trace = trace
         self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
         self.outer_level = MODES.level, MODES.given, MODES.birth
+        self.outer_dual = MODES.dual_level
+        self.outer_traced = (
+            MODES.bits & TRACED
+        )  # the trace that JAX makes for the run itself is no matter
         self.birth = next_level()
         self.rows = rows
         """For a run of `vmap`: gives tensors of the run for all examples, outside."""
@@ -143,13 +191,15 @@ class Lift:
         self.inputs = inputs
         """The outside tensors that the run is over, where it is one of `vmap`."""
         self.captured: list[Tensor] = []
+        self.met: list[tuple[Any, tuple[Any, int] | None]] = []
+        """What captured tensors held when they were captured, and their place in the graph."""
         self.mapped: list[bool] = []
         """Whether a captured tensor has a row per example (random draws that differ)."""
         self.entered: dict[int, tuple[Any, Tensor]] = {}
         """Captured tensors with a row per example, by the identity of what stands for a row."""
         self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
-        """What was given for all examples and along which dimension, by the identity of what stands for one; and
-        the tensor of one."""
+        """By the identity of the storage of an example: what it held at first, what was given for all examples and
+        along which dimension, and the tensor of one."""
         self.moves: dict[int, tuple[Tensor, list[Move]]] = {}
         """The tensors of examples, and how their dimensions were moved in place: see `seen_anew`."""
         self.steps: dict[int, tuple[Any, int, int]] = {}
@@ -194,14 +244,14 @@ class Lift:
             yield trace
             trace = getattr(trace, "parent_trace", None)
 
-    def place_for(self, index: int, m: Meta) -> Any:
+    def place_for(self, index: int, m: Meta, weak: bool = False) -> Any:
         """A tracer of the run itself, wherever in it the code is, that stands for an outside value."""
         if self.tape is not None:
             return self.tape.place(index, m)
         from jax.extend.core import set_current_trace
 
         with set_current_trace(self.traces[0]):
-            return outside_value(index, m)
+            return outside_value(index, m, weak)
 
     def hides(self, t: Tensor) -> bool:
         """Whether nothing inside knows that `t` requires a gradient: only what is outside of `vmap` wants it."""
@@ -248,6 +298,10 @@ class Lift:
         """How deep in transforms the run is, counted from 1."""
         return self.outer_transforms + len(self.outer_lifts) + 1
 
+    def holds_level(self) -> bool:
+        """Whether the open level of forward mode was opened inside of the run."""
+        return MODES.dual_level != self.outer_dual
+
     def same_for_all(self, t: Tensor) -> bool:
         """Whether a tensor of the run is known not to differ between the examples of its batch."""
         array = t._st.array
@@ -277,16 +331,28 @@ class Lift:
         Forward mode inside of `vmap` has such values: their tangents belong to the batch. Only what the
         function of the run made itself may become one; others would keep it when the run is over.
         """
-        st = me._st
         if (
-            st.born < self.birth
+            me._st.born < self.birth
             or requires_grad_of(me)
             or not all(self.same_for_all(v) for v in values)
         ):
             return False
-        whole = make(st.array, st.meta)
-        st.array = self.capture(whole, whole._m, False)
+        self._enter(me)
         return True
+
+    def _enter(self, t: Tensor) -> None:
+        """Make the storage of a tensor that the run's function made one of the run."""
+        st = t._st
+        st.array = self.capture(make(st.array, st.meta), st.meta, False)
+
+    def made_inside(self, t: Tensor) -> Tensor:
+        """A tensor without a place in the graph as a value of the run: itself, or a copy if it came from outside."""
+        if self.stateful:
+            return t
+        if t._st.born < self.birth or t._al is not None:
+            return make(self.capture(t, t._m, False), meta(t._m.shape, t._m.dtype, t._m.device))
+        self._enter(t)
+        return t
 
     def so_far(self, arrays: Sequence[Any]) -> Lifted:
         """The steps of a run of `vmap` taken up to now, with these arrays as the results."""
@@ -306,7 +372,7 @@ class Lift:
         al = t._al
         view = None if al is None else (al.offset, al.conj, al.neg)
         place = (id(t._fn), t._onr) if t._fn is not None else id(t) if requires else None
-        key = (id(t._st), t._m, view, place)
+        key = (id(t._st), id(_memory(t).array), t._m, view, place)
         found = self.places.get(key)
         if found is None:
             found = self.places[key] = self.capture(t, t._m, False)
@@ -352,6 +418,7 @@ class Lift:
     def capture(self, t: Tensor, m: Meta, mapped: bool) -> Any:
         """Make an outside tensor an input of the run; its value here is described by `m`."""
         self.captured.append(t)
+        self.met.append(_as_met(t))
         self.mapped.append(mapped)
         self.keep.append((t._st, t._fn))  # their identities are keys
         value = self.place_for(len(self.captured) - 1, m)
@@ -359,18 +426,31 @@ class Lift:
             self.entered[id(value)] = (value, t)
         return value
 
+    def captured_then(self) -> list[Tensor]:
+        """The captured tensors as they were when they were captured, if somebody wrote to them since."""
+        return [
+            t if _memory(t).array is array else _as_it_was(t, array, edge)
+            for t, (array, edge) in zip(self.captured, self.met)
+        ]
+
     def origin_of(self, t: Tensor) -> tuple[Tensor, int] | None:
         """The tensor, and its dimension, that `t` is the unchanged example of; else None."""
-        found = self.origins.get(id(t._st.array))
-        if found is None or not is_direct(t) or t._x is not None:
+        found = self.origins.get(id(t._st))
+        if found is None or t._st.array is not found[0] or not is_direct(t) or not is_plain(t):
             return None
         _, whole, dim, _ = found
         return None if requires_grad_of(whole) is not requires_grad_of(t) else (whole, dim)
 
-    def given_as(self, t: Tensor) -> tuple[Tensor, int, Tensor] | None:
-        """For a tensor on the unwritten memory of an example: what was given for all, the dimension, the example."""
-        found = self.origins.get(id(t._st.array))
-        return None if found is None else found[1:]
+    def given_as(self, t: Tensor) -> tuple[Any, Tensor, int, Tensor] | None:
+        """For a tensor on the memory of an example: what that held, what was given for all, the dimension, the
+        example."""
+        return self.origins.get(id(_memory(t)))
+
+    def copy_for_rule(self, t: Tensor) -> Tensor:
+        """A tensor at the same place in the graph that code of the user's may write to."""
+        array, edge = _as_met(t)
+        self.keep.append(edge)
+        return _as_it_was(t, array, edge)
 
     def lies(self, t: Tensor, step: int, place: int = 0) -> None:
         """Note that the batch which `t` is an example of begins an example every so many elements.
@@ -396,6 +476,14 @@ class Lift:
         """What happened to the dimensions of the tensor of an example, in order."""
         return self.moves[id(t)][1] if id(t) in self.moves else ()
 
+    def check_not_given(self, t: Tensor, name: str) -> None:
+        """Complain about a write to the memory of what was given for all examples: their values are fixed."""
+        if any(_memory(v) is _memory(t) for v in self.inputs):
+            raise RuntimeError(
+                f"vmap: {name} writes to the memory of a tensor that is being mapped over, from inside of "
+                "the function that maps over it. Write to the example that the function was given, or to a clone."
+            )
+
     def outside_message(self, name: str, leaves: Sequence[Any]) -> str:
         """What is said of a write of values of the run to a tensor from outside of it."""
         shape = leaves[0]._m.shape
@@ -412,6 +500,11 @@ class Lift:
         if not shapes.is_dense(shape, strides):
             strides = shapes.contiguous_strides(shape)
         return meta(shape, m.dtype, m.device, strides)
+
+    def memory_meta(self, t: Tensor) -> Meta:
+        """How the memory lies, for all examples, that `t` is an example of; views included."""
+        shape, strides = self._whole(t, t._m.ndim, 0)
+        return meta(shape, t._m.dtype, t._m.device, strides)
 
     def lay_out(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch."""
@@ -480,6 +573,25 @@ def _memory(t: Tensor) -> Any:
     return getattr(t._st, "whole", t._st)
 
 
+def _as_met(t: Tensor) -> tuple[Any, tuple[Any, int] | None]:
+    """What the storage of a tensor holds, and the tensor's edge."""
+    return _memory(t).array, edge_of(t) if requires_grad_of(t) else None
+
+
+def _as_it_was(t: Tensor, array: Any, edge: tuple[Any, int] | None) -> Tensor:
+    """A tensor that somebody wrote to, with the array that its storage held before and the edge that it had."""
+    out = alias_of(t, t._m, plain_alias(t))
+    storage = Storage(array, t._st.meta)
+    out._st = out._vc = storage if _memory(t) is t._st else type(t._st)(storage)  # type: ignore[call-arg]
+    if edge is not None:
+        out._rg = True
+        if isinstance(edge[0], AccumulateGrad):
+            out._acc = weakref.ref(edge[0])
+        else:
+            out._fn, out._onr = edge
+    return out
+
+
 def _elements(t: Tensor) -> Any:
     """A tensor's elements for what is computed now, in whichever run that is."""
     return MODES.lifts[-1].array_of(t) if MODES.bits & LIFT else read(t)
@@ -507,20 +619,21 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
             keys.append(None)
         else:
             keys.append(v.__class__)
-            xs.append(v)
+            xs.append(v.array() if type(v) is Number else v)
     return tuple(keys), xs, mask
 
 
 class Lifted:
     """What a run of `vmap` came to: steps over inputs and captured tensors."""
 
-    __slots__ = ("_about", "_outs", "_steps", "_tape", "captured", "key", "mapped")
+    __slots__ = ("_about", "_met", "_outs", "_steps", "_tape", "captured", "key", "mapped")
 
     def __init__(self, lift: Lift, steps: Sequence[Any], outs: Sequence[Any]) -> None:
-        tape = self._tape = lift.tape
+        tape, self._met = lift.tape, lift.met
+        self._tape = tape
         self._steps, self._outs = steps, tuple(outs)
         consts = [c if isinstance(c, jax.Array) else jnp.asarray(c) for _, c in tape.consts]
-        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
+        self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
         self.mapped = [*lift.mapped, *[False] * len(consts)]
         self._about = (
             tuple([v.aval for v in tape.inputs]), self._outs, tuple(tape.outside),
@@ -566,11 +679,12 @@ def run_kernel(plan: Any, xs: Sequence[Any]) -> Any:
 class Traced:
     """What a run came to that JAX traced."""
 
-    __slots__ = ("captured", "jaxpr", "n_in")
+    __slots__ = ("birth", "captured", "jaxpr", "n_in")
 
     def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Lift) -> None:
         self.jaxpr = jaxpr
         self.n_in = len(jaxpr.invars)
+        self.birth = lift.birth
         self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
 
     def function(self) -> Callable[..., list[Any]]:
@@ -637,14 +751,14 @@ def _inside(
     with set_current_trace(current):
         before, birth = MODES.bits, MODES.birth
         MODES.lifts = (*lift.outer_lifts, lift)
-        MODES.bits = before | LIFT
+        MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
         MODES.birth = lift.birth
         try:
             return run(list(arrays))
         finally:
             MODES.birth = birth
             MODES.lifts = lift.outer_lifts
-            MODES.bits = MODES.bits & ~LIFT | before & LIFT
+            MODES.bits = MODES.bits & ~(LIFT | TRACED) | before & (LIFT | TRACED)
 
 
 def taped(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any) -> Lifted:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from typing import Any
 
 from .._core.errors import SECOND_BACKWARD
-from .._core.state import MODES, next_sequence_nr
+from .._core.state import MODES, WRITE_LOCK, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
 Edge = "tuple[Node, int] | None"
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 
 
-GRAD_LOCK = threading.RLock()
+GRAD_LOCK = WRITE_LOCK
 """Held while a leaf's `.grad` is read and stored: several threads may accumulate into one leaf."""
 
 
@@ -159,6 +158,13 @@ class Node:
         # `saved` replaces this and `__dir__` by functions that know the `_saved_*` attributes.
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    def _release_once(self, saved: Any) -> None:
+        """Free what was saved, unless a pass of another thread has done so while this one ran the node with it."""
+        with GRAD_LOCK:
+            if saved is not None and self.saved is None and self.gp is not None:
+                raise RuntimeError(SECOND_BACKWARD)
+            self._release()
+
     def _release(self) -> None:
         """Free what was saved; a node that saved no tensor can run again."""
         if self.gp.saves_tensors and self.saved.__class__ is not Spare:
@@ -168,12 +174,14 @@ class Node:
 class AccumulateGrad(Node):
     """The sink that adds incoming gradients to a leaf's ``.grad``."""
 
-    __slots__ = ("variable",)
+    __slots__ = ("meta", "variable")
     __module__ = "builtins"  # where torch's nodes say that they are from
     variable: Any
+    meta: Any  # what the variable looked like when the node was made
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable
+        self.meta = variable._m
         self.gp = None
         self.edges = ()
         self.saved = ()
@@ -186,7 +194,7 @@ class AccumulateGrad(Node):
         return 1
 
     def out_meta(self, nr: int) -> Any:
-        return self.variable._m
+        return self.meta
 
     def _sequence_nr(self) -> int:
         return 2**64 - 1
@@ -257,3 +265,10 @@ def accumulator(tensor: Any) -> AccumulateGrad:
     if MODES.anomaly is not None:
         MODES.anomaly.node_recorded(node)
     return node
+
+
+def note_reshaped(tensor: Any) -> None:
+    """Remember at a tensor's node, or at the one that adds to its gradient, that the shape is another from now on."""
+    node = tensor._fn or (tensor._acc and tensor._acc())
+    if node is not None:
+        node._extras().reshaped = True

@@ -31,7 +31,7 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
     for t in targets:
         if not isinstance(t, Tensor):
             raise TypeError(
-                f"{me.__name__}(): argument 'out' must be Tensor, not {type(t).__name__}"
+                f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(t)}"
             )
     tensors = [a for a in args if isinstance(a, Tensor)]
     tensors += [x for a in args if isinstance(a, list | tuple) for x in a if isinstance(x, Tensor)]
@@ -48,7 +48,9 @@ def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> A
         named["dtype"] = targets[0]._m.dtype
     result = me(**without_unsaid(me, named))
     if not isinstance(result, tuple) and not isinstance(out, Tensor):
-        raise TypeError(f"{me.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
+        raise TypeError(
+            f"{me.__name__}(): argument 'out' must be Tensor, not {errors.class_name(out)}"
+        )
     results = result if isinstance(result, tuple) else (result,)
     if len(results) != len(targets):
         raise TypeError(f"{me.__name__}(): expected {len(results)} out tensors, got {len(targets)}")

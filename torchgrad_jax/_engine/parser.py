@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from .._core import devices, dtypes, generator, shapes
+from .._core import devices, dtypes, errors, generator, shapes
 from .._core.formats import memory_format
 from .history import requires_grad_of
 from .tensor import Tensor
@@ -136,6 +137,8 @@ def parse_signature(text: str) -> Signature:
 def type_name(value: Any) -> str:
     """How torch's messages name a type: with its module where it is a static type of C."""
     kind = type(value)
+    if isinstance(value, jax.Array):
+        return errors.class_name(value)
     for ours, name in _NAMED_TYPES.items():
         if issubclass(kind, ours):
             return name

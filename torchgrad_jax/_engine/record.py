@@ -16,9 +16,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import abstract, dtypes, errors, events, outputs
+from .._core import dtypes, errors, events, outputs
 from .._core.devices import FakeDevice
 from .._core.meta import Meta, meta
+from .._core.python_numbers import Number
 from .._core.state import (
     CUT,
     DUAL,
@@ -29,7 +30,9 @@ from .._core.state import (
     MODES,
     OBSERVED,
     PACKING,
+    TRACED,
     TRANSFORM,
+    WRITE_LOCK,
     next_sequence_nr,
 )
 from .._core.transfer import filled
@@ -69,13 +72,14 @@ from .tensor import (
     extras,
     make,
     mark_inference,
+    plain_alias,
 )
 from .trace import Apart, Call, Overlap, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
-COMMON = GRAD | TRANSFORM | LIFT | DUAL
+COMMON = GRAD | TRANSFORM | LIFT | DUAL | TRACED
 """Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
 
 
@@ -92,20 +96,6 @@ class no_grad:
         MODES.bits = (MODES.bits & ~GRAD) | (self.bits & GRAD)
 
 
-_SHAPED_BY_VALUES = frozenset(
-    {"nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim"}
-)
-
-
-def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
-    """What is raised when values are asked for that a tensor does not have; `error` is for the meta device."""
-    if isinstance(t._m.device, FakeDevice):
-        shaped = name in _SHAPED_BY_VALUES
-        kind = errors.DynamicOutputShapeException if shaped else errors.DataDependentOutputException
-        return kind(f"aten.{name}.default")
-    return error
-
-
 def faked(name: str, leaves: Sequence[Any]) -> Sequence[Any]:
     """`leaves` with fake tensors in the place of others, which most modes refuse."""
 
@@ -119,46 +109,6 @@ def faked(name: str, leaves: Sequence[Any]) -> Sequence[Any]:
     return [one(v) for v in leaves]
 
 
-def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> np.ndarray:
-    """The tensor's values as numpy, or an error that names the way out when it is being traced.
-
-    `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
-    `op` is what torch calls the operator that wants them, for fake tensors, which have none.
-    """
-    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
-        MODES.lifts[-1].look_at_values(t)
-        with MODES.lifts[-1].outside():
-            return concrete(t, batched, op)
-    array = read(t)
-    if abstract.is_abstract(array):
-        raise no_data(t, NotImplementedError(abstract.NO_DATA), op)
-    if isinstance(array, jax.core.Tracer):
-        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
-            raise errors.Unsupported(errors.untraceable())
-        if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
-            same = MODES.lifts[-1].for_all(t)
-            if same is not None:
-                with MODES.lifts[-1].outside():
-                    return concrete(same, batched, op)
-            raise RuntimeError(batched or errors.BATCHED_ITEM)
-        raise RuntimeError(
-            "the values of this tensor are needed to go on, but it is being traced into a JAX "
-            "function; move the data-dependent step outside of the traced function"
-        )
-    return np.asarray(array)
-
-
-def is_traced(t: Tensor) -> bool:
-    """Whether the tensor's values are not known because it is being traced, outside of a batch."""
-    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
-        with MODES.lifts[-1].outside():
-            return is_traced(t)
-    array = read(t)
-    if not isinstance(array, jax.core.Tracer) or abstract.is_abstract(array):
-        return False
-    return not (MODES.bits & LIFT and MODES.lifts[-1].size is not None)
-
-
 def as_leaf(value: Any) -> Any:
     """A leaf as `apply` wants it: tensor, Python number or None."""
     if value is None or isinstance(value, Tensor) or value.__class__ in NUMBERS:
@@ -168,7 +118,7 @@ def as_leaf(value: Any) -> Any:
     for kind in NUMBERS:
         if isinstance(value, kind):
             return kind(value)
-    raise TypeError(f"must be Tensor, not {type(value).__name__}")
+    raise TypeError(f"must be Tensor, not {errors.class_name(value)}")
 
 
 def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
@@ -218,6 +168,8 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     mask = gp.mask
     node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     saved = [leaves[i] for i in gp.saved_in]
+    if mode & LIFT:
+        saved = [v.array() if type(v) is Number else v for v in saved]
     node.vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
     if (
         mode & (PACKING | INFERENCE)
@@ -275,7 +227,8 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
         for k in gp.saved_out:
             t = outs[k]
             plain = t._al is None and t._vc is t._st and not mode & DUAL
-            saved.append(t._st if plain else alias_of(t, t._m, t._al, t._vc))
+            # A view that knew its base would hold the base's node, which is this one or holds it.
+            saved.append(t._st if plain else alias_of(t, t._m, plain_alias(t), t._vc))
             if mode & DUAL:
                 saved[-1]._x = extras(t)  # the tangent, which is attached later
         node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
@@ -396,7 +349,7 @@ def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:
 def apply(call: Call, leaves: Sequence[Any]) -> Any:
     """Run a call on tensors, numbers and Nones, and record it when it should be."""
     mode = MODES.bits
-    if mode <= GRAD or not mode & ~(GRAD | TRANSFORM):
+    if mode <= GRAD or not mode & ~(GRAD | TRANSFORM | TRACED):
         out = _apply_plain(call, leaves, mode)
     else:
         out = None if mode & ~COMMON else apply_taped(call, leaves, mode)
@@ -576,13 +529,10 @@ class InplaceCall(Call):
             inner.name, inner.run, node_name=node or inner.node_name, argnames=inner.argnames,
             promote=inner.promote, promoted=inner.promoted, nondiff=inner.nondiff, grad=inner.grad,
             layout=inner.layout, check=inner.check, check_result=inner.check_result,
-            edges=inner.edges, statics=inner.statics, grad_view=inner.grad_view,
+            edges=inner.edges, statics=inner.statics,
         )  # fmt: skip
         self.inner = inner
-        self.grad_facts, self.alike = inner.grad_facts, inner.alike
-        self.summed, self.summed_ndim = inner.summed, inner.summed_ndim
-        self.held, self.held_if, self.transposes = inner.held, inner.held_if, inner.transposes
-        self.apart, self.overlaps = inner.apart, inner.overlaps
+        self.alike, self.apart, self.overlaps = inner.alike, inner.apart, inner.overlaps
         self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
         self.idle, self.from_inputs = inner.idle, inner.from_inputs
         self.forward = inner.forward
@@ -593,9 +543,9 @@ class InplaceCall(Call):
         self.own_numbers = inner.own_numbers
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
-        plan = self.plans.get(keys)
+        plan = self._plans.get(keys)
         if plan is None:
-            plan = self.plans[keys] = InplacePlan(self, keys)
+            plan = self._new_plan(keys, InplacePlan(self, keys))
         return plan
 
 
@@ -658,7 +608,8 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     """Run `call` and write its result into the first leaf; autograd's rules for in-place writes."""
     if MODES.bits & OBSERVED and MODES.observers:
         return events.op(call.name + "_", "op", leaves, lambda: _apply_inplace(call, leaves))
-    return _apply_inplace(call, leaves)
+    with WRITE_LOCK:
+        return _apply_inplace(call, leaves)
 
 
 def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
@@ -707,7 +658,7 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
                 later = later or _LACKING.match(str(error))
             if not later:
                 raise error from None
-        call.plans.pop(keys, None)  # one that is there says that nothing overlaps
+        call.forget_plan(keys)  # one that is there says that nothing overlaps
         raise
 
 
@@ -725,6 +676,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         if values and not run.take_in(me, values):
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
+            run.check_not_given(me, call.name + "_")
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)
             with run.outside():

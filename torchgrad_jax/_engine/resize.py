@@ -12,9 +12,12 @@ import numpy as np
 from .._core import shapes
 from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
+from .._core.state import MODES, TRACED
 from .._core.transfer import put
 from . import strided
-from .tensor import Alias, Tensor
+from .escapes import refuse_escape
+from .node import note_reshaped
+from .tensor import Alias, Tensor, born
 
 
 def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> bool:
@@ -26,6 +29,8 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
     old = t._m
     if old.shape == shape and (strides is None or old.strides == strides):
         return False
+    if MODES.bits & TRACED:
+        refuse_escape([born(t)], [], "resize")
     m = meta(shape, old.dtype, old.device, strides)
     offset = 0 if t._al is None else t._al.offset
     need = offset + (shapes.storage_extent(m.shape, m.strides) if m.numel else 0)
@@ -35,8 +40,8 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
         # The end of a view as another dtype may be amid an element: then the storage is one of that dtype.
         dtype = m.dtype if size % own.dtype.itemsize else own.dtype
         _grow(t, size // dtype.itemsize, dtype)
-    if t._fn is not None and (t._al is None or t._al.base is None) and old.shape != shape:
-        t._fn._extras().reshaped = True
+    if (t._al is None or t._al.base is None) and old.shape != shape:
+        note_reshaped(t)
     _window(t, m, offset)
     return True
 

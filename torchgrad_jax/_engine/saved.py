@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import errors
-from .._core.meta import meta
+from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, seen_as, written_part
@@ -87,10 +87,7 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     # A view that was forbidden since complains of that when asked.
     maker = grad_fn_of(entry) if isinstance(entry, Tensor) else None
     if maker is not None:
-        # A gradient that is a view of another, which was written to; others got new memory by `set_`.
-        apart = isinstance(entry._vc, Storage) and entry._vc is not entry._st
-        seen = apart and getattr(maker.gp, "plan", None) and maker.gp.plan.call.gradient
-        return ("AsStridedBackward0" if seen else maker.name()), 0
+        return maker.name(), 0
     leaf = node.gp.saved_in[index]
     if leaf in node.gp.edge_leaves:
         edge = node.edges[node.gp.edge_leaves.index(leaf)]
@@ -103,43 +100,49 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
 def _modified(node: Any, index: int, m: Any, now: int) -> RuntimeError:
     """The complaint about a saved value that was written to since."""
     producer, nr = _describe(node, index)
-    gp = node.gp
-    leaf = gp.saved_in[index] if index < len(gp.saved_in) else -1
-    if leaf in gp.plan.call.transposed and len(m.shape) > 1:
-        # torch's formula has saved a transposed view of it, whose node is made anew when somebody asks.
-        m = meta((*m.shape[:-2], m.shape[-1], m.shape[-2]), m.dtype, m.device)
-        linked = leaf in gp.edge_leaves and node.edges[gp.edge_leaves.index(leaf)] is not None
-        producer = "AsStridedBackward0" if linked else None
     return _complain(m, producer, nr, now, node.vers[index])
 
 
-DETACHED: dict[int, Any] = {}
-"""Tensors that were cut from a graph in place, by identity; nodes may have saved them before."""
+ALTERED: dict[int, Any] = {}
+"""Tensors that were cut from a graph in place, or whose `.data` became something of another shape or dtype, by
+identity; nodes may have saved them before."""
 
 
-def note_detached(t: Tensor) -> None:
-    """Remember that a tensor was cut from its graph."""
+def note_altered(t: Tensor) -> None:
+    """Remember that a tensor is no longer what nodes may have saved."""
     key = id(t)
-    DETACHED[key] = weakref.ref(t, lambda _: DETACHED.pop(key, None))
+    ALTERED[key] = weakref.ref(t, lambda _: ALTERED.pop(key, None))
 
 
-def attached(node: Any) -> bool:
-    """Whether the inputs that a node saved are in the graph as they were then."""
-    gp, saved = node.gp, node.saved
-    if saved is None or gp is None:
-        return True
-    for i, leaf in enumerate(gp.saved_in):
-        if id(saved[i]) in DETACHED and saved[i]._fn is None and leaf in gp.edge_leaves:
-            edge = node.edges[gp.edge_leaves.index(leaf)]
-            if edge is not None and not isinstance(edge[0], AccumulateGrad):
-                return False
-    return True
+def unaltered(node: Any) -> bool:
+    """Whether no tensor that a node saved is another one by now."""
+    return node.saved is None or not any(id(entry) in ALTERED for entry in node.saved)
 
 
 def check_attached(node: Any) -> None:
     """Refuse what torch refuses: a saved input that has been cut from the graph since."""
-    if not attached(node):
-        raise RuntimeError(errors.DETACHED_IN_PLACE)
+    gp, saved = node.gp, node.saved
+    if saved is None or gp is None:
+        return
+    for i, leaf in enumerate(gp.saved_in):
+        if id(saved[i]) in ALTERED and saved[i]._fn is None and leaf in gp.edge_leaves:
+            edge = node.edges[gp.edge_leaves.index(leaf)]
+            if edge is not None and not isinstance(edge[0], AccumulateGrad):
+                raise RuntimeError(errors.DETACHED_IN_PLACE)
+
+
+def _as_saved(node: Any, index: int) -> Any:
+    """What a saved input was when it was saved, where its data is of another shape or dtype since; else None."""
+    gp, entry = node.gp, node.saved[index]
+    if id(entry) not in ALTERED or index >= len(gp.saved_in):
+        return None
+    m = gp.plan.keys[gp.saved_in[index]]
+    known = isinstance(m, Meta) and (entry._m.dtype is not m.dtype or entry._m.shape != m.shape)
+    if known and entry._m.dtype.is_complex and not m.dtype.is_complex:
+        raise RuntimeError(
+            f"a tensor that {node.name()} saved was real, and its data became complex: there is no gradient"
+        )
+    return m if known else None
 
 
 def unpack_arrays(node: Any) -> list[Any]:
@@ -158,7 +161,9 @@ def unpack_arrays(node: Any) -> list[Any]:
             if entry._vc.version != then:
                 raise _modified(node, i, entry._m, entry._vc.version)
             plain = entry._al is None and not MODES.bits & LIFT
-            out.append(entry._st.array if plain else strided.read(entry))
+            array = entry._st.array if plain else strided.read(entry)
+            m = _as_saved(node, i) if ALTERED else None
+            out.append(array if m is None else strided.fitted(array, m))
         elif kind is Packed:
             out.append(_unpacked_array(entry))
         else:
@@ -235,6 +240,10 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             t._x = entry._x  # with the tangent that came with it
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         else:
+            m = _as_saved(node, i) if ALTERED and fitting else None
+            if m is not None:
+                array = strided.fitted(strided.read(entry), m)
+                entry = _rewire(node, i, n_in, make(array, meta(m.shape, m.dtype, m.device)))
             out.append(entry)
     return out
 

@@ -19,8 +19,8 @@ from .._core import devices, dtypes, shapes
 from .._core.meta import meta
 from .._core.transfer import put
 from . import strided
+from .concrete import concrete
 from .lift import is_batched
-from .record import concrete
 from .tensor import Alias, Storage, Tensor, make
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.

@@ -7,7 +7,6 @@ overlap (unfold, odd as_strided) it is a gather. Writing is the transpose of rea
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,11 +18,13 @@ import numpy as np
 from jax import lax
 
 from .._core import abstract, errors, shapes
+from .._core.caches import KERNELS
 from .._core.meta import Meta
-from .._core.state import CUT, LIFT, MODES
+from .._core.state import CUT, LIFT, MODES, TRACED, WRITE_LOCK
 from . import first_uses
 from .cut import unrecorded, writes_unrecorded
-from .tensor import CREATED_DEFAULT, Alias, Tensor, alias_of, make
+from .escapes import before_write
+from .tensor import CREATED_DEFAULT, Alias, Tensor
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -285,7 +286,7 @@ def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
     return abstract.kernel(compiled, (out,), True) if out.device.type == "meta" else compiled
 
 
-@functools.cache
+@KERNELS.memo(0.125)
 def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     need, have = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize, elements(store)
     if need > have * store.dtype.itemsize:
@@ -300,7 +301,7 @@ def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     return _kernel(read_view, m)
 
 
-@functools.lru_cache(maxsize=4096)
+@KERNELS.memo()
 def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Callable[[Any], Any]:
     """The reader for traced programs, with the offset built in where that saves work."""
     kernel = reader(store, m, conj, neg)
@@ -315,7 +316,7 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
     return jax.jit(read_part)
 
 
-@functools.cache
+@KERNELS.memo(0.125)
 def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
@@ -328,7 +329,7 @@ class _Called(NamedTuple):
     call: Any
 
 
-@functools.cache
+@KERNELS.memo(0.125)
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     reader(store, m, conj, neg)  # which complains where the storage is too small
 
@@ -371,33 +372,6 @@ def conjugate_lazily(t: Tensor) -> None:
     t._al.conj = True
 
 
-def gradient_meta(g: Tensor) -> Meta:
-    """How a gradient lies, and whether it is lazily conjugated."""
-    return g._m.mirror if g._al is not None and g._al.conj else g._m
-
-
-def gradient(array: Any, m: Meta, version: int) -> Tensor:
-    """A fresh gradient that lies as `m` says and was written to so often."""
-    t = make(array, m.mirror if m.mirrored else m)
-    if m.mirrored and not MODES.bits & LIFT:
-        conjugate_lazily(t)
-    t._st.version = version
-    return t
-
-
-def part(whole: Tensor, begins: int | None, m: Meta, array: Any) -> Tensor | None:
-    """A gradient in the memory of another: a part of it, or a view of one that is a part; None where neither is so."""
-    al = whole._al
-    halves = m.dtype is not whole._m.dtype  # real or imaginary parts of complex numbers
-    if (begins is None and (al is None or halves)) or MODES.bits & LIFT:
-        return None
-    if m.mirrored or (al is not None and (al.conj or al.neg)):
-        return None
-    lies = Alias(storage_offset(whole) * (1 + halves) + (begins or 0), None, CREATED_DEFAULT, 0)
-    lies.array, lies.stamp = array, whole._st.stamp
-    return alias_of(whole, m, lies)
-
-
 def read(t: Tensor) -> Any:
     """The tensor's current array; a view is read again only after its storage was written."""
     if MODES.bits & LIFT:
@@ -409,9 +383,10 @@ def read(t: Tensor) -> Any:
         return al.array
     if is_direct(t):
         return st.array
+    stamp = st.stamp  # before the array: another thread may write in between
     array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
     if not isinstance(array, jax.core.Tracer):  # one may not be met again outside of its trace
-        al.array, al.stamp = array, st.stamp
+        al.array, al.stamp = array, stamp
     return array
 
 
@@ -425,9 +400,18 @@ def stored(t: Tensor, array: Any) -> Any:
 
 def write(t: Tensor, array: Any, bump: bool = True) -> None:
     """Overwrite the tensor's elements; everything on the same storage sees it."""
-    al, st = t._al, t._st
-    held = MODES.lifts[-1].write(t) if MODES.bits & LIFT else st.array
-    if MODES.bits & (CUT | LIFT) and writes_unrecorded():
+    with WRITE_LOCK:
+        _write(t, array)
+        if bump:
+            t._vc.version += 1
+
+
+def _write(t: Tensor, array: Any) -> None:
+    al, st, mode = t._al, t._st, MODES.bits
+    if mode & TRACED:
+        before_write(t, array)
+    held = MODES.lifts[-1].write(t) if mode & LIFT else st.array
+    if mode & (CUT | LIFT) and writes_unrecorded():
         st.array = unrecorded(held, array if is_direct(t) else _written(t, held, array))
         st.stamp += 1
     elif is_direct(t):
@@ -436,10 +420,8 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
     else:
         st.array = _written(t, held, array)
         st.stamp += 1
-        if not MODES.bits & LIFT and not shapes.has_overlap(t._m.shape, t._m.strides):
+        if not mode & LIFT and not shapes.has_overlap(t._m.shape, t._m.strides):
             al.array, al.stamp = array, st.stamp
-    if bump:
-        t._vc.version += 1
 
 
 def _written(t: Tensor, held: Any, array: Any) -> Any:

@@ -17,19 +17,17 @@ import numpy as np
 from jax import lax
 
 from .._core import errors
+from .._core.caches import remember
 from .._core.meta import Meta
 from .steps import bind_equation
 
-_AVALS: dict[Meta, Any] = {}
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
+@remember()
 def aval_of(m: Meta) -> Any:
     """What JAX knows of an array that is described by `m`."""
-    found = _AVALS.get(m)
-    if found is None:
-        found = _AVALS[m] = jax.core.ShapedArray(m.shape, m.dtype.np)
-    return found
+    return jax.core.ShapedArray(m.shape, m.dtype.np)
 
 
 class Value(jax.core.Tracer):

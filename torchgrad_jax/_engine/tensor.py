@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import shapes
 from .._core.meta import Meta, meta
-from .._core.state import INFERENCE, MODES
+from .._core.state import INFERENCE, MODES, TRACED
 
 
 class Storage:
@@ -17,13 +17,10 @@ class Storage:
 
     `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
     the elements out. `stamp` counts writes, whoever made them, and `born` is the transform or the
-    run of `vmap` (`MODES.birth`) inside of which it was made. `shares` is set where torch would have
-    several tensors in one memory that have storages of their own here (gradients that are views of
-    others): the same object for each.
+    run of `vmap` (`MODES.birth`) inside of which it was made.
     """
 
-    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "shares", "stamp", "version")
-    shares: object
+    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
 
     def __init__(self, array: Any, m: Meta) -> None:
         self.array = array
@@ -113,6 +110,7 @@ class Extras:
     """What few tensors carry."""
 
     __slots__ = (
+        "born",
         "dual",
         "dual_level",
         "followed",
@@ -127,6 +125,7 @@ class Extras:
     )
 
     def __init__(self) -> None:
+        self.born = 0  # of an alias made while JAX was tracing, whose storage may be older
         self.hooks = None
         self.post_acc = None
         self.retains: Any = None
@@ -205,7 +204,14 @@ def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any = None, cls: typ
     t._fn = t._g = t._acc = t._x = None
     t._rg = False
     t._onr = 0
+    if MODES.bits & TRACED:
+        extras(t).born = MODES.birth
     return t
+
+
+def born(t: Tensor) -> int:
+    """The transform inside of which a tensor was made, as `Storage.born`."""
+    return (t._x.born if t._x is not None else 0) or t._st.born
 
 
 def plain_alias(t: Tensor) -> Alias | None:
@@ -223,6 +229,15 @@ def extras(t: Tensor) -> Extras:
     if t._x is None:
         t._x = Extras()
     return t._x
+
+
+def is_plain(t: Tensor) -> bool:
+    """Whether a tensor carries nothing that few tensors do, besides where it was made."""
+    x = t._x
+    return x is None or not (
+        x.hooks or x.post_acc or x.retains or x.dual is not None or x.inference or x.uncounted or x.followed or x.name
+        or x.grad_dtype is not UNSET
+    )  # fmt: skip
 
 
 def uncounted(t: Tensor) -> bool:

@@ -28,7 +28,6 @@ class Storage:
     born: Any
     meta: Any
     pointer: Any
-    shares: Any
     stamp: Any
     version: Any
     def __init__(self, array: Any, m: Meta) -> None: ...
@@ -64,6 +63,7 @@ CREATED_MULTI: _int
 CREATED_INFERENCE: _int
 CREATED_CUSTOM: _int
 class Extras:
+    born: Any
     dual: Any
     dual_level: Any
     followed: Any
@@ -322,7 +322,7 @@ class Tensor:
         """``input / other``; the quotient of integers is floating."""
     def __xor__(self, other: Tensor | _Number) -> Tensor: ...
     def _indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def _is_all_true(self) -> Tensor:
         """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
     def _is_any_true(self) -> Tensor:
@@ -336,13 +336,13 @@ class Tensor:
     @staticmethod
     def _make_wrapper_subclass(*args: Any, **kwargs: Any) -> Any: ...
     def _nnz(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def _rev_view_func_unsafe(self, new_view: Tensor) -> Any:
         """The base of which `new_view` is this view; as in torch, not known outside of its transforms."""
     def _typed_storage(self) -> Any:
         """The same without a warning."""
     def _values(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def _view_func(self, new_base: Tensor) -> Any:
         """This view, of `new_base`; None unless that lies in its storage as the base of this one does."""
     def _view_func_unsafe(self, new_base: Tensor) -> Any:
@@ -480,7 +480,7 @@ class Tensor:
     def cauchy_(self, median: Any = 0.0, sigma: Any = 1.0, *, generator: _Generator | None = None) -> Tensor:
         """Fill with Cauchy numbers."""
     def ccol_indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def cdouble(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor as torch.complex128."""
     def ceil(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -518,9 +518,9 @@ class Tensor:
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with its own storage."""
     def coalesce(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def col_indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def conj(self) -> Tensor:
         """The complex conjugate, as a view; real tensors are returned as they are."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
@@ -553,7 +553,7 @@ class Tensor:
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Cross products; without `dim`, along the first dimension of size 3."""
     def crow_indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor on a GPU."""
     def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.cummax:
@@ -575,7 +575,7 @@ class Tensor:
     def dense_dim(self) -> _int:
         """How many dimensions are dense: all of them."""
     def dequantize(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def det(self) -> Tensor:
         """`linalg.det`."""
     def detach(self) -> Tensor:
@@ -752,17 +752,17 @@ class Tensor:
     def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices along `dim` at the entries of a vector `index`."""
     def indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sums of products over the last dimensions."""
     def int(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor as torch.int32."""
     def int_repr(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """`linalg.inv`."""
     def is_coalesced(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def is_complex(self) -> _bool:
         """Whether the dtype is complex."""
     def is_conj(self) -> _bool:
@@ -1036,19 +1036,19 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """`source` written to, or added at, positions of the flattened tensor."""
     def q_per_channel_axis(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def q_per_channel_scales(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def q_per_channel_zero_points(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def q_scale(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def q_zero_point(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def qr(self, some: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.qr:
         """`linalg.qr` (older name)."""
     def qscheme(self, **kwargs: Any) -> NoReturn:
-        """Not supported: quantized tensors are out of scope."""
+        """Refused: quantized tensors are out of scope."""
     def quantile(self, q: Any, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
         """Quantiles of all elements or along a dimension."""
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor: ...
@@ -1106,7 +1106,7 @@ class Tensor:
     def resize_as_(self, the_template: Any, *, memory_format: _memory_format | None = None) -> Tensor:
         """`resize_` to another tensor's shape."""
     def resize_as_sparse_(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def resolve_conj(self) -> Tensor:
         """The tensor with its lazy conjugation carried out."""
     def resolve_neg(self) -> Tensor:
@@ -1121,7 +1121,7 @@ class Tensor:
     def round_(self, *, decimals: _int | None = None) -> Tensor:
         """Nearest integer, halves to even; `decimals` counts digits after the point."""
     def row_indices(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor: ...
     def rsqrt_(self) -> Tensor: ...
     def scatter(self, dim: _int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None, out: Tensor | None = None) -> Tensor:
@@ -1168,7 +1168,7 @@ class Tensor:
     def slogdet(self, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.slogdet:
         """`linalg.slogdet`."""
     def smm(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def softmax(self, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
         """Exponentials along `dim`, divided by their sum."""
     def solve(self, **kwargs: Any) -> NoReturn:
@@ -1178,11 +1178,11 @@ class Tensor:
     def sparse_dim(self) -> _int:
         """How many dimensions are sparse: none."""
     def sparse_mask(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def sparse_resize_(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def sparse_resize_and_clear_(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def split(self, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Split into views of one size, or of the given sizes."""
     def split_with_sizes(self, split_sizes: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
@@ -1203,7 +1203,7 @@ class Tensor:
     @overload
     def squeeze_(self, *dims: _int, dim: _int | Sequence[_int] | None = None) -> Tensor: ...
     def sspaddmm(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     @overload
     def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> Tensor:
         """Standard deviation, with Bessel's correction unless told otherwise."""
@@ -1274,21 +1274,21 @@ class Tensor:
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """The tensor itself, which is dense, or a copy of another dtype."""
     def to_mkldnn(self, **kwargs: Any) -> NoReturn:
-        """Not supported: mkldnn tensors are out of scope; XLA chooses layouts itself."""
+        """Refused: mkldnn tensors are out of scope; XLA chooses layouts itself."""
     def to_padded_tensor(self, **kwargs: Any) -> NoReturn:
-        """Not supported: nested and jagged tensors are out of scope."""
+        """Refused: nested and jagged tensors are out of scope."""
     def to_sparse(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def to_sparse_bsc(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def to_sparse_bsr(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def to_sparse_coo(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def to_sparse_csc(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def to_sparse_csr(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     def tolist(self) -> Any:
         """The values as nested Python lists."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.topk:
@@ -1337,7 +1337,7 @@ class Tensor:
     def untyped_storage(self) -> _UntypedStorage:
         """The storage behind the tensor."""
     def values(self, **kwargs: Any) -> NoReturn:
-        """Not supported: sparse layouts are out of scope; only torch.strided is supported."""
+        """Refused: sparse layouts are out of scope; only torch.strided is supported."""
     @overload
     def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _Number | None = None, keepdim: _bool = False) -> Tensor:
         """Variance, with Bessel's correction unless told otherwise."""
@@ -1374,10 +1374,14 @@ def make_of(cls: type, array: Any, m: Meta) -> Any:
     """The same for a subclass."""
 def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any=None, cls: type=Tensor) -> Any:
     """A tensor on the storage of `src`."""
+def born(t: Tensor) -> _int:
+    """The transform inside of which a tensor was made, as `Storage.born`."""
 def plain_alias(t: Tensor) -> Alias | None:
     """How `t` reads its storage, without what it is a view of."""
 def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
+def is_plain(t: Tensor) -> _bool:
+    """Whether a tensor carries nothing that few tensors do, besides where it was made."""
 def uncounted(t: Tensor) -> _bool:
     """Whether a tensor has no version counter, as one made in inference mode; its `.data` has one."""
 _OWN_REFERENCES: Any

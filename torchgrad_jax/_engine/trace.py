@@ -8,6 +8,7 @@ plan. All are built once and cached.
 from __future__ import annotations
 
 import enum
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import abstract, dtypes, errors, shapes
+from .._core.caches import KERNELS, Cache
 from .._core.devices import FakeDevice, fake
 from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
@@ -27,13 +29,13 @@ from . import first_uses, wide
 Key = Meta | type | None
 PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
               complex: np.dtype(np.complex128)}  # fmt: skip
-_PLAN_CACHES: weakref.WeakSet[Call] = weakref.WeakSet()
+_PLAN_CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
 
 
 def forget_plans() -> None:
     """Drop every plan; called when the default dtype changes, which plans depend on."""
-    for call in list(_PLAN_CACHES):
-        call.plans.clear()
+    for cache in list(_PLAN_CACHES):
+        cache.clear()
 
 
 class Overlap(enum.Enum):
@@ -57,12 +59,12 @@ class Call:
     """A pure function of a fixed number of leaves (arrays, numbers or None)."""
 
     __slots__ = (
-        "__weakref__", "added", "alike", "apart", "argnames", "check", "check_result", "compares", "conjugated",
-        "edges", "fits", "formal", "forward", "from_inputs", "full", "geometry", "grad", "grad_facts", "grad_view",
-        "gradient", "held", "held_if", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps",
-        "layout", "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans", "promote",
-        "promoted", "real", "refused", "result", "severed", "run", "statics", "summed", "summed_ndim",
-        "transposed", "transposes", "undifferentiable", "wide_numbers", "writes",
+        "__weakref__", "_plans", "alike", "apart", "argnames", "check", "check_result", "compares",
+        "conjugated", "edges", "fits", "formal", "forward", "from_inputs", "full", "geometry",
+        "grad", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout",
+        "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans",
+        "promote", "promoted", "real", "refused", "result", "severed", "run", "statics",
+        "undifferentiable", "wide_numbers", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -71,19 +73,9 @@ class Call:
         promoted: frozenset[int] = frozenset(), nondiff: tuple[int, ...] = (),
         grad: Grad = Grad.YES, layout: Any = Layout.CONTIGUOUS, check: Any = None,
         check_result: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
-        geometry: Any = None, grad_view: Any = None, joins: Any = None,
+        geometry: Any = None, joins: Any = None,
     ) -> None:  # fmt: skip
-        self.grad_view, self.joins = grad_view, joins
-        self.grad_facts: tuple[bool | frozenset[int], Any] = (False, 0)
-        self.held: frozenset[int] = frozenset()
-        self.held_if: Any = None
-        self.summed: frozenset[int] = frozenset()
-        self.summed_ndim: Any = None
-        self.transposes: frozenset[int] = frozenset()
-        # Leaves whose gradients are those of their transposes, transposed.
-        self.transposed: frozenset[int] = frozenset()
-        # How often torch adds to the gradients of a recorded gradient, where its formula has several steps.
-        self.added: tuple[int, ...] = ()
+        self.joins = joins
         self.inplace: Any = None
         self.made_as: Any = None
         self.conjugated: tuple[bool, ...] | None = None
@@ -100,7 +92,6 @@ class Call:
         self.writes: tuple[tuple[int, int], ...] = ()  # leaves that results are written to
         self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
         self.own_numbers = False
-        self.gradient = False  # whether it is a recorded gradient
         self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
         self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
         self.overlaps: Any = Overlap.REFUSED
@@ -114,16 +105,27 @@ class Call:
             statics or {},
             geometry,
         )
-        self.plans: dict[tuple[Key, ...], Plan] = {}
-        _PLAN_CACHES.add(self)
+        self._plans = KERNELS.cache()
+        self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
+        """Those that were used lately, for look-ups that cost no more than a dictionary's."""
+        _PLAN_CACHES.add(self._plans)
 
     def plan(self, keys: tuple[Key, ...]) -> Plan:
         """The plan for these input metas, built on first use."""
-        plan = self.plans.get(keys)
-        if plan is None:
-            plan = Plan(self, keys)
-            self.plans[keys] = plan
-        return plan
+        plan = self._plans.get(keys)
+        return self._new_plan(keys, Plan(self, keys)) if plan is None else plan
+
+    def view_plan(self, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool = False) -> Plan:
+        """The plan for these input metas of a call that gives views with the metas `outs`."""
+        plan = self._plans.get(keys)
+        return self._new_plan(keys, ViewPlan(self, keys, outs, multi)) if plan is None else plan
+
+    def _new_plan(self, keys: tuple[Key, ...], plan: Plan) -> Plan:
+        return KERNELS.plan(self._plans, keys, plan)
+
+    def forget_plan(self, keys: tuple[Key, ...]) -> None:
+        """Drop the plan for these input metas."""
+        self._plans.pop(keys)
 
     def __repr__(self) -> str:
         return f"Call({self.name})"
@@ -215,12 +217,11 @@ def _finer(k: Key, dtype: dtypes.dtype) -> bool:
 class Plan:
     """A call for given input metas."""
 
-    __slots__ = ("any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "kernel", "keys",
-                 "out", "outs", "present", "single")  # fmt: skip
+    __slots__ = ("__weakref__", "any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "kernel",
+                 "keys", "out", "outs", "present", "single", "weight")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
-        self.call, self.keys = call, keys
-        self.present = tuple(i for i, k in enumerate(keys) if k is not None)
+        self._begin(call, keys)
         if not any(isinstance(k, Meta) for k in keys):
             if not keys:
                 call.run(())  # an empty list: the op says what it thinks of that
@@ -231,9 +232,6 @@ class Plan:
         if call.alike and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1:
             raise TypeError(f"{call.name}() takes limits that are all tensors or all numbers")
         self.device = _common_device(keys, call.name)
-        self.grads: dict[
-            Any, Any
-        ] = {}  # gradient plans by mask, jvp calls by the leaves with tangents
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
@@ -286,17 +284,26 @@ class Plan:
         if call.fits is not None:
             self._check_numbers(call.fits)
 
+    def _begin(self, call: Call, keys: tuple[Key, ...]) -> None:
+        self.call, self.keys = call, keys
+        self.present = tuple(i for i, k in enumerate(keys) if k is not None)
+        # Gradient plans by mask, jvp calls by the leaves with tangents.
+        self.grads: dict[Any, Any] = {}
+        self.kernel: list[Any] = [None]  # what a forward with checks runs
+        self.weight = 0  # how many kernels were compiled for it
+
+    def forget(self) -> None:
+        """Let go of what refers to this plan, so that its kernels are freed at once when nobody uses it."""
+        derived = list(self.grads.values())
+        self.grads.clear()
+        for plan in derived:
+            if hasattr(plan, "forget"):
+                plan.forget()
+
     def _compiled(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """`fn` as a kernel, which NumPy stands in for at first."""
-
-        def settle(kernel: Callable[..., Any]) -> None:
-            if self.fwd is first:
-                self.fwd = kernel
-            else:
-                self.kernel = kernel
-
-        first = first_uses.early(jax.jit(fn), self.device, settle)
-        return first
+        me = weakref.ref(self)
+        return first_uses.early(jax.jit(fn), self.device, functools.partial(_settle, me), me)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""
@@ -325,7 +332,8 @@ class Plan:
         ]  # fmt: skip
         if not places and not read:
             return
-        self.kernel = inner = self.fwd
+        inner, held = self.fwd, self.kernel
+        held[0] = inner
 
         def check(xs: Sequence[Any]) -> None:
             for n in places:
@@ -336,7 +344,7 @@ class Plan:
 
         def checked(*xs: Any) -> Any:
             check(xs)
-            return self.kernel(*xs)
+            return held[0](*xs)
 
         checked.check, checked.kernel = check, getattr(inner, "kernel", inner)  # type: ignore[attr-defined]
         self.fwd = checked
@@ -414,9 +422,7 @@ class ViewPlan(Plan):
     def __init__(
         self, call: Call, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool
     ) -> None:
-        self.call, self.keys = call, keys
-        self.present = tuple(i for i, k in enumerate(keys) if k is not None)
-        self.grads = {}
+        self._begin(call, keys)
         self.device = outs[0].device
         present, run, n = self.present, call.run, len(keys)
 
@@ -432,6 +438,17 @@ class ViewPlan(Plan):
         self.single, self.outs, self.out = not multi, outs, outs[0]
         self._without_data()
         self._set_diff()
+
+
+def _settle(owner: Callable[[], Plan | None], kernel: Any) -> None:
+    """Let a plan call its kernel from now on."""
+    plan = owner()
+    if plan is None:
+        return
+    if getattr(plan.fwd, "kernel", None) is kernel and plan.kernel[0] is None:
+        plan.fwd = kernel
+    else:
+        plan.kernel[0] = kernel
 
 
 def _strong(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,21 @@ from typing import Any
 
 from .._core import errors, events, shapes
 from .._core.meta import Meta, meta
-from .._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, OBSERVED, next_sequence_nr
+from .._core.state import (
+    CUT,
+    DUAL,
+    FAKE,
+    GRAD,
+    INFERENCE,
+    LIFT,
+    MODES,
+    OBSERVED,
+    TRACED,
+    next_sequence_nr,
+)
 from . import strided
 from .cut import cut_off
+from .escapes import refuse_escape
 from .grad_plan import grad_plan
 from .history import (
     check_captured,
@@ -20,7 +32,7 @@ from .history import (
     requires_grad_of,
     window_plan,
 )
-from .node import accumulator
+from .node import accumulator, note_reshaped
 from .record import begin_node, end_node, faked, no_grad, record
 from .strided import storage_offset
 from .tensor import (
@@ -32,12 +44,13 @@ from .tensor import (
     Tensor,
     Version,
     alias_of,
+    born,
     check_counted,
     check_shareable,
     mark_inference,
     uncounted,
 )
-from .trace import Call, ViewPlan
+from .trace import Call
 
 
 def make_view(
@@ -80,7 +93,7 @@ def _shifted(chain: tuple[Any, ...], m: Meta, al: Alias) -> tuple[Any, ...]:
     return (*chain, _step(name, m, al))
 
 
-def _chain(src: Tensor, name: str, out: Tensor) -> tuple[Any, ...]:
+def chain_to(src: Tensor, name: str, out: Tensor) -> tuple[Any, ...]:
     """The views from the base to `out`, made of `src` by an op that is more than `as_strided`."""
     al = src._al
     before = al.chain if al is not None else ()
@@ -131,13 +144,11 @@ def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
             )
         )  # fmt: skip
         if (g.dtype or g.conj or g.neg) and not inference:
-            outs[-1]._al.chain = _chain(src, call.node_name, outs[-1])
+            outs[-1]._al.chain = chain_to(src, call.node_name, outs[-1])
     requires = not inference and requires_grad_of(src)
     if mode & GRAD and requires and outs and outs[0]._m.dtype.category >= 2:
         keys = (m, *[None if v is None else v.__class__ for v in leaves[1:]])
-        plan = call.plans.get(keys)
-        if plan is None:
-            plan = call.plans[keys] = ViewPlan(call, keys, tuple(t._m for t in outs), multi)
+        plan = call.view_plan(keys, tuple(t._m for t in outs), multi)
         record(grad_plan(plan, 1), leaves, outs, mode)
         for t in outs:
             t._al.replay = grad_plan(plan, 1).name
@@ -167,9 +178,7 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     node = None
     if mode & GRAD and requires:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
-        plan = call.plans.get(keys)
-        if plan is None:
-            plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+        plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
     if mode & LIFT:
         MODES.lifts[-1].seen_anew(me, call, leaves)
@@ -190,6 +199,8 @@ def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
 def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
     """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
     mode = MODES.bits
+    if mode & TRACED:
+        refuse_escape([born(me)], [])
     al = me._al
     me._vc.version += 1
     alias = Alias(offset, None, CREATED_DEFAULT, me._vc.version)
@@ -206,8 +217,8 @@ def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None
     if node is None:  # unrecorded
         if alias.base is not None:
             alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at
-        elif me._fn is not None and m.shape != me._m.shape:
-            me._fn._extras().reshaped = True
+        elif m.shape != me._m.shape:
+            note_reshaped(me)
     me._m, me._al = m, alias
     check_counted(me)
     if node is not None:  # the hooks stay with the node before, that of retain_grad included
@@ -257,9 +268,7 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
         requires = src._rg or requires_grad_of(src)
     if mode and requires and m.dtype.category >= 2:
         keys = (src._m, *[v.__class__ for v in tail])
-        plan = call.plans.get(keys)
-        if plan is None:
-            plan = call.plans[keys] = ViewPlan(call, keys, (m,), False)
+        plan = call.plans.get(keys) or call.view_plan(keys, (m,))
         gp = plan.grads.get(1) or grad_plan(plan, 1)
         n = object.__new__(gp.node_class)
         n.gp = gp
@@ -361,7 +370,7 @@ def seen_through(src: Tensor, m: Meta, relative: int, conj: bool, neg: bool) -> 
     start = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize
     creation = view_creation(mode, False)
     out = make_view(src, m, start + relative, creation=creation, conj=conj, neg=neg)
-    out._al.chain = _chain(src, "AsStridedBackward0", out)
+    out._al.chain = chain_to(src, "AsStridedBackward0", out)
     if mode & GRAD and requires_grad_of(src):
         plan = window_plan(src._m, m, relative, "AsStridedBackward0", conj, neg)
         record(grad_plan(plan, 1), (src, relative), (out,), mode)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core.caches import KERNELS
 from .._core.meta import Meta
 
 WIDE = 64
@@ -23,12 +24,14 @@ FUSED = 256
 """Tensors that a call may join and still become part of a larger kernel."""
 
 
+@KERNELS.shared
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _joined(xs: Sequence[Any], dtype: Any, axis: int, new: bool) -> Any:
     xs = [lax.convert_element_type(x, dtype) for x in xs]
     return lax.concatenate([lax.expand_dims(x, (axis,)) if new else x for x in xs], axis)
 
 
+@KERNELS.shared
 @functools.partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))
 def _parts(ct: Any, start: Any, count: int, size: int, axis: int, new: bool, dtype: Any) -> Any:
     if jnp.iscomplexobj(ct) and not jnp.issubdtype(dtype, jnp.complexfloating):

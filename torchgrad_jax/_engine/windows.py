@@ -16,89 +16,45 @@ from typing import Any
 import jax
 
 from .._core import sums
-from .._core.meta import Meta, meta, summed
-from .._core.state import LIFT, MODES
+from .._core.caches import KERNELS
+from .._core.meta import Meta, meta
+from .._core.state import LIFT, MODES, TRACED
 from .._core.warn import once
-from . import first_uses
-from .grad_layouts import FRESH, PASSED, VIEWED
+from . import compile_failures, first_uses
+from .escapes import before_gradients
 from .node import GRAD_LOCK, AccumulateGrad, Node
-from .saved import DETACHED, attached
-from .strided import check_writable, gradient, gradient_meta, read, write
-from .tensor import UNSET, Storage, Tensor, check_counted
+from .saved import ALTERED, unaltered
+from .strided import check_writable, read, write
+from .tensor import UNSET, Storage, Tensor, check_counted, make
 
 SIZE = 64
 REPEATS = 4
 _LAST = 1 << 62
-_add = jax.jit(sums.plus)
-_COMPILED: dict[Any, Any] = {}
-
-
-class Memory:
-    """What a gradient lies in, and how many that are in flight do."""
-
-    __slots__ = ("live",)
-
-    def __init__(self, live: int = 0) -> None:
-        self.live = live
-
-
-class State:
-    """What torch would know of a gradient in flight: layout, version, how many hold it, and whose memory it has."""
-
-    __slots__ = ("holders", "memory", "meta", "version")
-
-    def __init__(self, m: Meta, version: int, holders: int, memory: Memory | None = None) -> None:
-        self.meta, self.version, self.holders = m, version, holders
-        self.memory = Memory() if memory is None else memory
-        self.memory.live += 1
-
-    def drop(self, holders: int = 1) -> None:
-        """Give up so many holds."""
-        self.holders -= holders
-        if not self.holders:
-            self.memory.live -= 1
+_add = KERNELS.shared(jax.jit(sums.plus))
+_COMPILED = KERNELS.cache()
 
 
 class Flow:
-    """Gradients in flight by node and output: the array, its state, and whether it may be added to."""
+    """Gradients on their way, as arrays by node and output."""
 
     __slots__ = ("add", "arrived", "slots")
 
     def __init__(self, add: Any) -> None:
         self.add = add
-        self.slots: dict[tuple[Any, int], tuple[Any, State, bool]] = {}
-        self.arrived: dict[Any, tuple[Any, State | None]] = {}
-        """What reached the leaves: the array, and the state if it is not to be copied."""
+        self.slots: dict[tuple[Any, int], Any] = {}
+        self.arrived: dict[Any, Any] = {}
+        """What reached the leaves."""
 
-    def put(self, node: Any, nr: int, array: Any, state: State, fresh: bool, adds: int = 0) -> None:
-        """Add a gradient, in place (a version more) where torch would; its hold is handed over.
-
-        `adds` is how many more times torch would add, where the gradient is a sum of what its steps give.
-        """
+    def put(self, node: Any, nr: int, array: Any) -> None:
+        """Add a gradient to what came before it."""
         old = self.slots.get((node, nr))
-        if old is None:
-            self.slots[node, nr] = (array, state, fresh)
-            return
-        before, a, b = old[1], old[1].meta, state.meta
-        if old[2] and before.holders == 1 and before.memory.live == 1 and a.dense:
-            before.version += 1 + adds
-            after = before
-        else:
-            before.drop()
-            after = State(summed(a, b), adds, 1)
-        state.drop()
-        self.slots[node, nr] = (self.add(old[0], array), after, True)
+        self.slots[node, nr] = array if old is None else self.add(old, array)
 
-    def arrive(self, leaf: Any, want: Meta) -> None:
-        """A leaf takes its gradient, or a copy of it when it is held elsewhere or laid out otherwise."""
-        slot = self.slots.pop((leaf, 0), None)
-        if slot is None:
-            return
-        array, state, _ = slot
-        taken = obeys(state.meta, want) and state.holders == 1
-        if not taken:
-            state.drop()
-        self.arrived[leaf] = (array, state if taken else None)
+    def arrive(self, leaf: Any) -> None:
+        """Set aside what a leaf has received."""
+        array = self.slots.pop((leaf, 0), None)
+        if array is not None:
+            self.arrived[leaf] = array
 
     def through(self, node: Any, gp: Any, edges: Sequence[Any], saved: Any, vjp: Any) -> None:
         """Run one node: take its gradients out, put its inputs' gradients in."""
@@ -107,27 +63,10 @@ class Flow:
             return
         edges = reached(gp, given, edges)
         wanted = tuple(dict.fromkeys(p for p, _, _ in edges))
-        values = {}
         if wanted:
-            arrays = vjp(gp, [None if g is None else g[0] for g in given], saved, wanted)
-            told = gp.describe(tuple([None if g is None else g[1].meta for g in given]))
-            _, first, fresh = next(g for g in given if g is not None)
-            uses = Counter(p for p, _, _ in edges)
-            for p, array in zip(wanted, arrays):
-                m, kind, version = told[p]
-                if kind == PASSED:
-                    first.holders += uses[p]
-                    values[p] = (array, first, fresh)
-                elif kind == VIEWED:
-                    viewed = State(m, first.version, uses[p], first.memory)
-                    values[p] = (array, viewed, False)
-                else:
-                    values[p] = (array, State(m, version, uses[p]), kind == FRESH, gp.added(p))
-        for g in given:
-            if g is not None:
-                g[1].drop()
-        for p, target, nr in edges:
-            self.put(target, nr, *values[p])
+            values = dict(zip(wanted, vjp(gp, given, saved, wanted)))
+            for p, target, nr in edges:
+                self.put(target, nr, values[p])
 
 
 def reached(gp: Any, cts: Sequence[Any], edges: Sequence[Any]) -> Sequence[Any]:
@@ -204,7 +143,7 @@ def _priority(node: Node) -> int:
 
 def _entries(node: Node) -> list[Any] | None:
     """Saved values as arrays and numbers; None when one was overwritten or packed."""
-    if DETACHED and not attached(node):
+    if ALTERED and not unaltered(node):
         return None
     out = []
     for entry, then in zip(node.saved, node.vers):
@@ -290,39 +229,23 @@ class Window:
             if (n, nr) in flow.slots
         ]
         taken = [flow.slots.pop((n, nr)) for _, nr, n in came]
-        states: list[State] = []  # those that come in, each once: gradients may share one
-        at: dict[int, int] = {}
-        held: list[int] = []
-        for _, state, _ in taken:
-            k = at.setdefault(id(state), len(states))
-            if k == len(states):
-                states.append(state)
-                held.append(0)
-            held[k] += 1
-        elsewhere = tuple([s.holders > n for s, n in zip(states, held)])
-        memories = Counter(id(s.memory) for s in states)
-        places = {m: i for i, m in enumerate(memories)}
-        lying = tuple(
-            [(places[id(s.memory)], s.memory.live > memories[id(s.memory)]) for s in states]
-        )
-        signature = tuple(
-            [(i, nr, at[id(s)], fresh) for (i, nr, _), (_, s, fresh) in zip(came, taken)]
-        )
-        metas = tuple([s.meta for s in states])
+        places = tuple([(i, nr) for i, nr, _ in came])
         kinds = tuple(
             [v.__class__ if v.__class__ in (int, float, bool, complex) else None for v in flat]
         )
-        key = (self.shape, where, kinds, signature, metas, elsewhere, lying)
+        key = (self.shape, where, kinds, places)
         found = _COMPILED.get(key)
         if found is None:
-            found = _COMPILED[key] = _Compiled(self, where, signature, metas, elsewhere, lying)
-        found.run(self, flow, [a for a, _, _ in taken], flat, states)
+            found = _COMPILED.put(key, _Compiled(self, where, places), 0)
+        if not found.run(self, flow, taken, flat):
+            flow.slots.update({(n, nr): array for (_, nr, n), array in zip(came, taken)})
+            self.walk(flow)
 
     def walk(self, flow: Flow) -> None:
         """The same, node by node."""
         for node, values in zip(self.nodes, self.saved):
             if node.gp is None:
-                flow.arrive(node, grad_layout(node.variable._m))
+                flow.arrive(node)
                 continue
             edges = [
                 (p, e[0], e[1]) for p, e in zip(node.gp.edge_grads, node.edges) if e is not None
@@ -331,97 +254,65 @@ class Window:
 
 
 def _what(node: Node) -> Any:
-    """What a node is in the structure of a window: its gradient plan, or a leaf's layout."""
-    return node.gp if node.gp is not None else grad_layout(node.variable._m)
+    """What a node is in the structure of a window: its gradient plan, or the dtype and shape of a leaf."""
+    if node.gp is not None:
+        return node.gp
+    m = node.variable._m
+    return meta(m.shape, m.dtype, m.device)
 
 
 class _Compiled:
-    """A window's structure as one kernel, with what it does to the states of gradients."""
+    """A window's structure as one kernel."""
 
-    __slots__ = ("arrived", "fn", "left", "new", "old")
+    __slots__ = ("arrived", "fn", "left")
 
     def __init__(
-        self, window: Window, where: tuple[int, ...], signature: tuple[Any, ...],
-        metas: tuple[Meta, ...], elsewhere: tuple[bool, ...], lying: tuple[tuple[int, bool], ...],
-    ) -> None:  # fmt: skip
+        self, window: Window, where: tuple[int, ...], places: tuple[tuple[int, int], ...]
+    ) -> None:
         plans = [_what(n) for n in window.nodes]
         counts = [len(v) for v in window.saved]
         edges = window.edges()
-        self.left: list[Any] = []
-        self.arrived: list[Any] = []
-        self.new: list[tuple[Meta, int, int, int]] = []
-        self.old: list[tuple[int, int]] = []
+        self.left: list[tuple[int, int]] = []
+        self.arrived: list[int] = []
 
         def window_backward(came: list[Any], flat: list[Any]) -> Any:
             flow = Flow(sums.plus)
-            memories = {i: Memory(int(more)) for i, more in lying}
-            coming = [
-                State(m, 0, int(e), memories[i]) for m, e, (i, _) in zip(metas, elsewhere, lying)
-            ]
-            for (i, nr, k, fresh), array in zip(signature, came):
-                coming[k].holders += 1
-                flow.slots[i, nr] = (array, coming[k], fresh)
-            before = [s.holders for s in coming]
+            flow.slots.update(zip(places, came))
             at = 0
             for i, (plan, n, out) in enumerate(zip(plans, counts, edges)):
                 values = [flat[w] for w in where[at : at + n]]
                 at += n
                 if isinstance(plan, Meta):
-                    flow.arrive(i, plan)
+                    flow.arrive(i)
                 else:
                     flow.through(i, plan, out, lambda values=values: values, _traced_vjp)
-            self._rehearsed(flow, coming, before, list(memories.values()))
-            return [a for a, _, _ in flow.slots.values()], [a for a, _ in flow.arrived.values()]
+            self.left, self.arrived = [*flow.slots], [*flow.arrived]
+            return [*flow.slots.values()], [*flow.arrived.values()]
 
-        self.fn = first_uses.early(jax.jit(window_backward), metas[0].device, self._settle)
+        kernel = jax.jit(window_backward)
+        device = next(p.plan.outs[0].device for p in plans if not isinstance(p, Meta))
+        self.fn: Any = first_uses.early(kernel, device, self._settle)
+        """None for one that cannot be compiled."""
 
     def _settle(self, kernel: Callable[..., Any]) -> None:
         self.fn = kernel
 
-    def _rehearsed(
-        self, flow: Flow, coming: list[State], before: list[int], memories: list[Memory]
-    ) -> None:
-        at = {id(s): k for k, s in enumerate(coming)}
-        new: list[State] = []
-
-        def index(state: State) -> int:
-            k = at.get(id(state))
-            if k is None:
-                k = at[id(state)] = len(coming) + len(new)
-                new.append(state)
-            return k
-
-        self.left = [
-            (i, nr, index(state), fresh) for (i, nr), (_, state, fresh) in flow.slots.items()
-        ]
-        self.arrived = [
-            (i, None if state is None else index(state)) for i, (_, state) in flow.arrived.items()
-        ]
-        for s in new:
-            if s.memory not in memories:
-                memories.append(s.memory)
-        self.new = [(s.meta, s.version, s.holders, memories.index(s.memory)) for s in new]
-        self.old = [(s.version, s.holders - b) for s, b in zip(coming, before)]
-
-    def run(
-        self, window: Window, flow: Flow, came: list[Any], flat: list[Any], states: list[State]
-    ) -> None:
-        """Run the kernel and put what it leaves into `flow`."""
-        arrays, arrived = self.fn(came, flat)
-        memories = dict(enumerate(dict.fromkeys([s.memory for s in states])))
-        made = [
-            State(m, version, holders, memories.setdefault(i, Memory()))
-            for m, version, holders, i in self.new
-        ]
-        for s, (version, holders) in zip(states, self.old):
-            s.version += version
-            s.drop(-holders)
-        states = states + made
+    def run(self, window: Window, flow: Flow, came: list[Any], flat: list[Any]) -> bool:
+        """Run the kernel and put what it leaves into `flow`; False, with nothing done, if it fails."""
+        if self.fn is None:
+            return False
+        try:
+            arrays, arrived = self.fn(came, flat)
+        except Exception as error:
+            if compile_failures.note(error, "a window of a backward pass", [*came, *flat]):
+                self.fn = None
+            return False
         nodes, outside = window.nodes, window.outside
-        for (i, nr, k, fresh), array in zip(self.left, arrays):
-            flow.slots[nodes[i] if i >= 0 else outside[~i], nr] = (array, states[k], fresh)
-        for (i, k), array in zip(self.arrived, arrived):
-            flow.arrived[nodes[i]] = (array, None if k is None else states[k])
+        for (i, nr), array in zip(self.left, arrays):
+            flow.slots[nodes[i] if i >= 0 else outside[~i], nr] = array
+        for i, array in zip(self.arrived, arrived):
+            flow.arrived[nodes[i]] = array
+        return True
 
 
 def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) -> bool:
@@ -440,10 +331,9 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
     repeats = Counter(w.shape for w in windows)
     flow = Flow(_add)
     for (node, nr), g in zip(roots, grads):
-        state = State(gradient_meta(g), g._vc.version, 2)  # the caller holds it too
-        flow.put(node, nr, read(g), state, False)
+        flow.put(node, nr, read(g))
     for i, window in enumerate(windows):
-        if repeats[window.shape] >= REPEATS:
+        if repeats[window.shape] >= REPEATS and any(n.gp is not None for n in window.nodes):
             window.run(flow)
         else:
             window.walk(flow)
@@ -453,22 +343,21 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
                 if node.gp is not None:
                     node._release()
     with GRAD_LOCK:
-        for acc, (array, state) in flow.arrived.items():
-            _store(acc.variable, array, state)
+        if MODES.bits & TRACED:
+            before_gradients([a.variable for a in flow.arrived], [*flow.arrived.values()])
+        for acc, array in flow.arrived.items():
+            store(acc.variable, array)
     return True
 
 
-def _store(leaf: Tensor, array: Any, state: State | None) -> None:
+def store(leaf: Tensor, array: Any) -> None:
     """Put what arrived at a leaf into its `.grad`, as the general walk would."""
     if MODES.bits & LIFT:
         MODES.lifts[-1].leaf(leaf)
     if leaf._g is not None:
         put_sum(leaf, _add(read(leaf._g), array))
-        return
-    if state is None:
-        leaf._g = gradient(array, grad_layout(leaf._m), copy_version(leaf._m))
     else:
-        leaf._g = gradient(array, state.meta, state.version)
+        leaf._g = make(array, grad_layout(leaf._m))
 
 
 def put_sum(leaf: Tensor, array: Any) -> None:
@@ -494,16 +383,13 @@ def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
         )
 
 
-def copy_version(leaf: Meta) -> int:
-    """Writes to a copy that a leaf takes of its gradient: torch fills a dense one, and clones for others."""
-    return int(leaf.dense)
-
-
 def obeys(m: Meta, want: Meta) -> bool:
     """Whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
     if m.strides == want.strides:
         return True
-    return all(a != 0 if n == 1 else a == b for n, a, b in zip(m.shape, m.strides, want.strides))
+    # torch reads on behind the strides of a leaf that got fewer dimensions since; a 1 stands there.
+    strides = want.strides + (1,) * (m.ndim - want.ndim)
+    return all(a != 0 if n == 1 else a == b for n, a, b in zip(m.shape, m.strides, strides))
 
 
 def grad_layout(m: Meta) -> Meta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from typing import Any
 
@@ -13,7 +14,7 @@ from .._core.dtypes import FLOATING
 from .._core.meta import Meta
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .create import from_host
 from .random import chosen
@@ -148,6 +149,9 @@ def _rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """`leaky_relu` with a slope drawn per entry between `lower` and `upper` while training."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     row = ops.rrelu_with_noise_inplace_ if inplace else ops.rrelu_with_noise

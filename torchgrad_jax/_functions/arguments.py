@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from .._core import devices, dtypes, events
-from .._core.errors import UnsupportedLayoutError
+from .._core.errors import UnsupportedLayoutError, class_name
 from .._core.formats import memory_format
 from .._core.state import MODES, OBSERVED
 from .._engine.arguments import as_int
 from .._engine.attributes import layout, strided_layout
 from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
+from .._engine.concrete import concrete
 from .._engine.history import requires_grad_of
 from .._engine.parser import told
-from .._engine.record import concrete
 from .._engine.surface import named
 from .._engine.tensor import Tensor
 
@@ -82,6 +83,8 @@ def factory(fn: Callable[..., Any]) -> Callable[..., Any]:
 def type_name(value: Any) -> str:
     """How torch's messages name a type: with its module where it is a static type of C."""
     kind = type(value)
+    if isinstance(value, jax.Array):
+        return class_name(value)
     if kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins":
         return "torch.dtype" if kind is dtypes.dtype else kind.__name__
     return f"{kind.__module__}.{kind.__name__}"

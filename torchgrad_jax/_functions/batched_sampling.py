@@ -7,7 +7,6 @@ fixed number of words, the numbers are those that torch would draw for the whole
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import dtypes, rng
+from .._core.caches import CALLS
 from .._core.meta import meta
+from .._engine.deferred import later
 from .._engine.record import apply, no_grad
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
@@ -27,6 +28,7 @@ from .random import draw
 def bernoulli(p: Tensor, gen: Any) -> Tensor:
     """Ones with the probability that each element says, else zeros."""
     m = p._m
+    later((p,), lambda arrays: rng.check_chances(arrays[0]))
     kind = dtypes.float64 if m.dtype is dtypes.float64 else dtypes.float32
     words = gen.doubles if kind is dtypes.float64 else gen.floats
     level = draw(
@@ -50,6 +52,7 @@ def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
+    later((weights,), lambda arrays: rng.check_weights(arrays[0], n, replacement))
     if replacement and n > 1:
         words = draw(
             meta((*m.shape[:-1], n), dtypes.float64, m.device),
@@ -72,7 +75,7 @@ def _search(leaves: Sequence[Any]) -> Any:
 _searched = Call("multinomial", _search, node_name="NotImplemented", grad=Grad.NO)
 
 
-@functools.cache
+@CALLS.memo()
 def _first(n: int) -> Call:
     """The first events of processes that run at the rates that the weights say."""
 
@@ -114,6 +117,7 @@ _binomial = _by_key(
 
 def poisson(rates: Tensor, gen: Any) -> Tensor:
     """Poisson counts; the distribution is torch's, the numbers are not."""
+    later((rates,), lambda arrays: rng.check_rates(arrays[0]))
     with no_grad():
         return apply(_poisson, (_key(rates, gen), rates))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +9,13 @@ import jax
 import numpy as np
 
 from .._core import abstract, devices, dtypes, errors, warn
+from .._core.caches import CALLS
 from .._core.formats import (
     contiguous_format,
     memory_format,
     preserve_format,
     strides_in,
 )
-from .._core.layouts import preserved, with_gradients
 from .._core.meta import Meta
 from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
@@ -130,7 +129,7 @@ def move(
     return apply(_formatted(dt, kind, "ToCopyBackward0"), (t,))
 
 
-@functools.cache
+@CALLS.memo()
 def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
     """A copy whose elements lie in the order of a memory format."""
 
@@ -142,9 +141,7 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
         run,
         node_name=node,
         argnames=("self",),
-        layout=with_gradients(
-            lambda metas, shape: strides_in(kind, shape), preserved, by_inputs=False
-        ),
+        layout=lambda metas, shape: strides_in(kind, shape),
     )
 
 

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from .._core import dtypes, shapes
+from .._core.caches import CALLS
 from .._core.errors import OVERLAP
 from .._core.meta import Meta
 from .._engine import strided
@@ -146,7 +147,7 @@ def as_strided_copy(
     return apply(_reading(input._m, view._m, offset), (input,))
 
 
-@functools.lru_cache(1024)
+@CALLS.memo()
 def _reading(source: Meta, window: Meta, offset: int) -> Call:
     def run(leaves: Any) -> Any:
         return strided.view_from(strided.to_flat(leaves[0], source), window, offset, False, False)
@@ -179,16 +180,14 @@ def _overlapping(m: Meta) -> bool:
     return any(s == 0 and n > 1 for n, s in zip(m.shape, m.strides))
 
 
-@functools.lru_cache(1024)
+@CALLS.memo()
 def _writing(target: Meta, window: Meta, offset: int) -> Call:
     def run(leaves: Any) -> Any:
         x = strided.to_flat(leaves[0], target)
         new = convert(leaves[1], target.dtype.np)
         return strided.from_flat(strided.view_into(x, window, offset, False, False, new), target)
 
-    call = Call(
+    return Call(
         "as_strided_scatter", run, node_name="AsStridedScatterBackward0", argnames=("self", "src"),
         layout=Layout.PRESERVE,
     )  # fmt: skip
-    call.grad_facts = (False, (1, 0))  # zeros are written into a copy of the gradient
-    return call

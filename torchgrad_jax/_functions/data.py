@@ -19,8 +19,8 @@ from .._core import dtypes, errors, warn
 from .._core.numbers import c_name, overflow
 from .._core.rounding import cast
 from .._core.state import GRAD, MODES
+from .._engine.concrete import concrete
 from .._engine.history import requires_grad_of
-from .._engine.record import concrete
 from .._engine.tensor import Tensor
 from .arguments import type_name
 

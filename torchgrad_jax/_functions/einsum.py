@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import string
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from .._core.caches import remember
 from .._core.dtypes import scalar_type_name
 from .._engine.arguments import type_name
 from .._engine.bind import composite, ops
@@ -228,7 +228,7 @@ def _multiplied(tensors: list[Tensor], pairs: list[tuple[int, int]], kept: int) 
     return ops.view(out, out._m.shape[:kept]) if spread else out
 
 
-@functools.lru_cache(maxsize=512)
+@remember(512)
 def _contraction_path(
     terms: tuple[tuple[Any, ...], ...], out: tuple[Any, ...], sizes: tuple[tuple[int, ...], ...]
 ) -> list[tuple[int, ...]]:

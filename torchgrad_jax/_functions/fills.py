@@ -6,13 +6,13 @@ overwritten gets a gradient of zeros.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._core import dtypes, errors, rng
+from .._core.caches import CALLS
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
@@ -38,7 +38,7 @@ _REAL = (
 )
 
 
-@functools.cache
+@CALLS.memo()
 def overwriting(name: str, node: str, edges: tuple[int, ...] = (0,)) -> Call:
     """A call whose result is its last leaf, with gradients of zeros for the others."""
     return Call(
@@ -72,9 +72,14 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
     """What to write inside of `vmap`: the same for all examples, or a row for each."""
     lift = MODES.lifts[-1]
-    if lift.randomness == "different" and not lift.inside(me):
+    inside, m = lift.inside(me), me._m
+    if lift.randomness == "different" and not inside:
         raise RuntimeError(errors.BATCHED_FILL)
-    return draw(me._m, values)
+    if lift.size is None or not inside:
+        return draw(m, values)
+    if lift.randomness == "same":  # torch draws into new memory and copies that
+        return draw(meta(m.shape, m.dtype, m.device), values)
+    return draw(m, values, batch=lift.memory_meta(me))
 
 
 @composite(function=False)

@@ -139,7 +139,8 @@ def own_array(t: Tensor) -> None:
     """Give a tensor an array that nothing here is going to use again, for somebody who may donate it."""
     st = t._st
     if id(st.array) in _SHARED and not isinstance(st.array, jax.core.Tracer):
-        st.array = jnp.array(st.array)
+        with jax.ensure_compile_time_eval():  # an array also while something is being traced
+            st.array = jnp.array(st.array)
 
 
 def known(key: Any) -> Any:

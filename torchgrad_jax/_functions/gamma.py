@@ -13,7 +13,8 @@ from .._core.meta import meta
 from .._core.state import LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import composite
-from .._engine.record import apply, concrete
+from .._engine.concrete import concrete
+from .._engine.record import apply
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .._ops.gamma_grads import moved

@@ -8,7 +8,7 @@ from typing import Any
 from .._core import dtypes
 from .._core.dtypes import scalar_type_name
 from .._engine.bind import composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .splitting import narrow
 

@@ -12,7 +12,7 @@ from .._core import dtypes
 from .._core.kernels import cpp_name
 from .._engine.arguments import as_int
 from .._engine.bind import NAMESPACES, composite
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.return_types import return_type
 from .._engine.tensor import Tensor
 from .create import from_host

@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, shapes, warn
+from .._core.checks import fail_if
 from .._core.numbers import check_fits
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite, ops
-from .._engine.record import concrete, no_grad
+from .._engine.concrete import concrete
+from .._engine.deferred import later
+from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 from .create import from_host
 from .indexing import expand_masks, fills_masked, index_put_, refuse_byte_mask
 from .traced_spans import traced
+
+_MASKS = (dtypes.bool_, dtypes.uint8)
 
 
 def _host(array: Any, like: Tensor, dtype: dtypes.dtype = dtypes.int64) -> Tensor:
@@ -109,18 +114,42 @@ def _index_put_inplace(
     input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """Write `values` to, or add them at, what the indices select."""
-    return index_put_(input, _tensor_indices(indices), values, accumulate)
+    given = _tensor_indices(indices)
+    if (mask := _single_mask(input, given, values, accumulate)) is not None:
+        return ops.masked_fill_(input, mask, ops.view(ops._to_copy(values, input._m.dtype), ()))
+    return index_put_(input, given, values, accumulate)
 
 
 @composite(inplace=_index_put_inplace)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with `values` written to, or added at, what the indices select."""
-    if fills_masked(_tensor_indices(indices), values, accumulate):
+    given = _tensor_indices(indices)
+    if (mask := _single_mask(input, given, values, accumulate)) is not None:
+        return ops.masked_fill(input, mask, ops.view(ops._to_copy(values, input._m.dtype), ()))
+    if fills_masked(given, values, accumulate):
         refuse_byte_mask(indices)
     return ops.index_put(input, _integer_indices(input, indices), values, accumulate)
 
 
 composite(_index_put_inplace, name="index_put_", method=False)
+
+
+def _single_mask(
+    input: Tensor, given: tuple[Any, ...], values: Tensor, accumulate: bool
+) -> Tensor | None:
+    """A mask without dimensions among the indices: one value fills everything with it, or nothing."""
+    masks = [t for t in given if t is not None and t._m.dtype in _MASKS and not t._m.ndim]
+    if not masks:
+        return None
+    if len(given) > input._m.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {input._m.ndim} (got {len(given)})"
+        )
+    if not fills_masked(given, values, accumulate):
+        raise RuntimeError(
+            "index_put(): with a mask without dimensions, only one value can be written"
+        )
+    return masks[0]
 
 
 def _tensor_indices(indices: Any) -> tuple[Any, ...]:
@@ -129,7 +158,7 @@ def _tensor_indices(indices: Any) -> tuple[Any, ...]:
     for i, t in enumerate(indices):
         if t is not None and not isinstance(t, Tensor):
             raise TypeError(
-                f"expected Tensor as element {i} in argument 1, but got {type(t).__name__}"
+                f"expected Tensor as element {i} in argument 1, but got {errors.class_name(t)}"
             )
     return tuple(indices)
 
@@ -209,6 +238,15 @@ def repeat_interleave(
     return ops.index_select(input, axis, _host(_counted(repeats, output_size), input))
 
 
+def _check_classes(values: Any, n: int) -> None:
+    fail_if((values < 0).any(), lambda: RuntimeError("Class values must be non-negative."))
+    if n != -1:
+        fail_if(
+            (values >= n).any(),
+            lambda: RuntimeError("Class values must be smaller than num_classes."),
+        )
+
+
 # --- table lookups (torch.nn.functional) ----------------------------------------------------------
 
 
@@ -222,15 +260,14 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.one_hot_sized(input, num_classes)
     inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(input)
-    if num_classes > 0 and inside and traced(input):  # torch does not look at a batch either
+    if num_classes > 0 and inside and traced(input):
+        if MODES.lifts[-1].stateful:  # torch does not look at a batch
+            later((input,), lambda arrays: _check_classes(arrays[0], num_classes))
         return ops.one_hot_sized(input, num_classes)
     values = concrete(input, errors.BATCHED_CLASSES)
-    if values.min() < 0:
-        raise RuntimeError("Class values must be non-negative.")
+    _check_classes(values, num_classes)
     if num_classes == -1:
         num_classes = int(values.max()) + 1
-    elif values.max() >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
     out = ops.one_hot_sized(input, num_classes)
     out._vc.version += 2  # torch fills it with zeros, then writes the ones
     return out

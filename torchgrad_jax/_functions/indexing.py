@@ -11,11 +11,12 @@ import numpy as np
 
 from .._core import dtypes, errors, shapes, warn
 from .._core.kernels import cpp_name
-from .._core.numbers import check_fits, check_read, may_not_fit
+from .._core.numbers import check_fits, check_read, flushed_by_kernels, may_not_fit
 from .._core.state import GRAD, MODES
 from .._engine.bind import ops
+from .._engine.concrete import concrete, is_traced
 from .._engine.history import check_inplace, complain_first, forbid_gradient, requires_grad_of
-from .._engine.record import concrete, is_traced
+from .._engine.lift import tensor_of_jax
 from .._engine.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.tensor import Tensor, wrap_array
 from .._engine.views import as_strided_view
@@ -264,8 +265,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
-    # A half's number is made a tensor first, which lets it overflow to infinity.
+    # A half's number is made a tensor first, which lets it overflow to infinity; a subnormal one, to be kept.
+    if isinstance(value, jax.Array):
+        value = tensor_of_jax(value)
     plain = value.__class__ in (int, float, bool) and self._m.dtype.itemsize != 2
+    plain = plain and not flushed_by_kernels(value)
     if plain and not (MODES.bits & GRAD and requires_grad_of(self)):
         out, indices = parse(self, index)
         if not indices:

@@ -100,7 +100,7 @@ def block_diag(*tensors: Any) -> Tensor:
     """A block-diagonal matrix of the given matrices."""
     if not tensors:
         return zeros(1, 0)
-    return ops.block_diag_list(_listed(tensors))
+    return ops.block_diag_list(tensors)
 
 
 @composite(method=False)

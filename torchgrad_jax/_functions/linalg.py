@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,12 +11,13 @@ import jax
 import numpy as np
 
 from .._core import shapes, warn
+from .._core.checks import fail_if
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
 from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.deferred import later
+from .._engine.deferred import now_or_later
 from .._engine.history import requires_grad_of
 from .._engine.return_types import return_type
 from .._engine.strided import read
@@ -36,19 +38,16 @@ def _peek(t: Tensor) -> np.ndarray | None:
 
 def _raise_if(info: Tensor, complain: Callable[[str, int], Exception]) -> None:
     """Raise for the first batch element whose `info` is not 0."""
-    values = _peek(info)
-    if values is None:
-        later((info,), lambda rows: _complain_of(rows[0], complain))
-    else:
-        _complain_of(values, complain)
+    now_or_later((info,), lambda arrays: _complain_of(arrays[0], complain))
 
 
-def _complain_of(values: np.ndarray, complain: Callable[[str, int], Exception]) -> None:
-    if not values.any():
-        return
-    at = int(np.flatnonzero(values)[0])
-    batch = f" (Batch element {at}):" if values.ndim else ""
-    raise complain(batch, int(values.reshape(-1)[at]))
+def _complain_of(info: Any, complain: Callable[[str, int], Exception]) -> None:
+    def error() -> Exception:
+        at = int(np.flatnonzero(info)[0])
+        batch = f" (Batch element {at}):" if info.ndim else ""
+        return complain(batch, int(info.reshape(-1)[at]))
+
+    fail_if((info != 0).any(), error)
 
 
 def _not_definite(what: str) -> Callable[[str, int], Exception]:
@@ -354,9 +353,9 @@ def _guard_phase(
 _LuFactor = return_type("linalg_lu_factor", ("LU", "pivots"))
 
 
-def _singular_factor(batch: str, k: int) -> Exception:
+def _singular_factor(batch: str, k: int, name: str = "lu_factor") -> Exception:
     return RuntimeError(
-        f"torch.linalg.lu_factor:{batch} U[{k},{k}] is zero and using it on lu_solve would result in a division "
+        f"torch.linalg.{name}:{batch} U[{k},{k}] is zero and using it on lu_solve would result in a division "
         "by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
         "linalg.lu_factor_ex(A, pivot)"
     )
@@ -375,7 +374,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     """Packed LU factors and pivots, and where a pivot is zero."""
     out = ops.linalg_lu_factor_ex(A, pivot=pivot)
     if check_errors:
-        _raise_if(out.info, _singular_factor)
+        _raise_if(out.info, functools.partial(_singular_factor, name="lu_factor_ex"))
     return out
 
 

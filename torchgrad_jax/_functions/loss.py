@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import dtypes, shapes
+from .._core.checks import fail_if
 from .._core.dtypes import FLOATING
 from .._engine.arguments import real as _real
 from .._engine.bind import composite, ops
-from .._engine.record import concrete, no_grad
+from .._engine.concrete import concrete
+from .._engine.deferred import now_or_later
+from .._engine.record import no_grad
 from .._engine.tensor import Tensor
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
@@ -223,6 +226,10 @@ def poisson_nll_loss(
     return _reduce(loss, reduction)
 
 
+def _no_negative(arrays: Sequence[Any]) -> None:
+    fail_if((arrays[0] < 0).any(), lambda: ValueError("var has negative entry/entries"))
+
+
 @_functional
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-06,
@@ -231,8 +238,7 @@ def gaussian_nll_loss(
     """Minus the log-likelihood of a normal distribution with mean `input` and variance `var`."""
     if not isinstance(var, Tensor):
         var = ops.mul(input.detach().new_ones(input._m.shape), var)
-    if bool(ops.any(ops.lt(var, 0)).item()):
-        raise ValueError("var has negative entry/entries")
+    now_or_later((var.detach(),), _no_negative)
     a, b = input._m.shape, var._m.shape
     if a != b:
         if a[:-1] == b:

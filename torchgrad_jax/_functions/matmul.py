@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from .._core import dtypes, shapes, warn
@@ -17,6 +18,7 @@ from .._core.state import GRAD, MODES
 from .._engine.arguments import real as _real, type_name
 from .._engine.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.history import check_inplace, rebase_history, requires_grad_of
+from .._engine.lift import tensor_of_jax
 from .._engine.out import store_out
 from .._engine.record import apply
 from .._engine.resize import resize
@@ -101,10 +103,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _operator(self: Tensor, other: Any) -> Tensor:
+    other = tensor_of_jax(other) if isinstance(other, jax.Array) else other
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
 def _reflected(self: Tensor, other: Any) -> Tensor:
+    other = tensor_of_jax(other) if isinstance(other, jax.Array) else other
     return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
 
 

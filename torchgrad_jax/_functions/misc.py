@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._core import devices, dtypes, warn
+from .._core.checks import fail_if
 from .._core.state import LIFT, MODES, SETTINGS
 from .._engine import printing
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite, ops
+from .._engine.deferred import now_or_later
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._engine.trace import forget_plans
@@ -93,12 +96,18 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
         input: the tensor.
         assert_msg: what to say then.
     """
-    if not is_nonzero(input):
-        raise RuntimeError(
-            "Expected Tensor with single nonzero value, but got zero"
-            if assert_msg is None
-            else assert_msg
+    text = "Expected Tensor with single nonzero value, but got zero"
+
+    def check(arrays: Sequence[Any]) -> None:
+        fail_if(
+            ~arrays[0].astype(bool).all(),
+            lambda: RuntimeError(text if assert_msg is None else assert_msg),
         )
+
+    if isinstance(input, Tensor) and input._m.numel == 1:
+        now_or_later((input,), check)
+    elif not is_nonzero(input):
+        raise RuntimeError(text if assert_msg is None else assert_msg)
 
 
 def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:

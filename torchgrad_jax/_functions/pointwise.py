@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from .._core import dtypes, errors, warn
@@ -11,7 +12,9 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.numbers import check_fits
 from .._engine.arguments import tensor_of
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
-from .._engine.record import NUMBERS, as_leaf, concrete
+from .._engine.concrete import concrete
+from .._engine.lift import tensor_of_jax
+from .._engine.record import NUMBERS, as_leaf
 from .._engine.tensor import Tensor
 
 _HALVES = frozenset(k / 2 for k in range(-8, 17))
@@ -20,7 +23,7 @@ _HALVES = frozenset(k / 2 for k in range(-8, 17))
 
 def _operand(value: Any) -> bool:
     """Whether an operator takes this; anything else is left to the other operand's class."""
-    return isinstance(value, Tensor) or _number(value) is not None
+    return isinstance(value, Tensor | jax.Array) or _number(value) is not None
 
 
 def _number(value: Any) -> Any:
@@ -34,7 +37,13 @@ def _number(value: Any) -> Any:
 
 
 def _leaf(value: Any) -> Any:
+    if isinstance(value, jax.Array):
+        return tensor_of_jax(value)
     return value if isinstance(value, Tensor) else _number(value)
+
+
+def _given(value: Any) -> Any:
+    return tensor_of_jax(value) if isinstance(value, jax.Array) else value
 
 
 def _whole(e: Any) -> Any:
@@ -92,21 +101,22 @@ def pow(input: Any, exponent: Any) -> Tensor:
 def _pow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None:
         return NotImplemented
-    return _power(self, other) if _operand(other) else NotImplemented
+    return _power(self, _given(other)) if _operand(other) else NotImplemented
 
 
 @composite(name="__rpow__", function=False, method=False, operator="__rpow__")
 def _rpow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None or not _operand(other):
         return NotImplemented
-    return (ops.pow_tensor if isinstance(other, Tensor) else ops.pow_base)(_leaf(other), self)
+    base = _leaf(other)
+    return (ops.pow_tensor if isinstance(base, Tensor) else ops.pow_base)(base, self)
 
 
 @composite(name="__ipow__", function=False, method=False, operator="__ipow__")
 def _ipow_operator(self: Tensor, other: Any, modulo: Any = None) -> Any:
     if modulo is not None:
         return NotImplemented
-    return _power(self, other, "_") if _operand(other) else NotImplemented
+    return _power(self, _given(other), "_") if _operand(other) else NotImplemented
 
 
 def _square_in_place(input: Tensor) -> Tensor:
@@ -180,7 +190,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 def _rtruediv_operator(self: Tensor, other: Any) -> Any:
     if isinstance(other, np.ndarray):
         return ops.reciprocal(self) * other  # by way of NumPy, whose protocols give a tensor
-    return ops.mul(ops.reciprocal(self), other) if _operand(other) else NotImplemented
+    return ops.mul(ops.reciprocal(self), _given(other)) if _operand(other) else NotImplemented
 
 
 @composite(name="__rfloordiv__", function=False, method=False, operator="__rfloordiv__")
@@ -318,6 +328,11 @@ def isin(
     """Which of the elements occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise _no_overload("isin", elements, test_elements)
+    for operand in (elements, test_elements):
+        dtype = operand._m.dtype if isinstance(operand, Tensor) else dtypes.of_python(type(operand))
+        if dtype.category in (BOOL, COMPLEX) and not isinstance(operand, complex):
+            name = dtypes.scalar_type_name(dtype)
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {name}")
     return ops.isin_tensor(elements, test_elements, invert)
 
 

@@ -22,8 +22,9 @@ from .._core.state import INFERENCE, LIFT, MODES
 from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
+from .._engine.concrete import concrete
 from .._engine.cut import under_jax
-from .._engine.record import concrete, no_grad
+from .._engine.record import no_grad
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make, mark_inference
 from . import data as data_
@@ -260,14 +261,17 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
     return laid(m, cast(drawn, dt).view(m.dtype.np))
 
 
-def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = False) -> Tensor:
+def draw(
+    m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = False, batch: Meta | None = None,
+) -> Tensor:  # fmt: skip
     """A new leaf with numbers drawn for its meta; inside of `vmap` as its `randomness` says.
 
-    Where examples are to differ, a row for each is drawn outside, as torch does, and enters as one tensor.
+    Where examples are to differ, a row for each is drawn outside, as torch does, and enters as one tensor. `batch`
+    says in which order, if not one example after the other: torch fills memory in the order of its addresses.
     """
     check_allowed()
     if not MODES.bits & LIFT:
-        return fresh(place(values, m), m, requires_grad)
+        return fresh(place(values, m), _dense(m), requires_grad)
     lift = MODES.lifts[-1]
     if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
         t = make(lift.draw(m, lambda: place(values, m)), m)
@@ -275,9 +279,11 @@ def draw(m: Meta, values: Callable[[Meta], np.ndarray], requires_grad: bool = Fa
         with lift.outside():
             t = draw(m, values)
     else:
-        strides = (m.numel, *m.strides) if m.dense else None
+        if batch is None:
+            strides = (m.numel, *m.strides) if m.dense else None
+            batch = meta((lift.size, *m.shape), m.dtype, m.device, strides)
         with lift.outside():
-            rows = draw(meta((lift.size, *m.shape), m.dtype, m.device, strides), values)
+            rows = draw(batch, values)
         t = make(lift.capture(rows, m, mapped=True), m)
         if MODES.bits & INFERENCE:
             mark_inference(t)
@@ -340,8 +346,12 @@ def draw_inside(
 
 def without_derivatives(t: Tensor) -> Tensor:
     """A tensor's values alone: outside of every graph, and without a tangent."""
-    m = t._m
-    return make(read(t), m if m.dense else meta(m.shape, m.dtype, m.device))
+    return make(read(t), _dense(t._m))
+
+
+def _dense(m: Meta) -> Meta:
+    """The same tensor without gaps in its memory."""
+    return m if m.dense else meta(m.shape, m.dtype, m.device)
 
 
 def _drawn_outside(tensors: Sequence[Any], again: Callable[..., Tensor]) -> Tensor:

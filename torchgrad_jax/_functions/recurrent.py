@@ -12,7 +12,7 @@ from .._core import shapes
 from .._core.dtypes import float64
 from .._core.kernels import scalar_name
 from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .arguments import type_name
 from .create import from_host

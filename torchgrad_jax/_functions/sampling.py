@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
 from .._core import dtypes, errors, rng, shapes
+from .._core.caches import CALLS
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._core.transfer import put
 from .._engine.arguments import MISSING
 from .._engine.bind import composite
+from .._engine.concrete import concrete
+from .._engine.deferred import later
 from .._engine.history import check_captured, check_inplace, requires_grad_of
-from .._engine.record import apply, apply_inplace, concrete, no_grad
+from .._engine.record import apply, apply_inplace, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
@@ -62,7 +64,7 @@ def _result(
     return apply(_op(fn, node, tuple(range(first_edge, len(inputs))), grad), (*inputs, drawn))
 
 
-@functools.cache
+@CALLS.memo()
 def _op(fn: str, node: str, edges: tuple[int, ...], grad: Grad) -> Call:
     """An op whose result is its last leaf; the gradients of the others are zeros."""
     return Call(
@@ -177,7 +179,7 @@ def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     """The same inside of `vmap`."""
     lift = MODES.lifts[-1]
     refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
-    if not lift.inside(self):
+    if lift.size is not None and not lift.inside(self):
         if lift.varies(p):
             raise RuntimeError(
                 errors.BATCHED_SAME
@@ -303,6 +305,8 @@ def _normal_inside(tensors: tuple[Tensor, ...], mean: Any, std: Any, gen: Any, n
     shape = shapes.broadcast_shapes(*[t._m.shape for t in tensors])
     drawn = numbers_elsewhere(tensors, again)
     if drawn is None:
+        if isinstance(std, Tensor):
+            later((std,), lambda arrays: rng.check_deviations(arrays[0]))
         plain = draw(meta(shape, m.dtype, m.device), lambda m: normals(m, gen))
         std, mu = [without_derivatives(v) if isinstance(v, Tensor) else v for v in (std, mu)]
         with no_grad():

@@ -12,7 +12,7 @@ import numpy as np
 from .._core import dtypes, shapes
 from .._engine.arguments import as_int, as_ints
 from .._engine.bind import composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .create import from_host
 from .joining import meshgrid
@@ -40,15 +40,16 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
                 "dimensions for indices"
             )
         axis = shapes.wrap_dim(dim, len(have))
-        if have:
-            rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
-            common = shapes.broadcast_shapes(*rest)
-            input, indices = (
-                ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :]))
-                for t in (input, indices)
-            )
-            if indices._m.numel:  # torch counts round the dimension, both ways
-                indices = ops.remainder(indices, have[axis])
+        if not have:
+            raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
+        rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
+        common = shapes.broadcast_shapes(*rest)
+        input, indices = (
+            ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :]))
+            for t in (input, indices)
+        )
+        if indices._m.numel:  # torch counts round the dimension, both ways
+            indices = ops.remainder(indices, have[axis])
     return ops.gather(input, axis, indices)
 
 

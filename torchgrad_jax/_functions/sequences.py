@@ -17,7 +17,7 @@ from .._core import devices, dtypes
 from .._core.meta import meta
 from .._core.rounding import fma64, halves, spaced
 from .._engine.arguments import as_int
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from . import data as data_
 from .arguments import (

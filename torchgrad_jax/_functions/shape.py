@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import dtypes, shapes, warn
-from .._core.layouts import with_gradients
+from .._core.caches import CALLS
 from .._core.meta import Meta, View
 from .._engine.arguments import as_int, as_ints, missing_argument
 from .._engine.bind import composite, ops
@@ -20,7 +19,6 @@ from .._engine.record import apply
 from .._engine.tensor import Tensor
 from .._engine.trace import Call
 from .._engine.views import apply_view
-from .._ops.registry import OWN
 from .arguments import no_match, only_tensors
 from .clones import contiguous
 from .complex_views import conj
@@ -399,7 +397,7 @@ def matrix_hermitian(input: Tensor) -> Tensor:
 # --- rearranging ----------------------------------------------------------------------------------
 
 
-@functools.cache
+@CALLS.memo()
 def _rotation(k: int, a: int, b: int) -> Call:
     """A rotation by `k` quarter turns, laid out as torch's flip and transposition of it are."""
 
@@ -414,8 +412,7 @@ def _rotation(k: int, a: int, b: int) -> Call:
 
     return Call(
         "rot90", lambda leaves: jnp.rot90(leaves[0], k, (a, b)), node_name="Rot90Backward0",
-        argnames=("self",), layout=with_gradients(strides, by_inputs=False),
-        grad_view=None if k else lambda ct, m: OWN,
+        argnames=("self",), layout=strides,
     )  # fmt: skip
 
 

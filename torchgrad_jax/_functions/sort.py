@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .._core import dtypes, errors, shapes
 from .._core.state import LIFT, MODES
 from .._engine.arguments import as_int, type_name
 from .._engine.bind import composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .create import from_host
@@ -57,6 +58,24 @@ def _of_all_examples(t: Tensor) -> np.ndarray:
         return concrete(whole)
 
 
+def _limits(limits: Any) -> tuple[float, float]:
+    """The two ends of a range that was given."""
+    if len(limits) != 2:
+        raise RuntimeError(
+            f"torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got {len(limits)}"
+        )
+    low, high = (float(v) for v in limits)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(
+            f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
+        )
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
+        )
+    return low, high
+
+
 @composite(out=True)
 def histogram(
     input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
@@ -64,11 +83,7 @@ def histogram(
     """Histogram over a number of equal bins, or over bins with given edges."""
     if isinstance(bins, Tensor):
         return ops.histogram_bins_tensor(input, bins, weight, density)
-    low, high = (None, None) if range is None else (float(v) for v in range)
-    if low is not None and high is not None and low > high:
-        raise RuntimeError(
-            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension 0"
-        )
+    low, high = (None, None) if range is None else _limits(range)
     return ops.histogram_bin_ct(input, bins, low, high, weight, density)
 
 
@@ -123,6 +138,25 @@ def _check_dim(where: str, dim: Any) -> None:
         raise TypeError(f"{where} must be int, not {type_name(dim)}")
 
 
+def _distinct(input: Tensor, what: str) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """Where each of the distinct elements is, which of them each element is, and how often each comes."""
+    flat = _plain(input, what).reshape(-1)
+    _, first, inverse, counts = np.unique(flat, True, True, True, equal_nan=False)
+    return _host(first, input), inverse, counts
+
+
+@composite(method=False)
+def _unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The distinct elements in ascending order, and which of them each element is if `return_inverse`."""
+    _check_bools("_unique", sorted=sorted, return_inverse=return_inverse)
+    _no_complex(input, "unique")
+    first, inverse, _ = _distinct(input, "_unique")
+    found = inverse.reshape(input._m.shape) if return_inverse else ()
+    return ops._unique_at(input, first), _host(found, input)
+
+
 @composite
 def unique(
     input: Tensor,
@@ -138,9 +172,10 @@ def unique(
     _no_complex(input, "unique")
     wanted = (return_inverse, return_counts)
     if dim is None:
-        found = np.unique(_plain(input, "_unique2").reshape(-1), True, True, True, equal_nan=False)
-        values = ops._unique2_at(input, _host(found[1], input))
-        return _answer(values, found[2].reshape(input._m.shape), found[3], input, wanted)
+        first, inverse, counts = _distinct(input, "_unique2")
+        return _answer(
+            ops._unique2_at(input, first), inverse.reshape(input._m.shape), counts, input, wanted
+        )
     rows, axis = _rows_of(input, dim, "unique_dim")
     if not rows.shape[1]:  # nothing tells the slices apart
         n = min(rows.shape[0], 1)

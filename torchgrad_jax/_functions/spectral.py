@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core import dtypes, warn
 from .._engine.bind import NAMESPACES, composite, ops
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 from .convert import tensor_type_name
 from .create import from_host

@@ -87,10 +87,15 @@ def split(
 @composite
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """`chunk` whose results do not count as views for autograd."""
+    if not input._m.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     d = shapes.wrap_dim(dim, input._m.ndim)
-    return unsafe_split(input, -(-input._m.shape[d] // chunks), d)
+    n = input._m.shape[d]
+    if not n:
+        return ops.unsafe_split_with_sizes_row(input, (0,) * chunks, d)
+    return unsafe_split(input, -(-n // chunks), d)
 
 
 @composite(known_as={"input": "tensor"})

@@ -11,11 +11,13 @@ from .._core import dtypes
 from .._core.errors import NO_STORAGE, no_forward
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
-from .._core.state import DUAL, GRAD, INFERENCE, MODES
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRACED
 from .._core.transfer import put
 from .._engine import strided
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite
+from .._engine.concrete import concrete
+from .._engine.escapes import refuse_escape
 from .._engine.grad_plan import grad_plan
 from .._engine.history import (
     check_captured,
@@ -25,8 +27,8 @@ from .._engine.history import (
     requires_grad_of,
     retain_at_node,
 )
-from .._engine.node import Node
-from .._engine.record import begin_node, concrete, end_node
+from .._engine.node import Node, note_reshaped
+from .._engine.record import begin_node, end_node
 from .._engine.resize import resize
 from .._engine.strided import storage_offset
 from .._engine.tensor import (
@@ -34,10 +36,11 @@ from .._engine.tensor import (
     Alias,
     Storage,
     Tensor,
+    born,
     check_counted,
     leave_storage,
 )
-from .._engine.trace import Call, ViewPlan
+from .._engine.trace import Call
 from .._ops.registry import Grad
 from . import data as data_
 from .arguments import check_shape, format_of, integer, no_match, shape_from, shape_of, wrong
@@ -127,10 +130,13 @@ def set_(
         own is not None and alias is not None and base is not None
     ):  # still the view of it that it was
         alias.creation, alias.replay, alias.seen = own.creation, own.replay, own.seen
+    if MODES.bits & TRACED:
+        refuse_escape([born(self)], [st.array])
     leave_storage(self)
-    if node is None and base is None and self._fn is not None and m.shape != old.shape:
-        self._fn._extras().reshaped = True
+    if node is None and base is None and m.shape != old.shape:
+        note_reshaped(self)
     self._st, self._m, self._al = st, m, alias
+    self._acc = None  # a graph recorded before keeps the node that adds to the gradient, and a new one gets its own
     if not whole:
         _check_window(self, offset)
     self._vc.version += 1
@@ -155,9 +161,7 @@ def _forgetful(self: Tensor, source: Tensor | None) -> Node:
     """The node of a tensor that is given other memory, which has no gradient."""
     leaves = (self, source)
     keys = tuple(None if t is None else t._m for t in leaves)
-    plan = _SET.plans.get(keys)
-    if plan is None:
-        plan = _SET.plans[keys] = ViewPlan(_SET, keys, (self._m,), False)
+    plan = _SET.view_plan(keys, (self._m,))
     mask = sum(1 << i for i, t in enumerate(leaves) if t is not None and requires_grad_of(t))
     node = begin_node(grad_plan(plan, mask), leaves, MODES.bits)
     node.edges = tuple(edge_of(t) if requires_grad_of(t) else None for t in leaves if t is not None)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
+from .._core.absent import refusal
 from .._core.errors import UnsupportedLayoutError
 from .._engine.bind import METHODS, NAMESPACES
 
@@ -59,53 +58,7 @@ TENSOR_METHODS: dict[str, str] = {
 }  # fmt: skip
 """Methods of tensors, and why they are not there."""
 
-NAMESPACE_FUNCTIONS: dict[str, tuple[tuple[str, ...], str]] = {
-    "sparse": (
-        (
-            "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm",
-            "softmax", "spdiags", "spsolve", "sum", "to_sparse_semi_structured",
-        ),
-        _SPARSE,
-    ),
-    "nested": (
-        (
-            "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
-            "to_padded_tensor",
-        ),
-        _NESTED,
-    ),
-    "quantization": (
-        (
-            "convert", "fuse_modules", "get_default_qat_qconfig", "get_default_qconfig", "prepare", "prepare_qat",
-            "quantize", "quantize_dynamic", "quantize_qat", "FakeQuantize", "MinMaxObserver", "QConfig", "QuantStub",
-            "DeQuantStub",
-        ),
-        _QUANTIZED,
-    ),
-}  # fmt: skip
-"""Submodules of which nothing is there."""
-
-
-def refusal(name: str, reason: str) -> Any:
-    """A function that raises, whatever it is called with."""
-
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise UnsupportedLayoutError(f"{name}() is not supported: {reason} (see docs/non_goals.md)")
-
-    short = name.rpartition(".")[2]
-    refuse.__name__, refuse.__qualname__ = short, name.removeprefix("torch.")
-    refuse.__module__ = "torchgrad_jax"
-    refuse.__doc__ = f"Not supported: {reason}."
-    return refuse
-
-
-def module_of(name: str) -> dict[str, Any]:
-    """The contents of an unsupported submodule."""
-    names, reason = NAMESPACE_FUNCTIONS[name]
-    return {n: refusal(f"torch.{name}.{n}", reason) for n in names}
-
-
 for _name, _why in FUNCTIONS.items():
-    NAMESPACES[""].setdefault(_name, refusal(f"torch.{_name}", _why))
+    NAMESPACES[""].setdefault(_name, refusal(f"torch.{_name}", _why, UnsupportedLayoutError))
 for _name, _why in TENSOR_METHODS.items():
-    METHODS.setdefault(_name, refusal(f"Tensor.{_name}", _why))
+    METHODS.setdefault(_name, refusal(f"Tensor.{_name}", _why, UnsupportedLayoutError))

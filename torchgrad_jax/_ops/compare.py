@@ -51,11 +51,6 @@ def _ordered(fn: Callable[..., Array], name: str) -> Callable[..., Array]:
     return _kernel(fn, f"{name}_cpu", COMPLEX)
 
 
-def _zeros(metas: dict[str, Any], recorded: bool, **statics: Any) -> tuple[int, ...]:
-    """torch makes zeros by writing them."""
-    return 1, 1
-
-
 def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
     """A comparison. Its result is bool, but in place it is a float that depends on nothing: a zero
     gradient, not the gradient of what was overwritten."""
@@ -68,7 +63,6 @@ def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
         fn,
         operator=f"__{name}__",
         grad=Grad.IN_PLACE,
-        grad_version=_zeros,
         node=node,
         **options,
     )
@@ -212,8 +206,35 @@ _bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL,
 _bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL,
          operator="__rshift__", inplace_operator="__irshift__")  # fmt: skip
 unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
-binary("gcd", _kernel(jnp.gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
-binary("lcm", _kernel(jnp.lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+
+
+def _size(x: Array) -> Array:
+    return lax.abs(x) if jnp.issubdtype(x.dtype, jnp.signedinteger) else x
+
+
+def _gcd(x: Array, y: Array) -> Array:
+    """Euclid's algorithm. JAX's own never ends for the least integer, whose absolute value is negative; a remainder
+    is nearer to 0 than its divisor whatever the signs, so that this one always does."""
+
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        a, b = state
+        done = a == 0
+        return choose(done, a, lax.rem(b, choose(done, 1, a))), choose(done, b, a)
+
+    return lax.while_loop(lambda state: jnp.any(state[0] != 0), step, (_size(x), _size(y)))[1]
+
+
+def _lcm(x: Array, y: Array) -> Array:
+    divisor = _gcd(x, y)
+    none = divisor == 0
+    # torch, like C++, computes with small integers as with those of 32 bits, and cuts the result to size.
+    wide = jnp.int32 if x.dtype.itemsize < 4 else x.dtype
+    x, y, by = (a.astype(wide) for a in (x, y, choose(none, 1, divisor)))
+    return choose(none, 0, _size(lax.div(x, by) * y).astype(divisor.dtype))
+
+
+binary("gcd", _kernel(_gcd, "gcd_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
+binary("lcm", _kernel(_lcm, "lcm_cpu", BOOL, FLOATING, COMPLEX), scalar=False, grad=Grad.NO)
 
 # --- the larger, the smaller --------------------------------------------------------------------
 
@@ -267,14 +288,12 @@ _pair = functools.partial(binary, scalar=False, inplace=False, tags=frozenset({"
 _pair(
     "maximum",
     _maximum,
-    grad_version=1,
     rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x < y, x > y),
     forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x > y),
 )
 _pair(
     "minimum",
     _minimum,
-    grad_version=1,
     rule=lambda x, y, out, tx, ty: _share(x, y, tx, ty, x > y, x < y),
     forward=lambda x, y, out, tx, ty: _share_forward(x, y, tx, ty, x < y),
 )

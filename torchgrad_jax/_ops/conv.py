@@ -16,7 +16,7 @@ from jax.custom_derivatives import SymbolicZero
 from .._core import dtypes, shapes
 from .._core.errors import legacy_type
 from .._core.kernels import cpp_name, scalar_name, widen
-from .._core.layouts import following, with_gradients, with_statics
+from .._core.layouts import following, with_statics
 from .._core.outputs import not_castable
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, op
@@ -50,9 +50,6 @@ def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
         return True
     large = min(w.shape[-2:]) > 3 or x.shape[0] > 1 or math.prod(x.shape[:4]) > 20480
     return x.dtype.np == np.float32 and (groups > 1 or large)
-
-
-with_gradients(_laid_out, by_inputs=True)
 
 
 @op(

@@ -26,7 +26,7 @@ def _copied(of: str, function: bool = True) -> None:
 
     TABLE.add(
         replace(
-            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, grad_view=None, inplace=False,
+            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, inplace=False,
             inplace_node=None, aliases=(), out=True, function=function, method=False,
         )
     )  # fmt: skip
@@ -51,7 +51,7 @@ def _unchecked(of: str, name: str, node: str, grad: Grad = Grad.YES) -> None:
     """The same for a view whose arguments the public function checks."""
     TABLE.add(
         replace(
-            TABLE[of], name=name, node=node, geometry=None, grad_view=None, out=False, function=False, method=False,
+            TABLE[of], name=name, node=node, geometry=None, out=False, function=False, method=False,
             grad=grad,
         )
     )  # fmt: skip

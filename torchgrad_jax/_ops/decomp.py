@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from .._core import errors, shapes, warn
+from .._core.checks import fail_if, numpy_of, readable
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
 from .._core.matrices import (
@@ -26,8 +27,19 @@ from .._core.matrices import (
     require_supported,
 )
 from .helpers import is_complex
-from .matrix_helpers import conj_t, diagonal_of, identity, no_tangent, product, solve_triangular
-from .registry import Array, Grad, op
+from .matrix_helpers import (
+    conj_t,
+    converges_for_eigh,
+    converges_for_svd,
+    diagonal_of,
+    identity,
+    no_tangent,
+    product,
+    solve_triangular,
+    svd_of_finite,
+    transposed,
+)
+from .registry import Array, Grad, op, with_rule
 
 
 def _imaginary(x: Array) -> Array:
@@ -70,18 +82,12 @@ def _off_diagonal(x: Array) -> Array:
 # --- Cholesky -----------------------------------------------------------------------------------
 
 
-def _leading_minor(a: Array, good: Array) -> Array:
-    """LAPACK's info: order of the first leading minor that is not positive definite, or 0.
-
-    Only runs when a factorisation failed; finds the order by bisection.
-    """
+def _leading_minor(a: Array) -> Array:
+    """LAPACK's info: order of the first leading minor that is not positive definite, found by bisection, or 0."""
     n = a.shape[-1]
-    index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), a.shape[:-1])
 
     def definite(k: Array) -> Array:
-        inside = (index < k[..., None])[..., :, None] & (index < k[..., None])[..., None, :]
-        part = lax.linalg.cholesky(jnp.where(inside, a, identity(n, a)), symmetrize_input=False)
-        return ~jnp.any(jnp.isnan(jnp.real(diagonal_of(part))), -1)
+        return ~_has_nan(_factor_of_minor(a, k))
 
     def halve(_: Any, span: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = span  # the minor of order `low` is definite, that of order `high` is not
@@ -89,43 +95,87 @@ def _leading_minor(a: Array, good: Array) -> Array:
         ok = definite(middle)
         return jnp.where(ok, middle, low), jnp.where(ok, high, middle)
 
-    def search(_: Any) -> Array:
-        span = jnp.zeros(a.shape[:-2], jnp.int32), jnp.full(a.shape[:-2], n, jnp.int32)
-        return lax.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
+    span = jnp.zeros(a.shape[:-2], jnp.int32), jnp.full(a.shape[:-2], n, jnp.int32)
+    return lax.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
 
+
+def _has_nan(low: Array) -> Array:
+    return jnp.any(jnp.isnan(jnp.real(diagonal_of(low))), -1)
+
+
+def _before(k: Array, n: int) -> Array:
+    """Which of n rows come before the k-th."""
+    rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (*k.shape, n))
+    return rows < k[..., None]
+
+
+def _factor_of_minor(a: Array, k: Array) -> Array:
+    """The Cholesky factor of the leading minor of order k, continued by an identity."""
+    inside = _before(k, a.shape[-1])
+    minor = jnp.where(inside[..., :, None] & inside[..., None, :], a, identity(a.shape[-1], a))
+    return lax.linalg.cholesky(minor, symmetrize_input=False)
+
+
+def _partial_factor(a: Array, info: Array) -> Array:
+    """What LAPACK leaves of a matrix whose minor of order `info` is the first that is not positive definite: the
+    columns of L before that one, the number whose root could not be taken, and the rest of the matrix as it was."""
+    inside = _before(info - 1, a.shape[-1])
+    rows, columns = inside[..., :, None], inside[..., None, :]
+    low = _factor_of_minor(a, info - 1)
+    below = solve_triangular(
+        low, jnp.where(columns & ~rows, a, 0), lower=True, trans=True, left=False
+    )
+    rest = a - identity(a.shape[-1], a) * jnp.sum(below * jnp.conj(below), -1, keepdims=True)
+    failed = _before(info, a.shape[-1]) & ~inside
+    tail = jnp.where(failed[..., :, None] & failed[..., None, :], jnp.real(rest).astype(a.dtype), a)
+    return jnp.tril(jnp.where(columns, jnp.where(rows, low, below), tail))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Array]:
     none = jnp.zeros(a.shape[:-2], jnp.int32)
-    return jnp.where(good, none, lax.cond(jnp.all(good), lambda _: none, search, 0))
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _cholesky(a: Array, upper: bool) -> tuple[Array, Array]:
     if 0 in a.shape:
-        return a, jnp.zeros(a.shape[:-2], jnp.int32)
+        return a, none
     a = conj_t(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
-    good = ~jnp.any(jnp.isnan(jnp.real(diagonal_of(low))), -1)
-    return (conj_t(low) if upper else low), _leading_minor(a, good)
+    bad = _has_nan(low)
+
+    def failed(_: Any) -> tuple[Array, Array]:
+        info = _leading_minor(a)
+        partial = _partial_factor(a, info)
+        return jnp.where(bad[..., None, None], partial, low), jnp.where(bad, info, 0)
+
+    low, info = lax.cond(jnp.any(bad), failed, lambda _: (low, none), 0)
+    return (conj_t(low) if upper else low), info
 
 
 @_cholesky.defjvp
-def _cholesky_jvp(upper: bool, primals: Any, tangents: Any) -> Any:
-    # dL = L phi(L^-1 dA L^-H), phi the lower half. torch treats any change of A as a Hermitian one,
-    # except on the diagonal, where it keeps an imaginary part
-    factor, info = _cholesky(*primals, upper)
+def _cholesky_jvp(upper: bool, forward: bool, primals: Any, tangents: Any) -> Any:
+    # dL = L phi(L^-1 dA L^-H), phi the lower half. In reverse mode torch treats any change of A as a Hermitian one,
+    # except on the diagonal, where it keeps an imaginary part; in forward mode it takes the change as it is.
+    factor, info = _cholesky(*primals, upper, forward)
     low, (t,) = (conj_t(factor) if upper else factor), tangents
     x = solve_triangular(
         low, solve_triangular(low, t, lower=True), lower=True, trans=True, left=False
     )
-    phi = (jnp.tril(x + conj_t(x)) - conj_t(x) * identity(x.shape[-1], x)) * 0.5
+    diagonal = identity(x.shape[-1], x)
+    if forward:
+        phi = jnp.tril(x) - 0.5 * x * diagonal
+    else:
+        phi = (jnp.tril(x + conj_t(x)) - conj_t(x) * diagonal) * 0.5
     t_low = product(low, phi)
     return (factor, info), (conj_t(t_low) if upper else t_low, no_tangent(info))
 
 
-def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
+def _cholesky_of(what: str, a: Array, upper: bool, forward: bool = False) -> tuple[Array, Array]:
     require_inexact(what, a, half=True)
     require_square(what, a)
     require_supported("cholesky_cpu", a)
-    return _cholesky(a, upper)
+    return _cholesky(a, upper, forward)
+
+
+def _cholesky_forward(input: Array, upper: bool = False, check_errors: bool = False) -> Any:
+    return _cholesky_of("linalg.cholesky", input, upper, forward=True)
 
 
 @op(
@@ -136,6 +186,7 @@ def _cholesky_of(what: str, a: Array, upper: bool) -> tuple[Array, Array]:
     returns=("L", "info"),
     nondiff=(1,),
     layout=column_major,
+    forward=_cholesky_forward,
 )
 def linalg_cholesky_ex(
     input: Array, *, upper: bool = False, check_errors: bool = False
@@ -234,18 +285,19 @@ def _chol_inverse_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _nonzero_diagonal(input: Any, upper: bool = False) -> None:
-    zero = np.argwhere(np.diagonal(np.asarray(input), axis1=-2, axis2=-1) == 0)
-    if len(zero):
-        where = zero[0][:-1]
+    zero = readable(input).diagonal(axis1=-2, axis2=-1) == 0
+
+    def error() -> Exception:
+        *where, at = np.argwhere(zero)[0]
         batch = (
-            f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):"
-            if len(where)
-            else ""
+            f" (Batch element {np.ravel_multi_index(where, input.shape[:-2])}):" if where else ""
         )
-        raise LinAlgError(
-            f"cholesky_inverse:{batch} The diagonal element {zero[0][-1] + 1} is zero, the inversion could not "
+        return LinAlgError(
+            f"cholesky_inverse:{batch} The diagonal element {at + 1} is zero, the inversion could not "
             "be completed because the input matrix is singular."
         )
+
+    fail_if(zero.any(), error)
 
 
 def _check_cholesky_inverse(input: Any, upper: bool = False) -> None:
@@ -296,11 +348,29 @@ def _deprecated(*_: Any, **__: Any) -> None:
     )
 
 
+def _triangular_solve_forward(
+    input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Array, Array]:
+    """torch's forward mode takes the change of the matrix as a whole, also the half that is not read."""
+
+    def solve(a: Array, b: Array) -> Array:
+        return solve_triangular(
+            a, b, lower=not upper, unit=unitriangular, trans=transpose, conj=False
+        )
+
+    def rule(a: Array, b: Array, x: Array, t_a: Array, t_b: Array) -> Array:
+        return solve(a, t_b - product(transposed(t_a) if transpose else t_a, x))
+
+    x = with_rule(solve, rule)(A, input)
+    return x, jnp.broadcast_to(A, x.shape[:-2] + A.shape[-2:])
+
+
 @op(
     returns=("solution", "cloned_coefficient"),
     layout=column_major,
     keeps={"input": ("input",), "A": ("input",)},
     check=_deprecated,
+    forward=_triangular_solve_forward,
 )
 def triangular_solve(
     input: Array, A: Array, upper: bool = True, transpose: bool = False, unitriangular: bool = False
@@ -523,7 +593,7 @@ def _svd(a: Array) -> tuple[Array, Array, Array]:
         u = jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), (*batch, m, k))
         vh = jnp.broadcast_to(jnp.eye(k, n, dtype=a.dtype), (*batch, k, n))
         return u, jnp.zeros((*batch, k), jnp.finfo(a.dtype).dtype), vh
-    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    u, s, vh = svd_of_finite(a, full_matrices=False)
     return u, s, vh
 
 
@@ -563,7 +633,7 @@ def _full_svd(a: Array) -> tuple[Array, Array, Array]:
         (m, n), batch = a.shape[-2:], a.shape[:-2]
         u, vh = (jnp.broadcast_to(identity(k, a), (*batch, k, k)) for k in (m, n))
         return u, jnp.zeros((*batch, min(m, n)), jnp.finfo(a.dtype).dtype), vh
-    u, s, vh = lax.linalg.svd(a, full_matrices=True)
+    u, s, vh = svd_of_finite(a, full_matrices=True)
     return u, s, vh
 
 
@@ -579,16 +649,9 @@ def _full_svd_jvp(primals: Any, tangents: Any) -> Any:
     return out, (t_u, t_s, t_vh)
 
 
-def _finite_for_svd(A: Any, *_: Any, **__: Any) -> None:
-    if not np.all(np.isfinite(np.asarray(A))):
-        raise LinAlgError(
-            "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
-        )
-
-
 @op(
     node="LinalgSvdBackward0", returns=("U", "S", "Vh"), method=False, layout=column_major,
-    check=_finite_for_svd,
+    check=converges_for_svd,
 )  # fmt: skip
 def _linalg_svd(
     A: Array, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
@@ -606,14 +669,14 @@ def _linalg_svd(
     none = jnp.zeros((0,), A.dtype)
     if 0 in A.shape:
         return none, _svd(A)[1], none
-    return none, lax.linalg.svd(A, compute_uv=False), none
+    return none, svd_of_finite(A, compute_uv=False), none
 
 
 # --- eigenvalues --------------------------------------------------------------------------------
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _eigh(a: Array, lower: bool) -> tuple[Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _eigh(a: Array, lower: bool, forward: bool = False) -> tuple[Array, Array]:
     if 0 in a.shape:
         return jnp.zeros(a.shape[:-1], jnp.finfo(a.dtype).dtype), a
     v, w = lax.linalg.eigh(a, lower=lower, symmetrize_input=False)
@@ -621,17 +684,22 @@ def _eigh(a: Array, lower: bool) -> tuple[Array, Array]:
 
 
 @_eigh.defjvp
-def _eigh_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
-    w, v = _eigh(*primals, lower)
-    (t,) = tangents  # torch treats any change of A as a Hermitian one
-    p = product(conj_t(v), product((t + conj_t(t)) * 0.5, v))
+def _eigh_jvp(lower: bool, forward: bool, primals: Any, tangents: Any) -> Any:
+    w, v = _eigh(*primals, lower, forward)
+    (t,) = tangents  # in reverse mode torch treats any change of A as a Hermitian one
+    p = product(conj_t(v), product(t if forward else (t + conj_t(t)) * 0.5, v))
     turn = _divide(_off_diagonal(p), _gaps(w))
     return (w, v), (jnp.real(diagonal_of(p)), product(v, turn))
 
 
+def _eigh_forward(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
+    w, v = _eigh(A, UPLO.upper() == "L", True)
+    return w, (v if compute_v else jnp.zeros((0,), A.dtype))
+
+
 @op(
     node="LinalgEighBackward0", returns=("eigenvalues", "eigenvectors"), method=False,
-    layout=column_major,
+    layout=column_major, forward=_eigh_forward, check=converges_for_eigh,
 )  # fmt: skip
 def _linalg_eigh(A: Array, UPLO: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
     """Eigenvalues and vectors of Hermitian matrices, of which one triangle is read."""
@@ -665,8 +733,11 @@ def _eig_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _finite_for_eig(input: Any) -> None:
-    if not np.all(np.isfinite(np.asarray(input))):
-        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    x = readable(input)
+    fail_if(
+        ~numpy_of(x).isfinite(x).all(),
+        lambda: RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs."),
+    )
 
 
 @op(

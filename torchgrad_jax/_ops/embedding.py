@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes
+from .._core.checks import fail_if, first_outside, outside, readable
 from .._core.errors import UnsupportedLayoutError, legacy_type
-from .places import bounds, check_selected, is_index, rows
+from .places import check_selected, is_index, rows
 from .registry import Array, op
 
 SUM, MEAN, MAX = range(3)
@@ -85,11 +86,14 @@ def embedding(
 def _check_renormed(weight: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
     """torch selects the rows one by one, the lowest index first."""
     n = weight.shape[0]
-    bad = next((i for i in np.unique(indices).tolist() if not -n <= i < n), None)
-    if bad is not None:
-        raise IndexError(
+
+    def error() -> Exception:
+        bad = first_outside(np.unique(indices), n, negative=True)
+        return IndexError(
             f"select(): index {bad} out of range for tensor of size {list(weight.shape)} at dimension 0"
         )
+
+    fail_if(outside(indices, n, negative=True), error)
 
 
 @op(function=False, method=False, inplace=True, check=_check_renormed)
@@ -118,23 +122,31 @@ def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: 
 
 
 def _check_bag(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> None:
-    n, offsets, indices = weight.shape[0], np.asarray(offsets), np.asarray(indices)
-    if offsets.size and offsets[0] != 0:
-        raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {offsets[0]}"
+    n, offsets, indices = weight.shape[0], readable(offsets), readable(indices)
+    if offsets.size:
+        fail_if(
+            offsets[0] != 0,
+            lambda: RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                f"position 0. However, got {offsets[0]}"
+            ),
         )
-    if offsets.size and offsets[-1] > indices.size:
-        raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length {indices.size} but got "
-            f"offsets[-1] of {offsets[-1]}"
+        fail_if(
+            offsets[-1] > indices.size,
+            lambda: RuntimeError(
+                f"offsets[-1] can not be greater than input's length {indices.size} but got "
+                f"offsets[-1] of {offsets[-1]}"
+            ),
         )
-    bad = bounds(indices, n, negative=False)
-    if bad is not None:
+
+    def error() -> Exception:
+        bad = first_outside(indices, n)
         at = int(np.flatnonzero(indices == bad)[0])
-        raise RuntimeError(
+        return RuntimeError(
             f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})"
         )
+
+    fail_if(outside(indices, n), error)
 
 
 def _check_weight(weight: Array, shares: Array | None) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.checks import fail_if, readable
 from .._core.division import divide
 from .helpers import is_bool, is_complex, is_float
 from .ordering import permutation
@@ -98,13 +99,13 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
     return _shared(input, dims, keepdim, largest)
 
 
-@op(tags=frozenset({"masks", "real_gradient"}), grad_follows=True)
+@op(tags=frozenset({"masks", "real_gradient"}))
 def amax(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
-@op(tags=frozenset({"masks", "real_gradient"}), grad_follows=True)
+@op(tags=frozenset({"masks", "real_gradient"}))
 def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
@@ -136,13 +137,13 @@ def _full(x: Array, name: str, largest: bool) -> Array:
     return _shared(x, tuple(range(x.ndim)), False, largest, nan_hits=True)
 
 
-@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MaxBackward1")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="MaxBackward1")
 def max_full(input: Array) -> Array:
     """The largest element."""
     return _full(input, "max", largest=True)
 
 
-@op(tags=frozenset({"masks"}), grad_version=1, function=False, method=False, node="MinBackward1")
+@op(tags=frozenset({"masks"}), function=False, method=False, node="MinBackward1")
 def min_full(input: Array) -> Array:
     """The smallest element."""
     return _full(input, "min", largest=False)
@@ -203,7 +204,7 @@ def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> 
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="max",
-    node="MaxBackward0", nondiff=(1,), grad_version=2,
+    node="MaxBackward0", nondiff=(1,),
 )  # fmt: skip
 def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Maximum along `dim` and the index of its first occurrence."""
@@ -212,7 +213,7 @@ def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="min",
-    node="MinBackward0", nondiff=(1,), grad_version=2,
+    node="MinBackward0", nondiff=(1,),
 )  # fmt: skip
 def min_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum along `dim` and the index of its first occurrence."""
@@ -312,7 +313,7 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
 
 
 @op(
-    tags=frozenset({"masks", "real_gradient"}), grad_version=1, function=False, method=False,
+    tags=frozenset({"masks", "real_gradient"}), function=False, method=False,
     node="MedianBackward0",
 )  # fmt: skip
 def median_full(input: Array) -> Array:
@@ -322,7 +323,6 @@ def median_full(input: Array) -> Array:
 
 @op(
     tags=frozenset({"masks", "real_gradient"}),
-    grad_version=1,
     function=False,
     method=False,
     node="NanmedianBackward0",
@@ -334,7 +334,7 @@ def nanmedian_full(input: Array) -> Array:
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="median",
-    node="MedianBackward1", nondiff=(1,), grad_version=2,
+    node="MedianBackward1", nondiff=(1,),
 )  # fmt: skip
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` and an index where it stands."""
@@ -343,14 +343,14 @@ def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Ar
 
 @op(
     function=False, method=False, returns=("values", "indices"), returns_name="nanmedian",
-    node="NanmedianBackward1", nondiff=(1,), grad_version=2,
+    node="NanmedianBackward1", nondiff=(1,),
 )  # fmt: skip
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
     """The lower median along `dim` of what is not NaN, and an index where it stands."""
     return _median_dim(input, dim, keepdim, ignore_nan=True)
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
+@op(returns=("values", "indices"), nondiff=(1,))
 def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The k-th smallest along `dim` (counted from 1, NaN last) and its index."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -385,7 +385,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,), tags=frozenset({"real_gradient"}))
+@op(returns=("values", "indices"), nondiff=(1,), tags=frozenset({"real_gradient"}))
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -419,11 +419,15 @@ def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
 
 def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
     name = "nanquantile()" if ignore_nan else "quantile()"
-    q = np.asarray(q)
-    if q.size and not np.all((q >= 0) & (q <= 1)):
-        if not q.ndim:
-            raise RuntimeError(f"{name} q must be in the range [0, 1] but got {q:g}")
-        raise RuntimeError(f"{name} q values must be in the range [0, 1]")
+    q = readable(q)
+    fail_if(
+        ~((q >= 0) & (q <= 1)).all(),
+        lambda: RuntimeError(
+            f"{name} q values must be in the range [0, 1]"
+            if q.ndim
+            else f"{name} q must be in the range [0, 1] but got {q:g}"
+        ),
+    )
 
 
 @op(function=False, method=False, out=False, check=_check_q, nondiff=(0, 1))

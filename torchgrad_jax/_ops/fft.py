@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,6 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.kernels import scalar_name
-from .._core.meta import meta
 from .helpers import is_complex, is_float
 from .registry import Array, Dims, op
 
@@ -84,33 +82,7 @@ def _last_innermost(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> 
     return _arranged(shape, strides, [last])
 
 
-@layouts.with_statics
-def _all_frequencies(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-    """Layout of the gradient of a real transform: of a complex one, row-major where some frequencies were left out."""
-    last = statics["dim"][-1] if statics["onesided"] else 0
-    if m[0].shape[last] != shape[last]:
-        m = [meta(shape, m[0].dtype, m[0].device)]
-    return _innermost(m, shape, {"dim": statics["dim"]})
-
-
-@layouts.with_statics
-def _half(m: Any, shape: tuple[int, ...], statics: dict[str, Any]) -> tuple[int, ...]:
-    """Layout of the gradient of a transform to real numbers: of one of those."""
-    return _innermost(m, shape, {"dim": statics["dim"], "onesided": True})
-
-
-def _doubled(metas: Any, recorded: bool, last_dim_size: int, **_: Any) -> tuple[int, ...]:
-    """torch doubles the frequencies that stand for two in place, if there are any."""
-    return (int(last_dim_size > last_dim_size // 2 + 1),)
-
-
-def _with_gradient(layout: Any, gradient: Any) -> Any:
-    """The layout, with one for its gradients; a copy of it."""
-    made = layouts.with_statics(functools.partial(layout))
-    return layouts.with_gradients(made, gradient, by_inputs=False)
-
-
-@op(node="FftC2CBackward0", out=False, method=False, layout=_with_gradient(_innermost, _innermost))
+@op(node="FftC2CBackward0", out=False, method=False, layout=_innermost)
 def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Array:
     """Complex to complex."""
     if not is_complex(input):
@@ -121,7 +93,7 @@ def _fft_c2c(input: Array, dim: Dims, normalization: int, forward: bool) -> Arra
 
 
 @op(node="FftR2CBackward0", out=False, method=False, keeps=("input",),
-    layout=_with_gradient(_innermost, _all_frequencies))  # fmt: skip
+    layout=_innermost)  # fmt: skip
 def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Array:
     """Real to complex: all frequencies, or the half that determines them, of the last of `dim`."""
     if not is_float(input):
@@ -141,8 +113,8 @@ def _fft_r2c(input: Array, dim: Dims, normalization: int, onesided: bool) -> Arr
     return _scaled(out, normalization, n, False)
 
 
-@op(node="FftC2RBackward0", out=False, method=False, grad_version=_doubled,
-    layout=_with_gradient(_last_innermost, _half))  # fmt: skip
+@op(node="FftC2RBackward0", out=False, method=False,
+    layout=_last_innermost)  # fmt: skip
 def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) -> Array:
     """Complex to real, from the half of the frequencies that determines them."""
     if not is_complex(input):

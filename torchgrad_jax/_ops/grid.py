@@ -112,6 +112,22 @@ def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
     return jnp.where(inside[:, None], values, jnp.zeros((), image.dtype))
 
 
+def _weighted(image: Array, at: list[list[Array]], weights: list[list[Array]]) -> Array:
+    """The sum over all combinations of one coordinate per axis, each read and weighted by its axes' weights.
+
+    They are read at once, with the combinations as one more dimension: a gather and a scatter for each of them would
+    take a second derivative a minute to compile.
+    """
+    corners = list(itertools.product(*[range(len(a)) for a in at]))
+    together = [jnp.stack([a[corner[d]] for corner in corners], 1) for d, a in enumerate(at)]
+    values = _read(image, together, image.shape[2:])  # (N, C, corners, *out)
+    weight: Any = None
+    for d, w in enumerate(weights):
+        each = jnp.stack([w[corner[d]] for corner in corners], 1)
+        weight = each if weight is None else weight * each
+    return jnp.sum(values * weight[:, None], 2)
+
+
 def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> Array:
     sizes = image.shape[2:]
     k = len(sizes)
@@ -123,16 +139,8 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
     if mode == NEAREST:
         return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
-    out: Any = None
-    for corner in itertools.product((0, 1), repeat=k):
-        at = [low + c for low, c in zip(lows, corner)]
-        weight: Any = None
-        for x, low, c in zip(places, lows, corner):
-            w = x - low if c else (low + 1) - x
-            weight = w if weight is None else weight * w
-        term = _read(image, at, sizes) * weight[:, None]
-        out = term if out is None else out + term
-    return out
+    at = [[low, low + 1] for low in lows]
+    return _weighted(image, at, [[(low + 1) - x, x - low] for x, low in zip(places, lows)])
 
 
 def _cubic_weights(t: Array) -> list[Array]:
@@ -155,15 +163,7 @@ def _bicubic(image: Array, places: list[Array], padding: int, align: bool) -> Ar
         [_settle(low + (i - 1), n, padding, align, 2) for i in range(4)]
         for low, n in zip(lows, sizes)
     ]
-    out: Any = None
-    for i in range(4):
-        row: Any = None
-        for j in range(4):
-            term = _read(image, [settled[0][i], settled[1][j]], sizes) * weights[1][j][:, None]
-            row = term if row is None else row + term
-        row = row * weights[0][i][:, None]
-        out = row if out is None else out + row
-    return out
+    return _weighted(image, settled, weights)
 
 
 def _check(input: Array, grid: Array, mode: int, k: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .._core import layouts, shapes, warn
+from .._core.checks import fail_if, first_outside, outside
 from .._core.dtypes import BOOL, COMPLEX
 from .._core.kernels import refuse
 from .helpers import is_bool, is_complex, stays_complex
@@ -17,7 +18,6 @@ from .places import (
     OUT_OF_RANGE,
     Slices,
     add_at,
-    bounds,
     check_dim,
     check_selected,
     combine,
@@ -35,19 +35,25 @@ Shape = tuple[int, ...]
 
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
-    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
-    wrong = []  # (entry of the indices, place, index, size) of the first bad entry per dimension
-    for place, (dim, index) in enumerate(given):  # torch counts the indexed dimensions alone
-        size = input.shape[dim]
-        bad = bounds(index, size, negative=True)
-        if bad is None:
-            continue
-        if not size:
-            raise IndexError("index is out of bounds for dimension with size 0")
-        wrong.append((int(np.argmax(np.asarray(index) == bad)), place, bad, size))
-    if wrong and all(input.shape):  # torch goes entry by entry, not dimension by dimension
-        _, place, bad, size = min(wrong)
-        raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {size}")
+    given = [
+        (index, input.shape[dim]) for dim, index in enumerate(indices)
+        if index is not None and touches(input, input.shape[dim])
+    ]  # fmt: skip
+    for index, size in given:
+        fail_if(outside(index, size, negative=True), lambda: _first_wrong(given))
+
+
+def _first_wrong(given: Sequence[tuple[Any, int]]) -> Exception:
+    """torch goes entry by entry, not dimension by dimension, and counts the indexed dimensions alone."""
+    wrong = []
+    for place, (index, size) in enumerate(given):
+        if outside(index, size, negative=True):
+            if not size:
+                return IndexError("index is out of bounds for dimension with size 0")
+            bad = first_outside(index, size, negative=True)
+            wrong.append((int(np.argmax(np.asarray(index) == bad)), place, bad, size))
+    _, place, bad, size = min(wrong)
+    return IndexError(f"index {bad} is out of bounds for dimension {place} with size {size}")
 
 
 # --- advanced indexing ---
@@ -77,7 +83,6 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
 
 
 @op(
-    grad_version=1,
     function=False,
     method=False,
     out=False,
@@ -90,15 +95,8 @@ def index(input: Array, indices: OptArrays) -> Array:
     return input if places is None else places.take(input)
 
 
-def _indexed_ndim(keys: Sequence[Any]) -> int:
-    """Dimensions of what indices, which come between the input and the values, select."""
-    source, *indices, _ = keys
-    given = [m.ndim for m in indices if m is not None]
-    return source.ndim - len(given) + max(given, default=0)
-
-
-@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True, summed=("values",),
-    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)}, summed_ndim=_indexed_ndim)  # fmt: skip
+@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
+    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -135,7 +133,7 @@ def _index_put_number(
 # --- whole slices along one dimension ---
 
 
-@op(grad_version=1, check=check_selected)
+@op(check=check_selected)
 def index_select(input: Array, dim: int, index: Array) -> Array:
     """The slices along `dim` at the entries of a vector `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -154,6 +152,7 @@ def index_select(input: Array, dim: int, index: Array) -> Array:
 
 def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) -> int:
     """What index_add and index_reduce ask of their arguments; returns the wrapped dimension."""
+    axis = shapes.wrap_dim(dim, x.ndim)
     if index.ndim > 1:
         raise IndexError(
             f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
@@ -168,17 +167,19 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
             f"{name}: self ({torch_name(x)}) and source ({torch_name(source)}) must have the "
             "same scalar type"
         )
-    axis = shapes.wrap_dim(dim, x.ndim)
-    if x.ndim and not source.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    if axis and axis >= source.ndim:
+        raise RuntimeError(
+            f"{name}: Indexing dim {axis} is out of bounds of the source tensor with dim {source.ndim}"
+        )
     length = source.shape[axis] if source.ndim else 1
     if index.size != length:
         raise RuntimeError(
             f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): "
             f"({length}), for dim: {axis}"
         )
-    cut = [s[:axis] + s[axis + 1 :] for s in (x.shape, source.shape)]
-    if cut[0] != cut[1] if x.ndim else source.size != 1:
+    drop = 1 if x.ndim and source.ndim else 0
+    cut = [s[:axis] + s[axis + drop :] for s in (x.shape, source.shape)]
+    if cut[0] != cut[1]:
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
@@ -191,13 +192,13 @@ _IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANG
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
     """torch adds whole slices of a matrix one by one, and single elements and scaled slices otherwise."""
+    _check_slices("index_add_()", input, dim, index, source)
     if input.size or input.ndim < 2:
         (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
 
 
 @op(
     keeps=("source",),
-    held=("source",),
     tags=frozenset({"reads_apart"}),
     inplace=True,
     check=_check_index_add,
@@ -212,25 +213,9 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
     return add_at(input, added, rows(input.shape, axis, index))
 
 
-def _check_index_copy(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
-    size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
-    bad = bounds(index, size, negative=False)
-    if bad is not None and touches(input, size):
-        raise IndexError(
-            f"index_copy_(): index {bad} is out of bounds for dimension {axis} with size {size}"
-        )
-
-
-@op(
-    keeps=("source",),
-    held=("source",),
-    tags=frozenset({"reads_apart"}),
-    inplace=True,
-    check=_check_index_copy,
-)
-def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
-    """The slices of `source` written over the slices of `input` at `index`."""
-    axis = shapes.wrap_dim(dim, input.ndim)
+def _check_copied(x: Array, dim: int, index: Array, source: Array) -> int:
+    """What index_copy asks of its arguments; returns the wrapped dimension."""
+    axis = shapes.wrap_dim(dim, x.ndim)
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
     if not source.ndim and index.size != 1:
@@ -238,17 +223,22 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
             "index_copy_(): When source is scalar, index should have one element "
             f"(got {index.size})"
         )
+    if source.ndim and x.ndim and source.ndim != x.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source.ndim}), destination dimensionality ({x.ndim})"
+        )
     if index.dtype != jnp.int64:
         raise RuntimeError(
             f"index_copy_(): Expected a long tensor for index, but got {torch_name(index)}"
         )
-    if input.dtype != source.dtype:
+    if x.dtype != source.dtype:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{torch_name(input)} and (source) {torch_name(source)}"
+            f"{torch_name(x)} and (source) {torch_name(source)}"
         )
-    cut = [s[:axis] + s[axis + 1 :] for s in (input.shape, source.shape)]
-    if source.ndim and cut[0] != cut[1]:
+    cut = [s[:axis] + s[axis + 1 :] for s in (x.shape, source.shape)]
+    if cut[0] != cut[1]:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
             f"slice shape: {' '.join(map(str, cut[0]))} at dimension {axis} and source slice "
@@ -259,6 +249,28 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
             f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) "
             f"({source.shape[axis]})"
         )
+    return axis
+
+
+def _check_index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
+    axis, size = _check_copied(input, dim, index, source), size_at(input, dim)
+    if touches(input, size):
+        where = f"is out of bounds for dimension {axis} with size {size}"
+        fail_if(
+            outside(index, size),
+            lambda: IndexError(f"index_copy_(): index {first_outside(index, size)} {where}"),
+        )
+
+
+@op(
+    keeps=("source",),
+    tags=frozenset({"reads_apart"}),
+    inplace=True,
+    check=_check_index_copy,
+)
+def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
+    """The slices of `source` written over the slices of `input` at `index`."""
+    axis = _check_copied(input, dim, index, source)
     shape = input.shape
     # The gradient of a number depends on the incoming one as any other's.
     input = input if shape else input.reshape(1)
@@ -321,8 +333,7 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
         raise IndexError(
             f"select(): index 0 out of range for tensor of size {list(input.shape)} at dimension {axis}"
         )
-    if bounds(index, size, negative=False) is not None:
-        raise IndexError(OUT_OF_RANGE)
+    fail_if(outside(index, size), lambda: IndexError(OUT_OF_RANGE))
 
 
 @op(

@@ -13,7 +13,6 @@ from .._core import layouts, shapes
 from .._core.meta import Meta
 from .registry import (
     COMMON,
-    OWN,
     Array,
     Arrays,
     op,
@@ -27,6 +26,8 @@ def _cat_check(tensors: Sequence[Array], dim: int) -> int:
     for i, x in enumerate(tensors):
         if x.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    if first.shape == (0,):  # torch looks away from all of them, and from the dimension
+        return 0
     d = shapes.wrap_dim(dim, first.ndim)
     for i, x in enumerate(tensors):
         if x.shape == (0,):
@@ -48,18 +49,11 @@ def _joined(metas: Sequence[Meta], out: tuple[int, ...]) -> tuple[int, ...]:
     return layouts.joined([(m.shape, m.strides) for m in metas], out)
 
 
-def _zeros_of_nothing(metas: dict[str, Meta], recorded: bool, dim: int) -> tuple[int, ...]:
-    """What torch passes over, an empty vector, gets zeros of its own."""
-    return tuple([int(m.shape == (0,)) for m in metas.values()])
-
-
 @op(
     promote=COMMON,
     aliases=("concat", "concatenate"),
     method=False,
-    grad_view=lambda ct, m, **_: ct.strides,
-    grad_version=_zeros_of_nothing,
-    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), False),
+    joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim) if ndim > 1 else 0, False),
     layout=_joined,
 )
 def cat(tensors: Arrays, dim: int = 0) -> Array:
@@ -91,15 +85,9 @@ def _stacked(
     return layouts.joined([((*m.shape, 1), (*m.strides, 1)) for m in metas], out)
 
 
-def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
-    d = shapes.wrap_dim(dim, ct.ndim)
-    return ct.strides[:d] + ct.strides[d + 1 :]
-
-
 @op(
     promote=COMMON,
     method=False,
-    grad_view=_unstacked,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
     made_as=_stack_made_as,
     layout=_stacked,
@@ -107,30 +95,19 @@ def _unstacked(ct: Meta, m: Meta, dim: int) -> tuple[int, ...]:
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
+    d = shapes.wrap_dim(dim, tensors[0].ndim + 1)
     for i, x in enumerate(tensors):
         if x.shape != tensors[0].shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
                 f"{list(x.shape)} at entry {i}"
             )
-    d = shapes.wrap_dim(dim, tensors[0].ndim + 1)
     return jnp.stack(tensors, d)
-
-
-def _block(ct: Meta, m: Meta, **_: Any) -> Any:
-    return ct.strides if m.ndim == 2 else OWN
-
-
-def _block_begins(ct: Meta, before: Sequence[tuple[int, ...]]) -> int:
-    """Where a block lies that comes after others; vectors are rows."""
-    blocks = [(1, 1, *s)[-2:] for s in before]
-    return ct.strides[0] * sum(b[0] for b in blocks) + ct.strides[1] * sum(b[1] for b in blocks)
 
 
 @op(
     name="block_diag_list",
     node="BlockDiagBackward0",
-    grad_view=layouts.beginning(_block_begins, _block),
     promote=COMMON,
     function=False,
     method=False,

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.checks import fail_if, readable
 from .._core.kernels import scalar_name
 from .._core.matrices import (
     column_major,
@@ -41,6 +42,7 @@ from .matrix_helpers import (
     permute,
     product,
     solve_system,
+    svd_of_finite,
 )
 from .registry import Array, op
 
@@ -138,11 +140,14 @@ def linalg_lu(A: Array, *, pivot: bool = True) -> tuple[Array, Array, Array]:
 def _check_pivots(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> None:
-    p = np.asarray(LU_pivots)
-    if unpack_pivots and p.size and (p.min() < 1 or p.max() > LU_data.shape[-2]):
-        raise RuntimeError(
-            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
-            "Did you properly pass the result of lu_factor?"
+    p = readable(LU_pivots)
+    if unpack_pivots and p.size:
+        fail_if(
+            ((p < 1) | (p > LU_data.shape[-2])).any(),
+            lambda: RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+                "Did you properly pass the result of lu_factor?"
+            ),
         )
 
 
@@ -350,7 +355,7 @@ def _unphased_svd(a: Array) -> tuple[Array, Array, Array]:
     With real singular values the phase of a pair of vectors turns infinitely fast where its value
     is 0; here nothing does, and the determinants of U and V are constants.
     """
-    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    u, s, vh = svd_of_finite(a, full_matrices=False)
     return u, s.astype(a.dtype), conj_t(vh)
 
 
@@ -411,7 +416,10 @@ def _linalg_det(A: Array) -> tuple[Array, Array, Array]:
 def _slogdet(a: Array) -> tuple[Array, Array, Array, Array]:
     lu, pivots, _ = factorize(a)
     diagonal = diagonal_of(lu)
-    sign = jnp.prod(jnp.sign(diagonal), -1)
+    signs = jnp.sign(diagonal)
+    if not is_complex(a):  # torch's sign of NaN is 0
+        signs = jnp.where(jnp.isnan(signs), 0, signs)
+    sign = jnp.prod(signs, -1)
     sign = jnp.where(_odd_swaps(pivots), -sign, sign)
     return sign, jnp.sum(jnp.log(jnp.abs(diagonal)), -1), lu, pivots
 

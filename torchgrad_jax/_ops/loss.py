@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
+from .._core.checks import fail_if, integers, outside, readable
 from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import (
@@ -187,32 +188,16 @@ def _bce_jvp(primals: Any, tangents: Any) -> Any:
     return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
 
 
-def _writes(metas: dict[str, Any], reduction: str = "mean") -> int:
-    """What torch multiplies and divides in place behind the gradient of a cross entropy."""
-    return (metas.get("weight") is not None) + (reduction == "mean")
-
-
-def _logits_writes(metas: dict[str, Any], recorded: bool, **statics: Any) -> tuple[int, ...]:
-    behind = _writes(metas, **statics) + 2 * (metas.get("pos_weight") is not None)
-    return int(statics["reduction"] == "mean") if recorded else 2 + behind, behind
-
-
-def _bce_writes(metas: dict[str, Any], recorded: bool, **statics: Any) -> tuple[int, ...]:
-    return 0, 2 + _writes(metas, **statics)
-
-
 def _in_unit_interval(**arrays: Any) -> None:
     for name in ("input", "target"):
-        x = np.asarray(arrays[name]).astype(np.float64)
-        if x.size and not ((x >= 0) & (x <= 1)).all():
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+        x = readable(arrays[name])
+        complaint = f"all elements of {name} should be between 0 and 1"
+        fail_if(~((x >= 0) & (x <= 1)).all(), lambda complaint=complaint: RuntimeError(complaint))
 
 
 @_loss(
     check=_in_unit_interval,
     undifferentiable=("weight",),
-    grad_version=_bce_writes,
-    grad_follows=True,
     keeps={"target": ("input", "target")},
 )
 def binary_cross_entropy(
@@ -276,8 +261,6 @@ def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
 
 @_loss(
     undifferentiable=("weight", "pos_weight"),
-    grad_version=_logits_writes,
-    grad_follows=True,
     keeps={"target": ("target",)},
 )
 def binary_cross_entropy_with_logits(
@@ -311,11 +294,10 @@ def binary_cross_entropy_with_logits(
 def _target_range(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = ""
 ) -> None:
-    t = np.asarray(target)
+    t = integers(target)
     classes = input.shape[1 if input.ndim > 1 else 0]
     bad = (t != ignore_index) & ((t < 0) | (t >= classes))
-    if bad.any():
-        raise IndexError(f"Target {int(t[bad].flat[0])} is out of bounds.")
+    fail_if(bad.any(), lambda: IndexError(f"Target {int(t[bad].flat[0])} is out of bounds."))
 
 
 def _check_labels(target: Array) -> None:
@@ -434,9 +416,8 @@ def _hinge(z: Array) -> Array:
 
 
 def _margin_range(input: Any, target: Any, **_: Any) -> None:
-    x, t = np.asarray(input), np.asarray(target)
-    if ((t < 0) | (t >= (x.shape[-1] if x.ndim else 1))).any():
-        raise RuntimeError("target out of range")
+    classes = input.shape[-1] if input.ndim else 1
+    fail_if(outside(target, classes), lambda: RuntimeError("target out of range"))
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_margin_range, undifferentiable=("weight",))
@@ -473,9 +454,11 @@ def multi_margin_loss(
 
 
 def _label_range(input: Any, target: Any, **_: Any) -> None:
-    x, t = np.asarray(input), np.asarray(target)
-    if ((t < -1) | (t >= max(x.shape[-1] if x.ndim else 1, 1))).any():
-        raise RuntimeError("argument #2 'target' is out of range")
+    t, classes = integers(target), max(input.shape[-1] if input.ndim else 1, 1)
+    fail_if(
+        ((t < -1) | (t >= classes)).any(),
+        lambda: RuntimeError("argument #2 'target' is out of range"),
+    )
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_label_range)

@@ -17,7 +17,14 @@ from .._core.matrices import (
     require_supported,
 )
 from .helpers import is_complex, is_float
-from .matrix_helpers import conj_t, no_tangent, product
+from .matrix_helpers import (
+    conj_t,
+    converges_for_eigh,
+    converges_for_svd,
+    no_tangent,
+    product,
+    svd_of_finite,
+)
 from .registry import Array, Grad, Scalar, op
 
 
@@ -47,7 +54,7 @@ def _pinv_value(a: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
         v, values = lax.linalg.eigh(a, lower=True, symmetrize_input=False)
         size, left, right = jnp.abs(values), v, v
     else:
-        u, size, vh = lax.linalg.svd(a, full_matrices=False)
+        u, size, vh = svd_of_finite(a, full_matrices=False)
         values, left, right = size, conj_t(vh), u
     kept = size > _tolerance(size, a.shape, atol, rtol)[..., None]
     inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
@@ -75,7 +82,14 @@ def _pinv_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
     return p, _pinv_tangent(primals[0], p, tangents[0])
 
 
-@op(namespace="linalg", method=False, undifferentiable=("rcond", "atol", "rtol"))
+def _converges(input: Any, tolerance: Any = None, hermitian: bool = False, **_: Any) -> None:
+    if hermitian:
+        converges_for_eigh(input, compute_v=False)
+    else:
+        converges_for_svd(input)
+
+
+@op(namespace="linalg", method=False, undifferentiable=("rcond", "atol", "rtol"), check=_converges)
 def linalg_pinv(
     input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
@@ -91,7 +105,7 @@ def linalg_pinv(
     return _pinv(input, atol, rcond if rtol is None else rtol, hermitian)
 
 
-@op(namespace="linalg", method=False, grad=Grad.NO)
+@op(namespace="linalg", method=False, grad=Grad.NO, check=_converges)
 def linalg_matrix_rank(
     input: Array, tol: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
@@ -108,7 +122,7 @@ def linalg_matrix_rank(
     if hermitian:
         size = jnp.abs(lax.linalg.eigh(input, lower=True, symmetrize_input=False)[1])
     else:
-        size = lax.linalg.svd(input, compute_uv=False)
+        size = svd_of_finite(input, compute_uv=False)
     if tol is not None:  # an absolute tolerance, unlike pinv's rcond
         atol, rtol = tol, 0.0
     return jnp.sum(size > _tolerance(size, input.shape, atol, rtol)[..., None], -1, dtype=jnp.int64)
@@ -118,7 +132,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 def _lstsq_value(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
-    u, s, vh = lax.linalg.svd(a, full_matrices=False)
+    u, s, vh = svd_of_finite(a, full_matrices=False)
     largest = jnp.max(s, -1, keepdims=True, initial=0)
     kept = s > jnp.asarray(rcond, s.dtype) * largest
     inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)

@@ -149,17 +149,7 @@ def _expandable(input: Array, shape: tuple[int, ...]) -> None:
             )
 
 
-def _by_columns(m: Meta, alpha: Any = 1, **_: Any) -> bool:
-    """torch computes the gradient of such a matrix transposed, and transposes it back."""
-    return alpha == 1 and m.strides == (1, m.shape[0])
-
-
-@op(
-    grad_follows=True,
-    held=("input", "mat2"),
-    held_if=_by_columns,
-    transposes=("input", "mat2"),
-)
+@op
 def mm(input: Array, mat2: Array) -> Array:
     """The product of two matrices."""
     if input.ndim != 2:
@@ -186,7 +176,7 @@ def _check_bmm(x: Array, y: Array) -> None:
         )
 
 
-@op(transposes=("input", "mat2"))
+@op
 def bmm(input: Array, mat2: Array) -> Array:
     """Products of matrices, batch by batch."""
     _check_bmm(input, mat2)
@@ -207,7 +197,7 @@ def _check_mv(input_shape: tuple[int, ...], mat: Array, vec: Array) -> None:
         )
 
 
-@op(transposes=("vec",))
+@op
 def mv(input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector."""
     _check_mv(input.shape[:1], input, vec)
@@ -255,12 +245,7 @@ def vdot(input: Array, other: Array) -> Array:
 
 @op(
     inplace=True,
-    grad_follows=("mat1", "mat2"),
     numbers_first=("beta", "alpha"),
-    held=("mat1", "mat2"),
-    held_if=_by_columns,
-    transposes=("mat1", "mat2"),
-    summed=("input",),
 )
 def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat1 @ mat2)."""
@@ -285,7 +270,7 @@ def _same_as_input(input: Array, mat1: Array, mat2: Array) -> None:
             )
 
 
-@op(inplace=True, summed=("input",), transposes=("vec",), numbers_first=("beta", "alpha"))
+@op(inplace=True, numbers_first=("beta", "alpha"))
 def addmv(input: Array, mat: Array, vec: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * (mat @ vec)."""
     _check_mv(input.shape, mat, vec)
@@ -315,7 +300,6 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     tags=frozenset({"reads_partly_apart"}),
     numbers_first=("beta", "alpha"),
     layout=_addr_layout,
-    summed=("input",),
 )
 def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Static = 1) -> Array:
     """beta * input + alpha * the outer product of two vectors."""
@@ -341,8 +325,6 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Static = 1, alpha: Sta
 
 @op(
     inplace=True,
-    summed=("input",),
-    transposes=("batch1", "batch2"),
     numbers_first=("beta", "alpha"),
 )
 def addbmm(
@@ -369,8 +351,6 @@ def addbmm(
 
 @op(
     inplace=True,
-    summed=("input",),
-    transposes=("batch1", "batch2"),
     numbers_first=("beta", "alpha"),
 )
 def baddbmm(
@@ -389,7 +369,7 @@ def baddbmm(
     return _affine_dot(input, batch1, batch2, beta, alpha, (((2,), (1,)), ((0,), (0,))))
 
 
-@op(grad_version=2, held=("input",), out=False)
+@op(out=False)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix."""
     require_not("trace", input)

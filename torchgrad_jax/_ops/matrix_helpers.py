@@ -11,6 +11,8 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
+from .._core.checks import fail_if, numpy_of, readable
+from .._core.errors import LinAlgError
 from .helpers import diagonal_of as diagonal_of, is_complex
 from .registry import Array
 
@@ -163,3 +165,45 @@ def _solve_system_jvp(left: bool, vector: bool, primals: Any, tangents: Any) -> 
     side = a if left else transposed(a)
     t = _oriented(functools.partial(linear_solve, side, lu, pivots), t_b - change, left, vector)
     return (x, lu, pivots), (t, jnp.zeros_like(lu), no_tangent(pivots))
+
+
+def svd_of_finite(a: Array, full_matrices: bool = False, compute_uv: bool = True) -> Any:
+    """`lax.linalg.svd`; NaN for matrices with infinities or NaN in them, for some of which LAPACK never ends."""
+    bad = ~jnp.isfinite(a).all((-2, -1), keepdims=True)
+    found: Any = lax.linalg.svd(
+        jnp.where(bad, 0, a), full_matrices=full_matrices, compute_uv=compute_uv
+    )
+    if not compute_uv:
+        return jnp.where(bad[..., 0], jnp.nan, found)
+    u, s, vh = found
+    return (
+        jnp.where(bad, jnp.nan, u),
+        jnp.where(bad[..., 0], jnp.nan, s),
+        jnp.where(bad, jnp.nan, vh),
+    )
+
+
+def _refuse_infinite(name: str, x: Any, why: str) -> None:
+    """LAPACK's complaint about NaN in any matrix. Infinities make its results NaN, where it ends."""
+    bad = ~numpy_of(x).isfinite(x).all((-2, -1))
+
+    def error() -> Exception:
+        which = f" (Batch element {bad.reshape(-1).argmax()}):" if bad.ndim else ""
+        return LinAlgError(f"linalg.{name}:{which} The algorithm failed to converge because {why}.")
+
+    fail_if(bad.any(), error)
+
+
+def converges_for_svd(A: Any, *_: Any, **__: Any) -> None:
+    """The check of singular values."""
+    _refuse_infinite("svd", readable(A), "the input matrix contained non-finite values")
+
+
+def converges_for_eigh(A: Any, UPLO: str = "L", compute_v: bool = True) -> None:
+    """The check of the eigenvalues of a Hermitian matrix, of which one triangle is read."""
+    x = readable(A)
+    np_ = numpy_of(x)
+    code = max(A.shape[-1] - 1, 1) if compute_v else 1
+    why = "the input matrix is ill-conditioned or has too many repeated eigenvalues"
+    read = np_.tril(x) if UPLO.upper() == "L" else np_.triu(x)
+    _refuse_infinite("eigh", read, f"{why} (error code: {code})")

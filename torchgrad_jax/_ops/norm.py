@@ -20,7 +20,7 @@ from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
 from .helpers import from_zero, is_float
-from .registry import OWN, Array, Dims, Scalar, op, variant
+from .registry import Array, Dims, Scalar, op, variant
 
 Shape = tuple[int, ...]
 
@@ -240,7 +240,6 @@ def _check_batch_norm(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
     nondiff=(1, 2),
-    grad_view=lambda *_, **__: OWN,
     idle=("input", "weight", "bias"),
     from_inputs=True,
     out=False,

@@ -10,7 +10,7 @@ from jax import lax
 
 from .._core import shapes
 from .._core.kernels import scalar_name
-from .._core.layouts import following, with_gradients, with_statics
+from .._core.layouts import following, with_statics
 from .helpers import is_bool
 from .registry import Array, Dims, Scalar, Size, op
 
@@ -32,15 +32,6 @@ def _padded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
     if any(n > 0 for n in statics["pad"]):
         return _following(metas, out)
     return shapes.preserve_strides(out, metas[0].strides)
-
-
-@with_statics
-def _unpadded(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shape:
-    """The gradient is padded the other way."""
-    return _padded(metas, out, {"pad": [-n for n in statics["pad"]]})
-
-
-with_gradients(_padded, _unpadded, by_inputs=False)
 
 
 @op(node="ConstantPadNdBackward0", layout=_padded, method=False)

@@ -12,7 +12,9 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, shapes
-from .helpers import is_bool, is_complex, is_float
+from .._core.checks import fail_if, first_outside, outside
+from .helpers import anywhere, is_bool, is_complex, is_float
+from .registry import with_rule
 
 Array = jax.Array
 Shape = tuple[int, ...]
@@ -258,24 +260,59 @@ def _product_slopes(
     own = without_zero(x, x == 0)
     zero = src == 0
     zeros = places.take(_added(x, zero.astype(src.dtype), places))
-    single = zero & (zeros == 1)
-    spared = places.take(product(x, without_zero(src, single)))
-    rest = places.take(y) / without_zero(src, zero)
-    return product(own, src) / own, jnp.where(single, spared, rest)
+    several = zero & (zeros > 1)
+
+    def by_division(x: Array, src: Array, y: Array) -> tuple[Array, Array]:
+        spared = places.take(product(x, without_zero(src, zero)))
+        rest = places.take(y) / without_zero(src, zero)
+        return jnp.where(zero & ~several, spared, rest), spared
+
+    def by_zeros(x: Array, src: Array, y: Array) -> Array:
+        slopes, spared = by_division(x, src, y)
+        factors = jnp.where(zero, src, jnp.zeros_like(src))
+        exact = spared * _product_of_other_zeros(x, factors, zeros, places)
+        return jnp.where(several, _with_derivative_of(slopes, exact), slopes)
+
+    theirs = lax.cond(anywhere(several), by_zeros, lambda *a: by_division(*a)[0], x, src, y)
+    return product(own, src) / own, theirs
+
+
+_with_derivative_of = with_rule(lambda value, other: value, lambda value, other, out, t, to: to)
+
+
+def _product_of_other_zeros(x: Array, factors: Array, zeros: Array, places: Places) -> Array:
+    """For each of several zeros of a place the product of the others.
+
+    It is 0, but with two zeros its first derivative is not, with three its second, and with four its third. These
+    sums have those derivatives, and compile much faster than running products of sorted factors. With five zeros and
+    more it is the fourth derivative and those after it, which are NaN here.
+    """
+
+    def others(a: Array) -> Array:
+        return places.take(_added(x, a, places)) - a
+
+    total, squares = others(factors), others(factors * factors)
+    pairs = (total * total - squares) / 2
+    triples = (pairs * total - total * squares + others(factors * factors * factors)) / 3
+    unknown = jnp.where(zeros > 4, jnp.nan, jnp.zeros_like(total))
+    found = [total, pairs, triples, _nan_from_derivative(4, total, unknown)]
+    return jnp.select([zeros == 2, zeros == 3, zeros == 4], found[:3], found[3])
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _nan_from_derivative(order: int, x: Array, unknown: Array) -> Array:
+    """0, whose derivatives are 0 too, but from this order on `unknown`."""
+    return jnp.zeros_like(x)
+
+
+@_nan_from_derivative.defjvp
+def _nan_from_derivative_jvp(order: int, primals: Any, tangents: Any) -> Any:
+    x, unknown = primals
+    slope = unknown if order == 1 else _nan_from_derivative(order - 1, x, unknown)
+    return jnp.zeros_like(x), slope * tangents[0]
 
 
 # --- checks of concrete indices ---
-
-
-def bounds(index: Any, size: int, negative: bool) -> int | None:
-    """The first index out of bounds, or None."""
-    index = np.asarray(index)
-    if not index.size:
-        return None
-    low = -size if negative else 0
-    if int(index.min()) >= low and int(index.max()) < size:
-        return None
-    return int(index[(index < low) | (index >= size)].flat[0])
 
 
 def size_at(input: Any, dim: int) -> int:
@@ -295,12 +332,14 @@ def check_selected(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) 
     size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
     if input.ndim > 1 and index.size and not size:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
-    bad = bounds(index, size, negative=False)
-    if bad is None:
-        return
-    if input.ndim > 1 and (axis or not input.size):
-        raise RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
-    raise IndexError(OUT_OF_RANGE)
+
+    def error() -> Exception:
+        if input.ndim > 1 and (axis or not input.size):
+            bad = first_outside(index, size)
+            return RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
+        return IndexError(OUT_OF_RANGE)
+
+    fail_if(outside(index, size), error)
 
 
 def check_dim(
@@ -310,10 +349,12 @@ def check_dim(
 
     def check(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
         size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
-        bad = bounds(index, size, negative)
-        if bad is not None and touches(input, size):
-            raise kind(
-                text or f"index {bad} is out of bounds for dimension {axis} with size {size}"
-            )
+        if not touches(input, size):
+            return
+        where = f"is out of bounds for dimension {axis} with size {size}"
+        fail_if(
+            outside(index, size, negative),
+            lambda: kind(text or f"index {first_outside(index, size, negative)} {where}"),
+        )
 
     return check

@@ -16,8 +16,8 @@ from jax import lax
 from .._core import shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
-from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
-from .._core.layouts import beginning, elementwise, preserved, with_lines
+from .._core.kernels import category, half_as_float, nextafter, refuse, scalar_name, where, widen
+from .._core.layouts import elementwise, preserved, with_lines
 from .._core.meta import Meta
 from . import complexes
 from .helpers import broadcast, erf, from_zero
@@ -169,8 +169,7 @@ unary("neg", _neg, operator="__neg__", aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
 unary(
     "sgn", _unit, keeps=("input", "result"),
-    grad_version=lambda metas, recorded: int(metas["input"].dtype.is_complex),  # masked
-)  # fmt: skip
+    )  # fmt: skip
 unary(
     "signbit",
     _no_complex(_signbit, "signbit is not implemented for complex tensors."),
@@ -271,6 +270,9 @@ def _pow_const(x: Array, e: Any) -> Array:
         if e < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return lax.integer_pow(x, int(e))
+    if x.dtype == jnp.float16 and abs(e) == 0.5:
+        # torch takes roots of every other dtype, and here a power: inf of -inf, and 0 of -0.0
+        return half_as_float(complexes.power)(x, jnp.full_like(x, e))
     return half_as_float(_pow_const_float)(x, e)
 
 
@@ -295,8 +297,29 @@ def _pow_const_jvp(e: Any, primals: Any, tangents: Any) -> Any:
     return _pow_const(x, e), t * (_pow_const(x, e - 1) * jnp.asarray(e, x.dtype))
 
 
+def _repeated_squares(out: Array, x: Array, y: Array, bits: int) -> tuple[Array, Array, Array]:
+    """`out` times `x` to the power of the lowest `bits` bits of `y`; and what of base and exponent is left."""
+    for _ in range(bits):
+        out = where((y & 1) == 1, out * x, out)
+        x, y = x * x, lax.shift_right_logical(y, jnp.ones_like(y))
+    return out, x, y
+
+
+def _whole_power(x: Array, y: Array) -> Array:
+    """Wraps around as torch's product does, modulo 2 to the number of bits; `y` is not negative."""
+    bits = jnp.iinfo(y.dtype).bits
+    first = bits if bits == 8 else 6
+    out, x, y = _repeated_squares(jnp.ones_like(x), x, y, first)
+    if first == bits:
+        return out
+    # Exponents from 64 on are rare, and the steps for them many.
+    return lax.cond(
+        jnp.any(y != 0), lambda o, x, y: _repeated_squares(o, x, y, bits - first)[0], lambda o, x, y: o, out, x, y
+    )  # fmt: skip
+
+
 def _pow_integers(x: Array, y: Array) -> Array:
-    size = jnp.power(x, jnp.maximum(y, 0))
+    size = _whole_power(x, lax.max(y, jnp.zeros_like(y)))
     sign = where((y & 1) == 1, x, x * x)
     unit = (x == 1) | (x == jnp.full_like(x, -1))
     return where(y < 0, where(unit, sign, 0), size)
@@ -635,10 +658,10 @@ def _nextafter_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Arr
 
 
 binary("copysign", _kernel(jnp.copysign, "copysign_cpu", COMPLEX), promote=FLOAT, rule=_copysign_rule,
-       grad_version=(0, 1), keeps={"other": ("result",)},
+       keeps={"other": ("result",)},
        node=lambda a: "CopysignBackward1" if a.get("other") == "scalar" else "CopysignBackward0")  # fmt: skip
-binary("nextafter", _kernel(lax.nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
-       rule=_nextafter_rule, grad_version=(0, 1))  # fmt: skip
+binary("nextafter", _kernel(nextafter, "nextafter_cpu", BOOL, INTEGRAL, COMPLEX), scalar=False,
+       rule=_nextafter_rule)  # fmt: skip
 
 
 def _ldexp(x: Array, y: Array) -> Array:
@@ -742,8 +765,7 @@ def _same_real(first: Array, second: Array) -> None:
         )
 
 
-@_elementwise(method=False, keeps=("real", "imag"),
-              grad_view=beginning(lambda ct, before: len(before), lambda ct, m: ct.strides))  # fmt: skip
+@_elementwise(method=False, keeps=("real", "imag"))  # fmt: skip
 def complex_(real: Array, imag: Array) -> Array:
     """``real + imag * 1j``."""
     _same_real(real, imag)

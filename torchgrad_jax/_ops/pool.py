@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from .._core import errors
+from .._core.checks import fail_if, first_outside, outside
 from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
@@ -711,22 +712,22 @@ def _scatter_jvp(size: int, primals: Any, tangents: Any) -> Any:
     return _scatter(x, at, size), t
 
 
-def _check_unpool(indices: np.ndarray, size: Sequence[int]) -> None:
-    volume = math.prod(size)
-    bad = indices[(indices < 0) | (indices >= volume)]
-    if bad.size:
-        shown = "x".join(map(str, size))
-        raise RuntimeError(
-            f"Found an invalid max index: {bad.flat[0]} (output volumes are of size {shown})"
-        )
+def _check_unpool(indices: Any, size: Sequence[int]) -> None:
+    volume, shown = math.prod(size), "x".join(map(str, size))
+    fail_if(
+        outside(indices, volume),
+        lambda: RuntimeError(
+            f"Found an invalid max index: {first_outside(indices, volume)} (output volumes are of size {shown})"
+        ),
+    )
 
 
 def _check_unpool2d(input: Any, indices: Any, output_size: Any) -> None:
-    _check_unpool(np.asarray(indices), output_size)
+    _check_unpool(indices, output_size)
 
 
 def _check_unpool3d(input: Any, indices: Any, output_size: Any, stride: Any, padding: Any) -> None:
-    _check_unpool(np.asarray(indices), output_size)
+    _check_unpool(indices, output_size)
 
 
 @op(

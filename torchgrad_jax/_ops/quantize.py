@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._core.checks import fail_if, readable
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import refuse, scalar_name, where
 from .registry import Array, Layout, Scalar, TracedInt, op
@@ -30,8 +31,11 @@ def _check_range(low: int, high: int) -> None:
 
 
 def _zero_in_range(zero: Any, low: int, high: int) -> None:
-    if (zero < low).any() or (zero > high).any():
-        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
+    zero = readable(zero)
+    fail_if(
+        ((zero < low) | (zero > high)).any(),
+        lambda: RuntimeError("`zero_point` must be between `quant_min` and `quant_max`."),
+    )
 
 
 def _scaled(x: Array, scale: Array) -> Array:
@@ -81,7 +85,7 @@ def _per_tensor(x: Array, scale: Array, zero: Array, low: int, high: int) -> tup
 
 def _number_check(input: Any, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> None:
     _check_range(quant_min, quant_max)
-    _zero_in_range(np.asarray(zero_point), quant_min, quant_max)
+    _zero_in_range(zero_point, quant_min, quant_max)
 
 
 @_row(
@@ -140,7 +144,7 @@ def _channel_check(
     """Integers have to be in range; zero points that are no integers do not."""
     fits = -input.ndim <= axis < input.ndim and scale.shape == (input.shape[axis],)
     if fits and quant_min <= quant_max and zero_point.dtype == np.int32:
-        _zero_in_range(np.asarray(zero_point), quant_min, quant_max)
+        _zero_in_range(zero_point, quant_min, quant_max)
     if axis < 0:
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
 

@@ -19,14 +19,13 @@ from .helpers import (
     anywhere,
     broadcast,
     convert,
-    expanded_gradient,
     has_zeros,
     is_bool,
     is_complex,
     is_float,
     is_integral,
 )
-from .registry import COMMON, FLOAT, SAME, Array, Dims, Dtype, Grad, Static, op, variant, with_rule
+from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op, variant, with_rule
 
 Shape = tuple[int, ...]
 
@@ -76,7 +75,7 @@ def _dim_given(name: str) -> Any:
     return lambda a: f"{name}Backward{int(a['dim'] is not None or a['keepdim'])}"
 
 
-@op(name="sum", node=_dim_given("Sum"), grad_view=expanded_gradient)
+@op(name="sum", node=_dim_given("Sum"))
 def sum_(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -86,7 +85,7 @@ def sum_(
     return _keep(_add_up(x, dims), dims, x.ndim, keepdim)
 
 
-@op(node="NansumBackward0", grad_follows=True, tags=frozenset({"compares"}))
+@op(node="NansumBackward0", tags=frozenset({"compares"}))
 def nansum(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -208,7 +207,7 @@ def _products_of_others(x: Array, dims: Shape) -> Array:
 
 @op(
     node=lambda a: f"ProdBackward{int(a['dim'] is not None)}", left_out=("dim",), keeps=("input", "result"),
-    grad_follows=True, grad_view=lambda ct, m, **_: None if m.ndim else SAME, from_inputs=has_zeros,
+    from_inputs=has_zeros,
 )  # fmt: skip
 def prod(
     input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
@@ -316,7 +315,7 @@ for _label, _root_of, _pair in (
 ):  # fmt: skip
     op(
         _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
-        grad_follows=True, tags=frozenset({"compares"}),
+        tags=frozenset({"compares"}),
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
         doc="With the `correction` subtracted from the number of elements in the denominator.",
     )  # fmt: skip
@@ -375,7 +374,7 @@ def _logsumexp(x: Array, dims: Shape, keepdim: bool) -> Array:
     return _ruled(x, dims, keepdim, value, tangent)
 
 
-@op(promote=FLOAT, grad_follows=True)
+@op(promote=FLOAT)
 def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """Logarithm of the summed exponentials along `dim`."""
     return _logsumexp(input, shapes.wrap_dims(dim, input.ndim), keepdim)
@@ -462,7 +461,7 @@ def _counts(_: Any, ord: Any = 2, **__: Any) -> tuple[int, ...]:
     return (0,) if not isinstance(ord, str) and ord == 0 else ()
 
 
-@op(namespace="linalg", method=False, severed=_counts, grad_follows=True, keeps=("input", "result"))
+@op(namespace="linalg", method=False, severed=_counts, keeps=("input", "result"))
 def linalg_vector_norm(
     input: Array, ord: Static = 2, dim: Dims | None = None, keepdim: bool = False, *,
     dtype: Dtype | None = None,

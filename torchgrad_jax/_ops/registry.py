@@ -89,10 +89,6 @@ class Promote(enum.Enum):
 NONE, COMMON, FLOAT = Promote.NONE, Promote.COMMON, Promote.FLOAT
 
 
-SAME, OWN = "same", "own"
-"""Answers of a row's `grad_view` that are no strides."""
-
-
 class Grad(enum.Enum):
     """What a backward pass may ask of the op. 'Zero' is a rule of the implementation, not this."""
 
@@ -167,10 +163,6 @@ class OpDef:
     geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
     forward: Callable[..., Any] | None = None  # the implementation with the derivative of torch's
     # forward mode, where that is another one than its reverse mode takes
-    grad_view: Callable[..., Any] | None = None  # (ct meta, input meta, **statics) -> strides,
-    # where torch's gradient is a view of the incoming one, or a `View` of a part of it (other
-    # parts say where they begin: `layouts.beginning`); SAME where it is that very
-    # tensor, OWN where it is none although it could be; None where nothing special is known
     joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
     # which inputs stand one after the other in the result, or results in the input; whether the
     # parts lack that axis)
@@ -194,24 +186,12 @@ class OpDef:
     # None; that shows where no layer of autograd lies around the kernel
     conjugated: tuple[bool, ...] | None = None  # which operands are lazily conjugated where torch's
     # result is that too
-    held: tuple[str, ...] = ()  # parameters whose gradients share memory that torch still uses,
-    held_if: Callable[..., bool] | None = None  # always, or for such (meta, **statics)
-    transposes: tuple[str, ...] = ()  # parameters whose gradient is a product with the other factor
-    # transposed, or where `held_if` says so of them, with the incoming gradient transposed
-    summed: tuple[str, ...] = ()  # parameters that are broadcast although the op is not elementwise
-    # (keys of the arguments) -> dimensions of what is summed for those, where that is not the incoming gradient:
-    summed_ndim: Callable[..., int] | None = None
     wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
     undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
     # edge, and may not require grad
     aten: str = ""  # torch's name of what runs, where it is not the row's
     severed: Callable[..., Sequence[int]] | None = None  # (metas and types of the arguments,
     # **statics) -> arguments that torch's formula gives undefined gradients: nothing goes along their edges
-    grad_follows: bool | tuple[str, ...] = False  # torch lays a gradient out like the input it is
-    # for (matmul), or those of these parameters
-    grad_version: int | tuple[int, ...] | Callable[..., tuple[int, ...]] = 0  # in-place writes that
-    # torch's formula makes to the gradients it returns, or to each of them: (metas by parameter,
-    # whether the pass is recorded, **statics) -> the same
     writes: dict[str, int] = field(
         default_factory=dict
     )  # parameters that torch's kernel overwrites,

@@ -18,8 +18,7 @@ from .._core.layouts import following
 from .helpers import is_float
 from .registry import Array, Dims, op
 
-_FOLLOWING = following(gradients=False)
-_FOLLOWING_FORWARD = following(gradients=None)  # the gradient is row-major
+_FOLLOWING = following()
 
 Taps = tuple[np.ndarray, np.ndarray]
 """Positions and weights, both of shape (results, taps)."""
@@ -315,7 +314,7 @@ def _upsample_nearest_exact2d(
 
 @op(
     node="UpsampleNearest3DBackward0",
-    layout=_FOLLOWING_FORWARD,
+    layout=_FOLLOWING,
     method=False,
     function=False,
     out=False,
@@ -329,7 +328,7 @@ def upsample_nearest3d(
 
 @op(
     node="UpsampleNearestExact3DBackward0",
-    layout=_FOLLOWING_FORWARD,
+    layout=_FOLLOWING,
     method=False,
     function=False,
     out=False,
@@ -366,7 +365,7 @@ def upsample_trilinear3d(
 
 @op(
     node="UpsampleBicubic2DBackward0",
-    layout=_FOLLOWING_FORWARD,
+    layout=_FOLLOWING,
     method=False,
     function=False,
     out=False,
@@ -388,8 +387,7 @@ def _declare_antialiased(mode: str) -> None:
     name = f"_upsample_{mode}2d_aa"
     impl.__name__ = impl.__qualname__ = name
     node = f"Upsample{mode.capitalize()}2DAaBackward0"
-    layout = _FOLLOWING_FORWARD if mode == "bicubic" else _FOLLOWING
-    op(impl, name=name, node=node, layout=layout, method=False, function=False, out=False)
+    op(impl, name=name, node=node, layout=_FOLLOWING, method=False, function=False, out=False)
 
 
 for _mode in _FILTERS:

@@ -25,7 +25,7 @@ from .helpers import (
     is_integral,
 )
 from .ordering import along
-from .registry import SAME, Array, Dtype, op
+from .registry import Array, Dtype, op
 
 FLOAT0 = jax.dtypes.float0
 
@@ -100,13 +100,7 @@ def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
-def _passed_on(ct: Meta, m: Meta, dim: int, **_: Any) -> str | None:
-    """torch has nothing to add up along a single element."""
-    trivial = m.numel <= 1 or m.shape[dim] == 1
-    return SAME if trivial and ct.dtype is m.dtype else None
-
-
-@op(inplace=True, inplace_check=_no_bool("cumsum"), grad_view=_passed_on)
+@op(inplace=True, inplace_check=_no_bool("cumsum"))
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     _no_bool_result("cumsum", input, dtype)
@@ -140,7 +134,7 @@ def _running_product(x: Array, axis: int) -> Array:
 
 @op(
     inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"),
-    grad_view=lambda ct, m, **_: None if m.ndim else SAME, from_inputs=has_zeros,
+    from_inputs=has_zeros,
 )  # fmt: skip
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running product along `dim`; integers and bool give int64."""
@@ -186,7 +180,7 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
 
 
 @op(
-    grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",),
+    returns=("values", "indices"), nondiff=(1,), keeps=("input",),
     tags=frozenset({"real_gradient"}),
 )  # fmt: skip
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
@@ -195,7 +189,7 @@ def cummax(input: Array, dim: int) -> tuple[Array, Array]:
 
 
 @op(
-    grad_version=2, returns=("values", "indices"), nondiff=(1,), keeps=("input",),
+    returns=("values", "indices"), nondiff=(1,), keeps=("input",),
     tags=frozenset({"real_gradient"}),
 )  # fmt: skip
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
@@ -259,7 +253,6 @@ def _logcumsumexp_forward(input: Array, dim: int) -> Array:
 @op(
     forward=_logcumsumexp_forward,
     keeps=("input", "result"),
-    grad_view=lambda ct, m, **_: None if m.ndim else SAME,
 )
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""

@@ -11,20 +11,16 @@ import numpy as np
 from jax import lax
 
 from .._core import shapes
-from .._core.meta import Meta, View
+from .._core.checks import fail_if, first_outside, outside, readable
 from .._core.parts import (
     diagonal_dims,
-    diagonal_geometry,
-    select_geometry,
     selected,
-    slice_geometry,
 )
 from .helpers import broadcast, convert, is_bool, is_complex
 from .places import (
     WRITERS,
     Cells,
     add_at,
-    bounds,
     cells,
     check_dim,
     combine,
@@ -46,7 +42,7 @@ def _check_rank(x: Array, index: Array, what: str) -> None:
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor")
 
 
-@op(grad_version=1, check=check_dim(RuntimeError), keeps=("input",))
+@op(check=check_dim(RuntimeError), keeps=("input",))
 def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Elements of `input` whose coordinate along `dim` is given by `index`."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -66,7 +62,7 @@ def gather(input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -
     return cells(input.shape, axis, index).take(input)
 
 
-def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: str) -> Any:
+def _scatter_places(x: Array, dim: int, index: Array, src: Array | None) -> Any:
     """Places, and `src` cut down to the shape of `index`; (None, None) when nothing is written."""
     axis = shapes.wrap_dim(dim, x.ndim)
     if src is not None and src.dtype != x.dtype:
@@ -74,7 +70,7 @@ def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: s
     if not index.size:
         return None, None
     if not is_index(index):
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     _check_rank(x, index, "self")
     if src is not None:
         _check_rank(src, index, "src")
@@ -93,7 +89,7 @@ def _scatter_places(x: Array, dim: int, index: Array, src: Array | None, name: s
     if src is None or src.shape == index.shape:
         return places, src
     if not src.ndim or not index.ndim:
-        return places, src.reshape(index.shape)
+        return places, src.reshape(-1)[:1].reshape(index.shape)
     return places, lax.slice(src, (0,) * index.ndim, index.shape)
 
 
@@ -136,7 +132,7 @@ def scatter_src(
     input: Array, dim: int, index: Array, src: Array, reduce: str | None = None
 ) -> Array:
     """`src` written to the elements at `index` along `dim`, or added or multiplied into them."""
-    places, cut = _scatter_places(input, dim, index, src, "scatter")
+    places, cut = _scatter_places(input, dim, index, src)
     return _scattered(input, places, cut, reduce)
 
 
@@ -148,7 +144,7 @@ def scatter_value(
     input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
 ) -> Array:
     """One value written to the elements at `index` along `dim`, or added or multiplied into them."""
-    places, _ = _scatter_places(input, dim, index, None, "scatter")
+    places, _ = _scatter_places(input, dim, index, None)
     src = jnp.broadcast_to(jnp.asarray(value).astype(input.dtype), index.shape)
     return _scattered(input, places, src, reduce)
 
@@ -161,7 +157,7 @@ def scatter_value(
 )
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     """`src` added to the elements at `index` along `dim`."""
-    places, cut = _scatter_places(input, dim, index, src, "scatter_add")
+    places, cut = _scatter_places(input, dim, index, src)
     if places is None:
         return input
     # Written so that a gradient is passed on as it is.
@@ -194,26 +190,29 @@ def scatter_reduce(
             f'"scatter_gather_tensor_cpu_reduce_{reduce}" not implemented for '
             f"'{torch_name(input)}'"
         )
-    places, cut = _scatter_places(input, dim, index, src, "scatter")
+    places, cut = _scatter_places(input, dim, index, src)
     return input if places is None else combine(input, cut, places, reduce, include_self)
 
 
 def _check_flat(input: Any, index: Any, *written: Any, **options: Any) -> None:
     n = math.prod(input.shape)
-    if not n and np.asarray(index).size:
+    if not n and index.size:
         writes = written or options
         raise IndexError(
             f"{'put_(): Tried to put elements into' if writes else 'take(): tried to take from'} an empty tensor"
         )
-    bad = bounds(index, n, negative=True)
-    if bad is not None:
-        raise IndexError(f"out of range: tried to access index {bad} on a tensor of {n} elements.")
+
+    def error() -> Exception:
+        bad = first_outside(index, n, negative=True)
+        return IndexError(f"out of range: tried to access index {bad} on a tensor of {n} elements.")
+
+    fail_if(outside(index, n, negative=True), error)
 
 
 # --- flat positions ---
 
 
-@op(grad_version=1, grad_follows=True, check=_check_flat, keeps=("input",))
+@op(check=_check_flat, keeps=("input",))
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:
@@ -225,7 +224,6 @@ def take(input: Array, index: Array) -> Array:
 
 @op(
     keeps={"input": ("index",), "source": ("source",)},
-    held=("source",),
     inplace=True,
     layout=Layout.PRESERVE,
     check=_check_flat,
@@ -256,10 +254,13 @@ def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> 
 
 
 def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
-    mask = np.asarray(mask)
+    mask = readable(mask)
     shape = np.broadcast_shapes(input.shape, mask.shape)
-    if np.count_nonzero(np.broadcast_to(mask, shape)) > math.prod(source.shape):
-        raise RuntimeError("Number of elements of source < number of ones in mask")
+    copies = math.prod(shape) // max(mask.size, 1)
+    fail_if(
+        mask.sum(dtype=np.int64) * copies > math.prod(source.shape),
+        lambda: RuntimeError("Number of elements of source < number of ones in mask"),
+    )
 
 
 @op(inplace=True, out=False, check=_check_masked_scatter)
@@ -283,7 +284,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
 
 
 @op(
-    grad_version=1, grad_follows=True, function=False, method=False, out=False,
+    function=False, method=False, out=False,
     node="MaskedSelectBackward0", keeps=("input",))  # fmt: skip
 def masked_select_at(input: Array, positions: Array, shape: Static = None) -> Array:
     """Elements of `input`, broadcast to a `shape`, at the flat positions where a mask is true."""
@@ -319,29 +320,7 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-def _seen_part(geometry: Callable[..., View]) -> Callable[..., Any]:
-    """How the gradient of what replaces a part lies: as that part of the incoming one, which torch gives as a view."""
-
-    def lies(ct: Meta, key: Meta, **statics: Any) -> Any:
-        if ct.dtype is not key.dtype:
-            return None
-        part = geometry(ct, **statics)
-        return part if part.shape == key.shape != ct.shape else None
-
-    return lies
-
-
-def _sliced(m: Meta, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> View:
-    chosen = range(*slice(start, end, step).indices(m.shape[dim]))
-    return slice_geometry(m, dim, chosen.start, len(chosen), step)
-
-
-def _on_diagonal(m: Meta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> View:
-    return diagonal_geometry(m, offset, dim1, dim2)
-
-
-@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone,
-    grad_view=_seen_part(select_geometry))  # fmt: skip
+@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     axis, at = selected(input.shape, dim, index)
@@ -354,8 +333,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone,
-    grad_view=_seen_part(_sliced))  # fmt: skip
+@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)  # fmt: skip
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
@@ -376,7 +354,7 @@ def slice_scatter(
     return _replaced(input, src, part, lambda: Cells(jnp.asarray(_positions(input.shape)[cut])))
 
 
-@op(out=False, layout=Layout.PRESERVE, grad_view=_seen_part(_on_diagonal))
+@op(out=False, layout=Layout.PRESERVE)
 def diagonal_scatter(
     input: Array, src: Array, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Array:

@@ -16,8 +16,6 @@ from .._core.meta import Meta, View
 from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from . import helpers
 from .registry import (
-    OWN,
-    SAME,
     Array,
     Dims,
     Dtype,
@@ -48,23 +46,13 @@ def view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
-def _own(ct: Meta, m: Meta, **_: Any) -> str:
-    """torch writes such a gradient into zeros, even where nothing is left out."""
-    return OWN
-
-
-def _same_if_nothing_changes(ct: Meta, m: Meta, **_: Any) -> str | None:
-    """torch hands such a gradient on as it is."""
-    return SAME if ct.shape == m.shape else None
-
-
 @op(name="_reshape_alias", node="ReshapeAliasBackward0", geometry=_view_geometry, function=False,
     method=False, out=False)  # fmt: skip
 def reshape_alias(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
-@op(geometry=lambda m: View(m.shape, m.strides), grad_view=_same_if_nothing_changes, function=False,
+@op(geometry=lambda m: View(m.shape, m.strides), function=False,
     method=False, out=False)  # fmt: skip
 def alias(input: Array) -> Array:
     return input
@@ -93,7 +81,6 @@ def _as_viewed(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]
 
 @op(
     name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False,
-    grad_view=lambda ct, m, **_: shapes.view_strides(ct.shape, ct.strides, m.shape),
     layout=_as_viewed,
 )  # fmt: skip
 def unsafe_view(input: Array, size: Size) -> Array:
@@ -113,15 +100,8 @@ def _transpose_geometry(m: Meta, dim0: int, dim1: int) -> View:
     return View(_swap(m.shape, a, b), _swap(m.strides, a, b))
 
 
-def _swapped(ct: Meta, m: Meta, dim0: int, dim1: int) -> tuple[int, ...]:
-    if m.ndim == 0:
-        return ()
-    return _swap(ct.strides, shapes.wrap_dim(dim0, m.ndim), shapes.wrap_dim(dim1, m.ndim))
-
-
 @op(
     geometry=_transpose_geometry,
-    grad_view=_swapped,
     inplace=True,
     inplace_node="TransposeBackward1",
     out=False,
@@ -141,7 +121,6 @@ def _t_geometry(m: Meta) -> View:
 
 @op(
     geometry=_t_geometry,
-    grad_view=lambda ct, m: ct.strides[::-1],
     node="TBackward0",
     inplace=True,
     inplace_node="TBackward1",
@@ -168,12 +147,7 @@ def _permute_geometry(m: Meta, dims: tuple[int, ...]) -> View:
     return View(tuple(m.shape[d] for d in order), tuple(m.strides[d] for d in order))
 
 
-def _unpermuted(ct: Meta, m: Meta, dims: tuple[int, ...]) -> tuple[int, ...]:
-    order = _permutation(dims, m.ndim)
-    return tuple(ct.strides[order.index(d)] for d in range(m.ndim))
-
-
-@op(geometry=_permute_geometry, grad_view=_unpermuted, out=False)
+@op(geometry=_permute_geometry, out=False)
 def permute(input: Array, dims: Size) -> Array:
     return jnp.transpose(input, _permutation(dims, input.ndim))
 
@@ -218,10 +192,6 @@ def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
 
 @op(
     geometry=_expand_geometry,
-    grad_view=lambda ct, m, **_: (
-        OWN if not m.ndim else SAME if ct.shape == m.shape else None
-    ),  # a number is summed
-    summed=("input",),
     function=False,
     method=False,
     out=False,
@@ -252,7 +222,6 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
-    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward0",
     inplace=True,
     inplace_node="SqueezeBackward3",
@@ -266,7 +235,6 @@ def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
-    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward1",
     inplace=True,
     inplace_node="SqueezeBackward4",
@@ -280,7 +248,6 @@ def squeeze_dim(input: Array, dim: Dims) -> Array:
 
 @op(
     geometry=_squeeze_geometry,
-    grad_view=_same_if_nothing_changes,
     node="SqueezeBackward2",
     inplace=True,
     inplace_node="SqueezeBackward5",
@@ -303,12 +270,12 @@ def unsqueeze(input: Array, dim: int) -> Array:
     return jnp.expand_dims(input, dim)
 
 
-@op(geometry=select_geometry, grad_view=_own, out=False)
+@op(geometry=select_geometry, out=False)
 def select(input: Array, dim: int, index: TracedInt) -> Array:
     return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
 
 
-@op(name="slice", geometry=slice_geometry, grad_view=_own, function=False, method=False, out=False)
+@op(name="slice", geometry=slice_geometry, function=False, method=False, out=False)
 def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
     """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
     d = dim % input.ndim
@@ -359,7 +326,6 @@ def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
 
 @op(
     name="split_size",
-    grad_view=_own,
     geometry=_split_geometry,
     joins=_cut_along,
     node="SplitBackward0",
@@ -397,7 +363,7 @@ def _split_with_sizes_geometry(m: Meta, split_sizes: tuple[int, ...], dim: int) 
     return _parts(m, d, split_sizes)
 
 
-@op(geometry=_split_with_sizes_geometry, grad_view=_own, joins=_cut_along, out=False)
+@op(geometry=_split_with_sizes_geometry, joins=_cut_along, out=False)
 def split_with_sizes(input: Array, split_sizes: Dims, dim: int = 0) -> Any:
     return _split_array(input, split_sizes, dim % input.ndim)
 
@@ -412,7 +378,6 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
 
 @op(
     geometry=_unbind_geometry,
-    grad_view=_own,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True),
     out=False,
 )
@@ -421,7 +386,7 @@ def unbind(input: Array, dim: int = 0) -> Any:
     return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(input.shape[d]))
 
 
-@op(geometry=diagonal_geometry, grad_view=_own, out=False)
+@op(geometry=diagonal_geometry, out=False)
 def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     return helpers.diagonal_of(input, offset, dim1, dim2)
 
@@ -447,7 +412,7 @@ def _unfold_geometry(m: Meta, dimension: int, size: int, step: int) -> View:
     return View(shape, (*m.strides[:d], m.strides[d] * step, *m.strides[d + 1 :], m.strides[d]))
 
 
-@op(geometry=_unfold_geometry, grad_view=_own, function=False, out=False)
+@op(geometry=_unfold_geometry, function=False, out=False)
 def unfold(input: Array, dimension: int, size: int, step: int) -> Array:
     if input.ndim == 0:
         return jnp.broadcast_to(input, (size,))
@@ -463,14 +428,8 @@ def _view_as_real_geometry(m: Meta) -> View:
     return View((*m.shape, 2), (*[2 * s for s in m.strides], 1), 0, m.dtype.to_real())
 
 
-def _seen_in_a_copy(ct: Meta, m: Meta) -> tuple[int, ...]:
-    """torch sees the pairs of a row-major gradient as complex numbers, or the other way round."""
-    return shapes.contiguous_strides(m.shape)
-
-
 @op(
     geometry=_view_as_real_geometry,
-    grad_view=_seen_in_a_copy,
     method=False,
     function=False,
     out=False,
@@ -499,7 +458,7 @@ def _view_as_complex_geometry(m: Meta) -> View:
     return View(m.shape[:-1], tuple(s // 2 for s in m.strides[:-1]), 0, dtypes.to_complex(m.dtype))
 
 
-@op(geometry=_view_as_complex_geometry, grad_view=_seen_in_a_copy, method=False, out=False)
+@op(geometry=_view_as_complex_geometry, method=False, out=False)
 def view_as_complex(input: Array) -> Array:
     return lax.complex(input[..., 0], input[..., 1])
 
@@ -541,7 +500,7 @@ def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
 
-variant("_to_copy", "_to_copy_contiguous", layout=layouts.row_major)
+variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
 
 
 @op(
@@ -634,9 +593,6 @@ def _rolled(
     return strides
 
 
-layouts.with_gradients(_rolled, by_inputs=False)
-
-
 @op(
     out=False,
     made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0),
@@ -689,7 +645,6 @@ def triu(input: Array, diagonal: int = 0) -> Array:
 
 
 @op(
-    grad_view=_same_if_nothing_changes,
     function=False,
     out=False,
     made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1),
@@ -706,14 +661,7 @@ def repeat(input: Array, repeats: Size) -> Array:
     return jnp.tile(x, repeats)
 
 
-def _embedded_diagonal(ct: Meta, m: Meta, offset: int, dim1: int, dim2: int) -> View:
-    a, b = shapes.wrap_dim(dim1, ct.ndim), shapes.wrap_dim(dim2, ct.ndim)
-    rest = [s for d, s in enumerate(ct.strides) if d not in (a, b)]
-    start = offset * ct.strides[b] if offset > 0 else -offset * ct.strides[a]
-    return View(m.shape, (*rest, ct.strides[a] + ct.strides[b]), start)
-
-
-@op(grad_view=_embedded_diagonal)
+@op
 def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     ndim = input.ndim + 1
     a, b = shapes.wrap_dim(dim1, ndim), shapes.wrap_dim(dim2, ndim)

@@ -11,7 +11,9 @@ import numpy as np
 from jax import lax
 
 from .._core import dtypes, layouts, shapes
+from .._core.checks import fail_if, numpy_of, outside, readable
 from .._core.division import divide
+from .._core.kernels import cpp_name
 from .._core.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation
@@ -56,7 +58,7 @@ def _sort(x: Array, dim: int, descending: bool) -> tuple[Array, Array]:
 
 
 @op(
-    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE, grad_version=2,
+    returns=("values", "indices"), nondiff=(1,), layout=Layout.PRESERVE,
     node=lambda a: f"SortBackward{int(a['stable'] is not None)}",
 )  # fmt: skip
 def sort(
@@ -93,7 +95,7 @@ def _top(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     return along(x, index, axis), index
 
 
-@op(grad_version=2, returns=("values", "indices"), nondiff=(1,))
+@op(returns=("values", "indices"), nondiff=(1,))
 def topk(
     input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Array, Array]:
@@ -147,9 +149,10 @@ def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
 def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> None:
     if sorter is None or not sorter.size:
         return
-    sorter = np.asarray(sorter)
-    if sorter.min() < 0 or sorter.max() >= sorted_sequence.shape[-1]:
-        raise RuntimeError("torch.searchsorted(): sorter index out of range")
+    fail_if(
+        outside(sorter, sorted_sequence.shape[-1]),
+        lambda: RuntimeError("torch.searchsorted(): sorter index out of range"),
+    )
 
 
 def _check_search(
@@ -223,36 +226,30 @@ def bucketize(
 # --- histograms ---
 
 
-def _finite_range(low: float, high: float) -> bool:
-    return bool(np.isfinite(low) and np.isfinite(high))
-
-
-def _range_of(x: Array, low: Array, high: Array, margin: float) -> tuple[Array, Array]:
-    """An empty range means that of the data; a range of one point is widened on both sides."""
-    whole = low == high
-    dims = tuple(range(x.ndim))
-    if x.size:
-        low = jnp.where(whole, lax.reduce_min(x, axes=dims), low)
-        high = jnp.where(whole, lax.reduce_max(x, axes=dims), high)
-    point = low == high
-    side = jnp.asarray(margin, low.dtype)
-    return jnp.where(point, low - side, low), jnp.where(point, high + side, high)
-
-
-def _counts(x: Array, edges: Array, weight: Array | None) -> Array:
-    """Sum of weights per bin [a, b), the last one closed; what lies outside counts nowhere."""
-    flat = x.reshape(-1)
-    place = _search(edges, flat, None, right=True) - 1
-    return _sums(flat, place, edges[0], edges[-1], edges.shape[0] - 1, weight)
+def _not_finite(low: Any, high: Any) -> Any:
+    finite = numpy_of(low).isfinite
+    return ~(finite(low) & finite(high))
 
 
 def _sums(
     flat: Array, place: Array, low: Array, high: Array, bins: int, weight: Array | None = None
 ) -> Array:
-    place = jnp.where(flat == high, bins - 1, place)
+    """Sum of weights per bin [a, b), the last one closed; what lies outside counts nowhere."""
     inside = (flat >= low) & (flat <= high)
+    place = jnp.where(inside, jnp.clip(place, 0, bins - 1), bins)
     each = jnp.ones_like(flat) if weight is None else weight.reshape(-1)
-    return jnp.zeros(bins, each.dtype).at[jnp.where(inside, place, bins)].add(each, mode="drop")
+    return jnp.zeros(bins, each.dtype).at[place].add(each, mode="drop")
+
+
+def _extent(x: Array) -> tuple[Array, Array]:
+    dims = tuple(range(x.ndim))
+    return lax.reduce_min(x, axes=dims), lax.reduce_max(x, axes=dims)
+
+
+def _part_of_range(flat: Array, low: Array, high: Array, bins: int) -> Array:
+    """The bin as the range is divided; 0 where it has no extent."""
+    place = divide((flat - low) * bins, high - low)
+    return jnp.where(place == place, place, 0).astype(jnp.int64)
 
 
 def _linspace(low: Array, high: Array, n: int, dtype: Any) -> Array:
@@ -266,15 +263,15 @@ def _linspace(low: Array, high: Array, n: int, dtype: Any) -> Array:
 
 
 def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> None:
-    x = np.asarray(input)
-    if float(min) == float(max) and x.size and not np.issubdtype(x.dtype, np.integer):
-        low, high = float(x.min()), float(x.max())
-    else:
-        low, high = float(min), float(max)
-    if not _finite_range(low, high):
-        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
-    if low > high:
-        raise RuntimeError("torch.histc: max must be larger than min")
+    x, low, high = (readable(v).astype(np.float64) for v in (input, min, max))
+    if x.size:
+        same, where = low == high, numpy_of(x).where
+        low, high = where(same, x.min(), low), where(same, x.max(), high)
+    fail_if(
+        _not_finite(low, high),
+        lambda: RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite"),
+    )
+    fail_if(low > high, lambda: RuntimeError("torch.histc: max must be larger than min"))
 
 
 @op(grad=Grad.NO, check=_check_histc)
@@ -287,20 +284,28 @@ def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Ar
     dtype = _at_least_float32(input)
     x = input.astype(dtype)
     low, high = (jnp.asarray(v).astype(dtype) for v in (min, max))
-    flat, (low, high) = x.reshape(-1), _range_of(x, low, high, 1.0)
-    # Computed, not looked for: torch asks its edges in `histogram` only.
-    place = divide((flat - low) * bins, high - low).astype(jnp.int64)
+    if x.size:
+        low, high = (jnp.where(low == high, v, w) for v, w in zip(_extent(x), (low, high)))
+    point, flat = low == high, x.reshape(-1)
+    # Around a single value, however large: by 1, or to the next numbers where 1 is too little.
+    low, high = (
+        jnp.where(point, lax.min(low - 1, jnp.nextafter(low, -jnp.inf)), low),
+        jnp.where(point, lax.max(high + 1, jnp.nextafter(high, jnp.inf)), high),
+    )
+    place = _part_of_range(flat, low, high, bins)
     return _sums(flat, place, low, high, bins).astype(input.dtype)
 
 
 def _check_histogram(input: Any, low: Any = None, **kwargs: Any) -> None:
-    x = np.asarray(input)
+    x = readable(input)
     if low is None and x.size:
-        low, high = float(x.min()), float(x.max())
-        if not _finite_range(low, high):
-            raise RuntimeError(
+        low, high = x.min(), x.max()
+        fail_if(
+            _not_finite(low, high),
+            lambda: RuntimeError(
                 f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
-            )
+            ),
+        )
 
 
 def _same_size(x: Array, weight: Array | None) -> None:
@@ -313,16 +318,24 @@ def _same_size(x: Array, weight: Array | None) -> None:
     if weight is not None and weight.dtype != x.dtype:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should"
-            f" have the same dtype, but got input(dtype {_torch_name(x)}), and weight(dtype "
-            f"{_torch_name(weight)})"
+            f" have the same dtype, but got input({cpp_name(x)}), and weight({cpp_name(weight)})"
         )
 
 
-def _histogram(x: Array, edges: Array, weight: Array | None, density: bool) -> tuple[Array, Array]:
+def _histogram(
+    x: Array, edges: Array, weight: Array | None, density: bool, even: bool
+) -> tuple[Array, Array]:
     if x.dtype not in (jnp.float32, jnp.float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(x)}'")
     _same_size(x, weight)
-    hist = _counts(x, edges, weight)
+    flat, bins = x.reshape(-1), edges.shape[0] - 1
+    place = _search(edges, flat, None, right=True)
+    if even:  # torch looks among the nearest edges only, which decides where several of them are one number
+        near = _part_of_range(flat, edges[0], edges[-1], bins)
+        place = lax.clamp(
+            lax.max(near - 1, jnp.zeros_like(near)), place, lax.min(near + 2, bins + 1 + 0 * near)
+        )
+    hist = _sums(flat, place - 1, edges[0], edges[-1], bins, weight)
     if density:
         hist = hist / (lax.reduce_sum(hist, axes=(0,)) * (edges[1:] - edges[:-1]))
     return hist, edges
@@ -341,10 +354,13 @@ def histogram_bin_ct(
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if not is_float(input):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(input)}'")
-    start, stop = (jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
+    given = tuple(jnp.asarray(0 if v is None else v).astype(input.dtype) for v in (low, high))
     if low is None:
-        start, stop = _range_of(input, start, stop, 0.5)
-    return _histogram(input, _linspace(start, stop, bins + 1, input.dtype), weight, density)
+        given = _extent(input) if input.size else (given[0], given[1] + 1)
+    point, half = given[0] == given[1], jnp.asarray(0.5, input.dtype)
+    start, stop = (jnp.where(point, v + side, v) for v, side in zip(given, (-half, half)))
+    edges = _linspace(start, stop, bins + 1, input.dtype)
+    return _histogram(input, edges, weight, density, even=True)
 
 
 @op(
@@ -367,7 +383,14 @@ def histogram_bins_tensor(
             "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got "
             f"input with dtype {want} and bins for dimension 0 with dtype {got}"
         )
-    return _histogram(input, bins, weight, density)
+    if not bins.size:
+        raise RuntimeError(
+            "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
+            "for dimension 0"
+        )
+    if bins.size == 1:
+        raise RuntimeError("torch.histogram(): bins must be > 0, but got 0 for dimension 0")
+    return _histogram(input, bins, weight, density, even=False)
 
 
 @op(function=False, method=False, grad=Grad.MISSING)
@@ -396,14 +419,12 @@ def _slices_first(metas: Any, shape: tuple[int, ...], statics: dict[str, Any]) -
     return (*rest[:dim], first, *rest[dim:])
 
 
-for _name in ("_unique2", "unique_dim", "unique_consecutive"):
+for _name in ("_unique", "_unique2", "unique_dim", "unique_consecutive"):
     # The positions are computed from concrete values; torch has no derivative for these either.
     def _impl(input: Array, positions: Array, dim: int | None = None) -> Array:
         return _gathered(input, positions, dim)
 
-    _node = {"_unique2": "Unique2Backward0", "unique_dim": "UniqueDimBackward0"}.get(
-        _name, "UniqueConsecutiveBackward0"
-    )
+    _node = f"{''.join(part.capitalize() for part in _name.split('_'))}Backward0"
     op(
         _impl, name=f"{_name}_at", function=False, method=False, grad=Grad.MISSING, node=_node, layout=_slices_first,
         doc="The elements (or slices along `dim`) at the given positions.",

@@ -121,7 +121,10 @@ def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
 def _zeta(x: Array, q: Array) -> Array:
     y = lax.zeta(x, q)
     # torch: a pole at every whole number up to 0; XLA has NaN there
-    y = jnp.where((q <= 0) & (q == jnp.floor(q)) & (x > 1), jnp.inf, y)
+    y = jnp.where((q <= 0) & (q == jnp.floor(q)) & ~(x <= 1), jnp.inf, y)
+    # torch's first term is q**-inf, and what it adds to that is NaN
+    beyond = jnp.where(q < 1, jnp.inf, jnp.where(q == 1, jnp.ones_like(q), jnp.nan))
+    y = jnp.where(x == jnp.inf, beyond, y)
     return jnp.where(x < 1, jnp.nan, y)  # torch: nan also where q is a pole
 
 
@@ -447,7 +450,8 @@ def _polynomial(
 
     def value(x: Array, n: Array) -> Array:
         x = 2 * x - 1 if shifted else x
-        degree = lax.convert_element_type(n, jnp.int64)
+        # An infinite degree is none, as in C++; XLA makes the largest integer of it, which the loop never reaches.
+        degree = jnp.where(lax.is_finite(n), lax.convert_element_type(n, jnp.int64), -1)
         top = jnp.max(degree, initial=0)
 
         def advance(state: Any) -> Any:

@@ -17,7 +17,7 @@ from .registry import Array, Dims, Grad, op
 Shape = tuple[int, ...]
 
 
-@op(out=False, method=False, layout=following(gradients=False))
+@op(out=False, method=False, layout=following())
 def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     r = upscale_factor
     if input.ndim < 3:
@@ -37,7 +37,7 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     return y.reshape(*lead, c // (r * r), h * r, w * r)
 
 
-@op(out=False, method=False, layout=following(gradients=False))
+@op(out=False, method=False, layout=following())
 def pixel_unshuffle(input: Array, downscale_factor: int) -> Array:
     r = downscale_factor
     if input.ndim < 3:
@@ -74,12 +74,12 @@ def _shuffle_channels(x: Array, groups: int) -> Array:
     return x.reshape(n, groups, c // groups, *rest).swapaxes(1, 2).reshape(x.shape)
 
 
-@op(out=False, method=False, layout=following(gradients=False))
+@op(out=False, method=False, layout=following())
 def channel_shuffle(input: Array, groups: int) -> Array:
     return _shuffle_channels(input, groups)
 
 
-@op(out=False, method=False, grad=Grad.MISSING, layout=following(gradients=False))
+@op(out=False, method=False, grad=Grad.MISSING, layout=following())
 def native_channel_shuffle(input: Array, groups: int) -> Array:
     return _shuffle_channels(input, groups)
 

@@ -21,7 +21,6 @@ from . import (
     grad_mode as grad_mode,
     graph as graph,
     profiler as profiler,
-    profiler_legacy as profiler_legacy,
 )
 from ._passes import Engine, as_tuple, make_grads, run_backward, run_batched
 from .anomaly_mode import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly

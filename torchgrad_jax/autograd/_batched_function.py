@@ -17,11 +17,15 @@ from .._bridge.vmap import batch_outside, vmap
 from .._core import tree
 from .._core.meta import meta
 from .._core.shapes import preserve_strides
-from .._core.state import MODES
+from .._core.state import GRAD, MODES
+from .._engine import strided
+from .._engine.custom import NOT_RETURNED
 from .._engine.dual import open_tangent
+from .._engine.history import requires_grad_of
 from .._engine.lift import Lift
 from .._engine.tensor import Tensor, make
 from .._functions.shape import movedim, sum_to_size
+from .grad_mode import enable_grad, no_grad
 
 _MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 
@@ -33,8 +37,9 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def check_rule(cls: Any, own: bool) -> None:
-    """Complain about a Function with no rule for batches, or with two."""
+def check_rule(cls: Any, base: Any) -> None:
+    """Complain about a Function, a subclass of `base`, with no rule for batches, or with two."""
+    own = cls.vmap is not base.vmap
     if cls.generate_vmap_rule and own:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
@@ -48,54 +53,97 @@ def check_rule(cls: Any, own: bool) -> None:
         )
 
 
-def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], own: bool, base: Any) -> Any:
+class Batched(NamedTuple):
+    """What a rule made of all examples, as seen from one of them."""
+
+    output: Any
+    written: list[tuple[Tensor, Tensor, Tensor | None]]
+    """Arguments that the rule wrote to, what they are now, and their tangents."""
+    recorded: bool
+
+    def write(self) -> None:
+        """Do to the arguments for one example what the rule did to those for all of them."""
+        with enable_grad() if self.recorded else no_grad():
+            for t, values, slope in self.written:
+                strided.write(t, strided.read(values))
+                if slope is not None:
+                    MODES.tangents.write_tangent(t, slope)
+
+
+def apply_batched(cls: Any, lift: Lift, args: tuple[Any, ...], base: Any) -> Batched:
     """What the Function gives for one example, computed for all of them outside."""
-    flat, spec = tree.flatten(args)
-    at = [i for i, v in enumerate(flat) if isinstance(v, Tensor) and lift.touches((v,))]
-    wholes = {i: found for i in at if own and (found := lift.origin_of(flat[i])) is not None}
-    rest = [i for i in at if i not in wholes]
-    dims: list[int | None] = [None] * len(flat)
-    for i, t in zip(rest, batch_outside(lift, [flat[i] for i in rest])):
-        flat[i], dims[i] = t, 0
-    for i, (whole, dim) in wholes.items():
-        flat[i], dims[i] = whole, dim
+    own = cls.vmap is not base.vmap
+    given, spec = tree.flatten(args)
+    flat, dims = _for_all(lift, given, own)
+    stamps = [0 if d is None else t._st.stamp for t, d in zip(flat, dims)]
     assert lift.size is not None
-    if own and cls.jvp is base.jvp and any(open_tangent(v) is not None for v in args):
-        cls.jvp(None)  # complains that there is none
     with lift.outside(users=True):
         batch, in_dims = tree.unflatten(flat, spec), tree.unflatten(dims, spec)
         if own:
             info = VmapInfo(lift.size, lift.randomness)
             out, out_dims = _pair(cls.vmap(info, in_dims, *batch))
         else:
-            out = _generated(cls, in_dims, lift.randomness, base).apply(*batch)
-            out_dims = 0
+            out, out_dims = _generated(cls, in_dims, lift.randomness, base).apply(*batch), 0
         outs, out_spec = tree.flatten(out)
         places = _fitting(out_dims, out_spec)
-        fronts = [
-            movedim(t, d, 0) if isinstance(t, Tensor) and d is not None and d % t._m.ndim else t
-            for t, d in zip(outs, places)
+        written = [
+            i for i, d in enumerate(dims) if d is not None and flat[i]._st.stamp != stamps[i]
         ]
+        everything = [*zip(outs, places), *[(flat[i], dims[i]) for i in written]]
+        fronts = [_in_front(t, d) for t, d in everything]
         slopes = [open_tangent(t) for t in fronts]
-    examples = []
-    for t, slope, d in zip(fronts, slopes, places):
-        if isinstance(t, Tensor):
-            inner = _entered(lift, t, d)
-            if slope is not None:
-                MODES.tangents.set_tangent(inner, _entered(lift, slope, d))
-            t = inner
-        examples.append(t)
-    return tree.unflatten(examples, out_spec)
+    inner = [_entered(lift, t, d) for t, (_, d) in zip(fronts, everything)]
+    along = [_tangent_entered(lift, s, d) for s, (_, d) in zip(slopes, everything)]
+    arguments = {id(flat[i]): given[i] for i in written}
+    for k, t in enumerate(outs):
+        if id(t) in arguments:
+            inner[k] = arguments[id(t)]
+        elif along[k] is not None:
+            MODES.tangents.set_tangent(inner[k], along[k])
+    writes = [(given[i], inner[k], along[k]) for k, i in enumerate(written, len(outs))]
+    output = tree.unflatten(inner[: len(outs)], out_spec)
+    return Batched(output, writes, bool(MODES.bits & GRAD))
 
 
-def _entered(lift: Lift, t: Tensor, d: Any) -> Tensor:
+def _for_all(lift: Lift, given: Sequence[Any], own: bool) -> tuple[list[Any], list[int | None]]:
+    """The arguments for all examples, and which dimension of each counts them; the rule may write to them."""
+    flat = list(given)
+    dims: list[int | None] = [None] * len(given)
+    rest = []
+    for i, v in enumerate(given):
+        if isinstance(v, Tensor) and lift.touches((v,)):
+            origin = lift.origin_of(v) if own else None
+            if origin is None:
+                rest.append(i)
+            else:  # as it lies in memory, which user's rules may look at
+                flat[i], dims[i] = lift.copy_for_rule(origin[0]), origin[1]
+    for i, t in zip(rest, batch_outside(lift, [given[i] for i in rest])):
+        flat[i], dims[i] = t, 0
+    return flat, dims
+
+
+def _in_front(t: Any, d: int | None) -> Any:
+    return movedim(t, d, 0) if isinstance(t, Tensor) and d is not None and d % t._m.ndim else t
+
+
+def _entered(lift: Lift, t: Any, d: Any) -> Any:
     """An outside tensor as one of the run: a row of it, or all of it for every example."""
+    if not isinstance(t, Tensor):
+        return t
     if d is None:
         return make(lift.array_of(t), t._m)
     m = t._m
     kept = preserve_strides(m.shape[1:], m.strides[1:])
     one = meta(m.shape[1:], m.dtype, m.device, kept)
     return make(lift.capture(t, one, mapped=True), one)
+
+
+def _tangent_entered(lift: Lift, t: Tensor | None, d: Any) -> Tensor | None:
+    """The same for a tangent; a gradient of it that is wanted outside passes."""
+    inner = _entered(lift, t, d)
+    if t is not None:
+        inner._rg = requires_grad_of(t)
+    return inner
 
 
 def _pair(result: Any) -> tuple[Any, Any]:
@@ -248,7 +296,8 @@ def _setup(
     tensors = [*given, *made]
     if marks["dirty_tensors"]:
         raise RuntimeError(
-            f"vmap over {cls.__name__}: a rule cannot be generated for a Function that marks inputs as dirty"
+            f"{NOT_RETURNED}\nNo vmap rule can be generated for {cls.__name__}, which marks inputs as dirty: write its "
+            "vmap staticmethod."
         )
     ctx.mark_non_differentiable(*[tensors[i] for i in marks["non_differentiable"]])
     ctx.set_materialize_grads(kept.materialize)

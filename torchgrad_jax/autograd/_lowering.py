@@ -36,5 +36,5 @@ def to_jaxpr(tensor: Tensor) -> Any:
             "to_jaxpr: this graph is not one JAX function: it has hooks, custom Functions, packed or freed values, "
             "or more nodes than are compiled as one"
         )
-    compiled, _ = fused._compile(found, roots, grads, None)
+    compiled = fused._compile(found, roots, grads, None)
     return jax.make_jaxpr(compiled)(found.args, [None] * len(found.leaves))

@@ -13,15 +13,16 @@ import jax
 from .._bridge.vmap import vmap
 from .._core import dtypes, errors, warn
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, MODES, TRACED
 from .._core.transfer import filled
 from .._engine import fused
 from .._engine.backward import dependencies, run
+from .._engine.escapes import refuse_escape
 from .._engine.fit import fitted, leaf_grad_meta
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node, accumulator
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make
+from .._engine.tensor import Tensor, born, make
 from .._engine.tensor_hooks import retain_grad
 
 
@@ -64,6 +65,8 @@ def run_backward(
     targets = [_target(t, accumulate) for t in inputs] or None
     if accumulate and create:
         _warn_of_cycle()
+    if accumulate and MODES.bits & TRACED:
+        _refuse_outside(roots, targets, [*tensors, *given])
     handles = _logged(roots) if log.isEnabledFor(logging.DEBUG) else ()
     try:
         found = run(roots, given, keep=keep, create=create, targets=targets, accumulate=accumulate)
@@ -75,6 +78,17 @@ def run_backward(
             if g is None:
                 raise RuntimeError(errors.UNUSED.format(index=i))
     return tuple(found)
+
+
+def _refuse_outside(roots: Sequence[Any], targets: Any, given: Sequence[Any]) -> None:
+    """Refuse a pass whose gradients JAX traces, and which would leave them in leaves from outside, before it begins."""
+    nodes = [n for n, _ in targets] if targets else dependencies([n for n, _ in roots])
+    leaves = [n.variable for n in nodes if isinstance(n, AccumulateGrad)]
+    refuse_escape(
+        map(born, leaves),
+        [t._st.array for t in given if isinstance(t, Tensor)],
+        "change the gradient of",
+    )
 
 
 def _logged(roots: Sequence[tuple[Node, int]]) -> list[Any]:
@@ -231,7 +245,7 @@ def compiled_rows(
     inputs: Sequence[Any],
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
-    if MODES.bits & ~GRAD or MODES.anomaly is not None or any(g is None for g in grads):
+    if MODES.bits & ~(GRAD | TRACED) or MODES.anomaly is not None or any(g is None for g in grads):
         return None
     roots = []
     for i, (t, m) in enumerate(zip(tensors, metas)):
@@ -300,7 +314,7 @@ def _start(i: int, out: Any, g: Any, batched: bool) -> Any:
         _check(i, m, g, batched)
         return g
     if g is not None:
-        raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
+        raise TypeError(f"gradients can be either Tensors or None, but got {errors.class_name(g)}")
     if not requires:
         return None
     if m.numel != 1:

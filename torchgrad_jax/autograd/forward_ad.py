@@ -10,7 +10,7 @@ from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, LIFT, MODES
 from .._core.transfer import filled
 from .._engine.bind import ops
-from .._engine.dual import close_level, set_tangent, tangent_of
+from .._engine.dual import close_level, set_forward_grad, set_tangent, tangent_of
 from .._engine.strided import room, storage_offset
 from .._engine.tensor import Tensor, make
 from .._engine.views import as_strided_view
@@ -190,15 +190,15 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 class _set_fwd_grad_enabled(DecoratorContext):
-    """Turn the propagation of tangents on or off."""
+    """Turn the propagation of tangents on or off; views of dual tensors have tangents either way."""
 
     def __init__(self, mode: bool) -> None:
         self.prev = MODES.forward_grad
-        MODES.forward_grad = mode
+        set_forward_grad(mode)
         self.mode = mode
 
     def __enter__(self) -> None:
-        MODES.forward_grad = self.mode
+        set_forward_grad(self.mode)
 
     def __exit__(self, *exc: object) -> None:
         MODES.forward_grad = self.prev

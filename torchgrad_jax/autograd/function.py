@@ -8,6 +8,7 @@ import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .._bridge.interop import apply_traced
@@ -15,7 +16,9 @@ from .._core import tree
 from .._core.state import GRAD, LIFT, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function
 from .._engine.cut import is_traced
+from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
+from .._engine.lift import running_vmap
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor, alias_of
 
@@ -256,6 +259,7 @@ class Function(_SingleLevelFunction):
             forward = cls.forward
             first = 1
         if kwargs:
+            cls._check_keywords(kwargs)
             args = _positional(cls.forward, first, args, kwargs)
         if MODES.traced and any(isinstance(t, Tensor) and is_traced(t) for t in args):
             return apply_traced(cls.apply, args)  # by one of JAX's transforms
@@ -266,33 +270,70 @@ class Function(_SingleLevelFunction):
     @classmethod
     def _apply_transformed(cls, args: tuple[Any, ...], forward: Any) -> Any:
         """`apply` inside of the transforms of `func`."""
-        lift = MODES.lifts[-1] if MODES.bits & LIFT else None
-        if lift is not None and lift.size is None:  # not one of `vmap`
-            lift = None
-        if (MODES.transforms or lift is not None) and not _is_setup_context_defined(
-            cls.setup_context
-        ):
+        cls._check_setup()
+        lift = running_vmap()
+        jvp = BackwardCFunction.apply_jvp
+        if lift is not None:
+            from ._batched_function import check_rule
+
+            check_rule(cls, Function)
+            tensors = [t for t in tree.flatten(args)[0] if isinstance(t, Tensor)]
+            if not tensors or not lift.touches(tensors):
+                with lift.outside():
+                    return cls.apply(*args)
+            if not lift.holds_level():
+                jvp = None  # tangents go through the rule
+            forward = cls._forward_in(lift, args, tensors, forward)
+        return apply_function(cls._backward_cls(), args, forward, jvp)
+
+    @classmethod
+    def _check_setup(cls) -> None:
+        """Complain inside of a transform about a forward that takes `ctx`."""
+        inside = MODES.transforms or running_vmap() is not None
+        if inside and not _is_setup_context_defined(cls.setup_context):
             raise RuntimeError(
                 "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
                 "must override the setup_context staticmethod. For more details, please see "
                 "https://pytorch.org/docs/main/notes/extending.func.html"
             )
-        if lift is None:
-            return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
-        from ._batched_function import apply_batched, check_rule
 
-        own = cls.vmap is not Function.vmap
-        check_rule(cls, own)
-        if not any(isinstance(t, Tensor) and lift.touches((t,)) for t in tree.flatten(args)[0]):
+    @classmethod
+    def _check_keywords(cls, kwargs: dict[str, Any]) -> None:
+        """Complain inside of a transform about arguments that can only be given by name."""
+        cls._check_setup()
+        if running_vmap() is not None and any(isinstance(v, Tensor) for v in kwargs.values()):
+            raise NotImplementedError(
+                "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+                f"autograd.Function. Got: {kwargs}"
+            )
+
+    @classmethod
+    def _forward_in(
+        cls, lift: Any, args: tuple[Any, ...], tensors: Sequence[Tensor], forward: Any
+    ) -> Any:
+        """What computes the outputs in a run of `vmap`, of arguments that are examples of batches."""
+        from ._batched_function import apply_batched
+
+        if lift.holds_level() and not any(lift.inside(t) for t in tensors):  # tangents alone are
             with lift.outside():
-                return cls.apply(*args)
-        output = apply_batched(cls, lift, args, own, Function)
+                outer = running_vmap()
+                if outer is not None:
+                    forward = cls._forward_in(outer, args, tensors, forward)
+
+            def outside(ctx: Any, *inputs: Any) -> Any:
+                with lift.outside():
+                    return forward(ctx, *inputs)
+
+            return outside
+        with primals_only() if lift.holds_level() else nullcontext():
+            batched = apply_batched(cls, lift, args, Function)
 
         def known(ctx: Any, *inputs: Any) -> Any:
-            cls.setup_context(ctx, inputs, output)
-            return output
+            batched.write()
+            cls.setup_context(ctx, inputs, batched.output)
+            return batched.output
 
-        return apply_function(cls._backward_cls(), args, known, None)
+        return known
 
     @classmethod
     def _forward_then_setup(cls, ctx: Any, *args: Any) -> Any:

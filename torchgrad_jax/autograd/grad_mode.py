@@ -33,23 +33,18 @@ def is_inference_mode_enabled() -> bool:
     return bool(MODES.bits & INFERENCE)
 
 
+def _switched(mode: bool) -> tuple[int, bool]:
+    """`MODES.bits` and `MODES.inference_grad` with recording turned on or off."""
+    bits = MODES.bits
+    if bits & INFERENCE:
+        return bits, mode
+    if mode:
+        return (bits | GRAD) & ~CUT, MODES.inference_grad
+    return bits & ~GRAD | (cutting() if MODES.traced else 0), MODES.inference_grad
+
+
 def _switch(mode: bool) -> None:
-    if MODES.bits & INFERENCE:
-        MODES.inference_grad = mode
-    elif mode:
-        MODES.bits = (MODES.bits | GRAD) & ~CUT
-    else:
-        MODES.bits = MODES.bits & ~GRAD | (cutting() if MODES.traced else 0)
-
-
-def _back(mode: bool, cut: int) -> None:
-    """Switch back to how it was before a block."""
-    if MODES.bits & CUT != cut:
-        MODES.bits ^= CUT
-    if MODES.bits & INFERENCE:
-        MODES.inference_grad = mode
-    else:
-        MODES.bits = MODES.bits | GRAD if mode else MODES.bits & ~GRAD
+    MODES.bits, MODES.inference_grad = _switched(mode)
 
 
 def _flag(function: str, value: Any) -> bool:
@@ -69,7 +64,32 @@ class _NoParamDecoratorContextManager(DecoratorContext):
         return self if orig_func is None else self(orig_func)
 
 
-class no_grad(_NoParamDecoratorContextManager):
+class _Recording:
+    """Turns recording on or off for the time of a block.
+
+    Python delivers signals when it calls a function. So that an interrupt finds the mode as it was before the block or
+    as it is inside, nothing is called between the first change of a mode and the last.
+    """
+
+    mode = False
+    """Whether operations are recorded inside."""
+    prev = False
+    """Whether they were before."""
+    cut = 0
+
+    def __enter__(self) -> None:
+        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
+        MODES.bits, MODES.inference_grad = _switched(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.bits = MODES.bits & ~CUT | self.cut
+        if MODES.bits & INFERENCE:
+            MODES.inference_grad = self.prev
+        else:
+            MODES.bits = MODES.bits | GRAD if self.prev else MODES.bits & ~GRAD
+
+
+class no_grad(_Recording, _NoParamDecoratorContextManager):
     """Nothing is recorded inside; usable with `with` and as a decorator.
 
     Example:
@@ -78,63 +98,41 @@ class no_grad(_NoParamDecoratorContextManager):
         False
     """
 
-    cut = 0
-
     def __init__(self) -> None:
         self.prev = False
 
-    def __enter__(self) -> None:
-        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
-        _switch(False)
 
-    def __exit__(self, *exc: object) -> None:
-        _back(self.prev, self.cut)
-
-
-class enable_grad(_NoParamDecoratorContextManager):
+class enable_grad(_Recording, _NoParamDecoratorContextManager):
     """Operations are recorded inside, also within `no_grad`."""
 
-    prev = False
-    cut = 0
-
-    def __enter__(self) -> None:
-        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
-        _switch(True)
-
-    def __exit__(self, *exc: object) -> None:
-        _back(self.prev, self.cut)
+    mode = True
 
 
-class set_grad_enabled(DecoratorContext):
+class set_grad_enabled(_Recording, DecoratorContext):
     """Turn recording on or off: at once when called, until the end of the block with `with`.
 
     As a decorator it leaves the mode around the decorated function alone.
     """
 
     def __init__(self, mode: bool) -> None:
-        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
         self.mode = _flag("set_grad_enabled", mode)
-        _switch(mode)
+        self.prev, self.cut = is_grad_enabled(), MODES.bits & CUT
+        MODES.bits, MODES.inference_grad = _switched(mode)
 
     def __call__(self, orig_func: Any) -> Any:
-        _back(self.prev, self.cut)
+        self.__exit__()
         return super().__call__(orig_func)
 
     def __enter__(self) -> None:
         _switch(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _back(self.prev, self.cut)
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.{type(self).__name__}(mode={self.mode})"
 
     def clone(self) -> set_grad_enabled:
         """The same mode again."""
-        before, cut = is_grad_enabled(), MODES.bits & CUT
         out = type(self)(self.mode)
-        _back(before, cut)
-        out.prev, out.cut = before, cut
+        out.__exit__()
         return out
 
 
@@ -163,8 +161,9 @@ class inference_mode(DecoratorContext):
         MODES.inference_grad = False
 
     def __exit__(self, *exc: object) -> None:
-        bits, MODES.inference_grad = self._before.pop()
+        bits, MODES.inference_grad = self._before[-1]
         MODES.bits = MODES.bits & ~_SWITCHED | bits
+        del self._before[-1]
 
     def clone(self) -> inference_mode:
         """The same mode again."""
@@ -195,19 +194,19 @@ class set_multithreading_enabled(DecoratorContext):
 class enforce_grad_layout_policy(DecoratorContext):
     """Whether gradients take the layout of their leaves: at once when called, until the end of the block with `with`.
 
-    Without it a fresh gradient keeps the strides that it arrives with, and no warning says that a
-    gradient and its leaf are laid out differently.
+    Without it a fresh gradient keeps the strides that it arrives with, which are those of a contiguous tensor, and no
+    warning says that a gradient and its leaf are laid out differently.
 
     Args:
         enable: on or off.
 
     Example:
         >>> import torchgrad_jax as torch
-        >>> x = torch.zeros(2, 3, requires_grad=True)
+        >>> x = torch.zeros(2, 3).t().requires_grad_()
         >>> with torch.autograd.enforce_grad_layout_policy(False):
-        ...     x.t().backward(torch.ones(3, 2))
-        >>> x.grad.stride()
-        (1, 2)
+        ...     x.sum().backward()
+        >>> x.stride(), x.grad.stride()
+        ((1, 3), (2, 1))
     """
 
     def __init__(self, enable: bool = True) -> None:

@@ -20,7 +20,9 @@ from typing import Any
 
 import jax
 
+from .._core.files import replacing
 from .._core.state import MODES
+from .._engine.bind import NAMESPACES
 from ._chrome_trace import trace
 from ._profiler_recorder import USER_SCOPE, Recorder, Span
 from .profiler_util import (
@@ -266,7 +268,7 @@ class profile:
             raise AssertionError("Expected profiling results")
         told = {k: json.loads(v) for k, v in {**self.metadata, **(metadata or {})}.items()}
         facts = {"trace_id": self.trace_id, "host_name": socket.gethostname(), **told}
-        with open(path, "w") as f:
+        with replacing(path, "w") as f:
             json.dump(trace(recorder, os.fspath(path), facts), f)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
@@ -333,6 +335,39 @@ class record_function(contextlib.ContextDecorator):
         raise NotImplementedError(
             "record_function cannot end with a future: there are no torch.futures here"
         )
+
+
+# --- torch.ops.profiler ---------------------------------------------------------------------------
+
+
+def _record_function_enter(name: str, args: str | None = None) -> record_function:
+    """Begin a named stretch, until `_record_function_exit` is given what this returns."""
+    for label, value in (("name", name), ("args", args)):
+        if not isinstance(value, str) and (label == "name" or value is not None):
+            kind = "str" if label == "name" else "Optional[str]"
+            raise RuntimeError(
+                f"profiler::_record_function_enter() Expected a value of type '{kind}' for argument '{label}' "
+                f"but instead found type '{type(value).__name__}'."
+            )
+    return record_function(name, args).__enter__()
+
+
+def _record_function_exit(handle: record_function) -> None:
+    """End a named stretch; once more does nothing."""
+    if not isinstance(handle, record_function):
+        raise RuntimeError(
+            "Overloaded torch operator invoked from Python failed to match any schema:\n"
+            f"profiler::_record_function_exit() takes what _record_function_enter() gave, not a {type(handle).__name__}"
+        )
+    if handle.record is not None:
+        handle.__exit__(None, None, None)
+
+
+NAMESPACES["ops.profiler"] = {
+    "_record_function_enter": _record_function_enter,
+    "_record_function_enter_new": _record_function_enter,
+    "_record_function_exit": _record_function_exit,
+}
 
 
 def _profiler_enabled() -> bool:

@@ -10,6 +10,7 @@ from collections import defaultdict, namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._core.files import replacing
 from ._profiler_table import build_table, format_time
 
 MEMORY_EVENT_NAME = "[memory]"
@@ -539,7 +540,7 @@ class EventList(list[Any]):
             for e in self
             if e.trace_name is not None
         ]  # fmt: skip
-        with open(path, "w") as f:
+        with replacing(path, "w") as f:
             json.dump(rows, f)
 
     def supported_export_stacks_metrics(self) -> list[str]:
@@ -556,7 +557,7 @@ class EventList(list[Any]):
         if metric not in _METRICS:
             raise ValueError(f"metric should be one of: {_METRICS}")
         name = metric if "cpu" in metric else "self_device_time_total"
-        with open(path, "w") as f:
+        with replacing(path, "w") as f:
             for e in self:
                 value = int(getattr(e, name))
                 if e.stack and value > 0:

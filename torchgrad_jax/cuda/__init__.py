@@ -195,6 +195,8 @@ class device_of(device):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_initialized":
+        return is_initialized()
     if name == "default_generators":
         return tuple(_random.default_for(devices.device("cuda", i)) for i in range(device_count()))
     if name == "amp":

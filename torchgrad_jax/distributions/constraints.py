@@ -292,8 +292,11 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        fits = value.shape[-2] == value.shape[-1]
-        return value.new_full(value.shape[:-2], fits, dtype=_bool())
+        return value.new_full(value.shape[:-2], _is_square(value), dtype=_bool())
+
+
+def _is_square(value: Any) -> bool:
+    return value.shape[-2] == value.shape[-1]
 
 
 def _bool() -> Any:
@@ -307,19 +310,19 @@ class _Symmetric(_Square):
         from .. import isclose
 
         square = super().check(value)
-        return isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if square.all() else square
+        return isclose(value, value.mT, atol=1e-6).all(-2).all(-1) if _is_square(value) else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return _linalg.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
+        return symmetric & _linalg.eigvalsh(value).ge(0).all(-1) if _is_square(value) else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return _linalg.cholesky_ex(value).info.eq(0) if symmetric.all() else symmetric
+        return symmetric & _linalg.cholesky_ex(value).info.eq(0) if _is_square(value) else symmetric
 
 
 class _Several(Constraint):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from .. import Size, Tensor, _is_all_true, no_grad
+from .. import Size, Tensor, _is_all_true, no_grad, tensor
+from .._core.checks import fail_if
+from .._engine.deferred import later
 from ..compiler import is_compiling
 from . import constraints
 from .utils import SCALAR, lazy_property
@@ -44,7 +46,7 @@ class Distribution:
         self._batch_shape, self._event_shape = batch_shape, event_shape
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and not is_compiling():
+        if self._validate_args:
             self._check_parameters()
         super().__init__()  # there may be other base classes
 
@@ -61,11 +63,41 @@ class Distribution:
             if constraints.is_dependent(constraint) or unset:
                 continue
             value = getattr(self, name)
-            if not _is_all_true(constraint.check(value)):
-                raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
-                )
+            self._require(
+                constraint, value,
+                f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                "{0} to satisfy the constraint {1}, but found invalid values:\n{2}",
+            )  # fmt: skip
+
+    def _require(self, constraint: Any, value: Tensor, text: str) -> None:
+        """Raise unless the constraint holds; `text` takes the distribution, the constraint and the value."""
+        valid = constraint.check(value)
+        if is_compiling():
+            self._require_later(constraint, value, valid, text)
+        elif not _is_all_true(valid):
+            raise ValueError(text.format(repr(self), repr(constraint), value))
+
+    def _require_later(self, constraint: Any, value: Tensor, valid: Any, text: str) -> None:
+        """The same in a compiled function, where the values are not there yet."""
+        mine = {k: v for k, v in self.__dict__.items() if isinstance(v, Tensor)}
+        kind = type(self)
+        try:
+            limits = repr(constraint)
+        except RuntimeError:  # it depends on parameters
+            limits = type(constraint).__name__
+
+        def check(arrays: Any) -> None:
+            holds, given, *values = arrays
+
+            def error() -> Exception:
+                shown = object.__new__(kind)
+                shown.__dict__.update(zip(mine_names, map(tensor, values)))
+                return ValueError(text.format(repr(shown), limits, tensor(given)))
+
+            fail_if(~holds.all(), error)
+
+        mine_names = list(mine)
+        later([valid, value, *mine.values()], check)
 
     def _undefined(self, name: str, advice: str) -> None:
         what = f"`{name}`" + (" to enable sample validation" if name == "support" else "")
@@ -187,8 +219,6 @@ class Distribution:
                 raise ValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}."
                 )
-        if is_compiling():
-            return
         try:
             support = self.support
         except NotImplementedError:
@@ -196,11 +226,11 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not _is_all_true(support.check(value)):
-            raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
-                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
-            )
+        self._require(
+            support, value,
+            f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support "
+            "({1}) of the distribution {0}, but found invalid values:\n{2}",
+        )  # fmt: skip
 
     def _checked(self, value: Any) -> None:
         if self._validate_args:

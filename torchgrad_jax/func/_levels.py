@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .._core import dtypes, tree
@@ -172,6 +173,16 @@ class transforming:
         MODES.bits = MODES.bits & ~changed | self.bits & changed
 
 
+@contextmanager
+def transposed() -> Iterator[None]:
+    """Inside: a function runs whose derivative along tangents is the transpose of its transposed derivative."""
+    before, MODES.transposed = MODES.transposed, True
+    try:
+        yield
+    finally:
+        MODES.transposed = before
+
+
 _NO_HOOKS = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your "
     "use case."
@@ -240,6 +251,18 @@ def only_tensors(x: Any, complaint: str) -> tuple[list[Any], tree.Spec]:
         if not isinstance(t, Tensor):
             raise RuntimeError(complaint + f" {type(t)}")
     return leaves, spec
+
+
+def outputs_of(out: Any, what: str) -> tuple[list[Any], tree.Spec]:
+    """The tensors that a function returned, of which there must be one at least; `what` names transform and call."""
+    leaves = tree.flatten(out)[0]
+    if out is None or not leaves:
+        raise RuntimeError(
+            f"{what}: Expected f to be a function that has non-empty output (got output = {leaves})"
+        )
+    return only_tensors(
+        out, f"{what}: expected f(*primals) to return only tensors, got unsupported type"
+    )
 
 
 def only_real(fn: str, what: str, leaves: Iterable[Any]) -> None:

@@ -11,7 +11,15 @@ from .._engine.history import requires_grad_of
 from .._engine.record import zeros_for
 from .._engine.tensor import Tensor
 from ..autograd import Function as AutogradFunction, grad as autograd_grad
-from ._levels import Function, Level, detached, only_tensors, recording, transforming
+from ._levels import (
+    Function,
+    Level,
+    detached,
+    only_tensors,
+    recording,
+    transforming,
+    transposed,
+)
 from ._transforms import transposed_twice
 
 _ONLY = "linearize(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
@@ -40,11 +48,13 @@ class _Linearized:
 
     def __init__(self, func: Function, primals: tuple[Any, ...], linked: bool) -> None:
         self.linked = linked
+        self.constant = not linked and not MODES.forward_grad
+        """Whether torch, which takes the derivative in forward mode, takes none."""
         self.level = level = Level()
         with recording(level=level):
             self.primals, self.in_spec = tree.flatten(primals)
             self.inputs = [level.variable(p if linked else _copied(p)) for p in self.primals]
-            with transforming(self.inputs):
+            with transforming(self.inputs), transposed():
                 out = func(*tree.unflatten(self.inputs, self.in_spec))
         self.outs, self.out_spec = only_tensors(out, _ONLY)
         if not linked:  # a primal that requires grad is a constant that does
@@ -58,6 +68,9 @@ class _Linearized:
         """The derivatives along tangents."""
         given, spec = tree.flatten(tangents)
         self._check(given, spec)
+        if self.constant:
+            zeros = [zeros_for(t._m) for t in self.outs]
+            return tree.unflatten(zeros, self.out_spec)
         if self.linked:
             here, slopes = self.along(given)
             return here.free(tree.unflatten(_filled(slopes, self.outs), self.out_spec))

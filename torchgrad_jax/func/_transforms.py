@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .._core import dtypes, tree
 from .._core.state import DUAL, GRAD, MODES
 from .._engine.bind import ops
+from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
 from .._engine.lift import as_batch
 from .._engine.record import zeros_for
@@ -21,10 +23,12 @@ from ._levels import (
     detached,
     differentiating,
     only_tensors,
+    outputs_of,
     pick,
     put,
     recording,
     transforming,
+    transposed,
 )
 
 _UNSUPPORTED = "Expected tensors, got unsupported type"
@@ -87,7 +91,6 @@ def _grad_and_value(
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise RuntimeError(f"grad_and_value(f)(*args): {_AUX}")
             out, aux = out
-            only_tensors(aux, _UNSUPPORTED)
         if not isinstance(out, Tensor):
             raise RuntimeError(
                 f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}"
@@ -97,6 +100,8 @@ def _grad_and_value(
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                 f"{out._m.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
+        if has_aux:
+            only_tensors(aux, _UNSUPPORTED)
         leaves, spec = tree.flatten(inputs)
         found = _gradients(level, [out], leaves, None, _record(level, [out]), False)
         gradients = tree.unflatten(found, spec)
@@ -180,9 +185,7 @@ def pullback(
             out, aux = out
             only_tensors(aux, _UNSUPPORTED)
     leaves, in_spec = tree.flatten(inputs)
-    outs, out_spec = only_tensors(
-        out, "vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type"
-    )
+    outs, out_spec = outputs_of(out, "vjp(f, *primals)")
     for t in outs:
         if t._m.dtype.category < dtypes.FLOATING:
             raise RuntimeError(
@@ -276,7 +279,9 @@ def pushforward(
         return out
 
     kind = _nested if MODES.bits & DUAL else _dual
-    out, slopes, aux, out_spec = kind(run, flat, flat_tangents)
+    around = nullcontext() if MODES.forward_grad else primals_only()
+    with around, forward_ad._set_fwd_grad_enabled(True):
+        out, slopes, aux, out_spec = kind(run, flat, flat_tangents)
     for i, (t, s) in enumerate(zip(out, slopes)):
         if s is None:
             if strict:
@@ -289,9 +294,7 @@ def pushforward(
     return (*result, aux) if has_aux else result
 
 
-_ONLY = (
-    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type"
-)
+_JVP = "jvp(f, primals, tangents)"
 
 
 def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
@@ -299,7 +302,7 @@ def _dual(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     with recording(bool(MODES.bits & GRAD)), forward_ad.dual_level():
         inputs = [forward_ad.make_dual(_plain(p), t) for p, t in zip(primals, tangents)]
         out, aux = run(inputs)
-        flat, spec = only_tensors(out, _ONLY)
+        flat, spec = outputs_of(out, _JVP)
         slopes = [forward_ad.unpack_dual(t).tangent for t in flat]
     return [ops.alias(t) for t in flat], slopes, aux, spec
 
@@ -318,8 +321,9 @@ def _nested(run: Any, primals: list[Any], tangents: list[Any]) -> Any:
     level = Level()
     with recording(level=level):
         inputs = [level.variable(p) for p in primals]
-        out, aux = run(inputs)
-        flat, spec = only_tensors(out, _ONLY)
+        with transposed():
+            out, aux = run(inputs)
+        flat, spec = outputs_of(out, _JVP)
         slopes = transposed_twice(level, flat, inputs, tangents)
     freed = level.free([flat, slopes, aux])
     return freed[0], freed[1], freed[2], spec

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final as Final
 
-from .._core.errors import no_such_name as _no_such_name
+from .._core.errors import NO_SCRIPT as _NO_SCRIPT, no_such_name as _no_such_name
 from .._engine.tensor import Tensor
 from .casts import with_casts as _with_casts
 
@@ -17,7 +18,18 @@ Attribute = tuple
 
 
 class ScriptFunction:
-    """What torch makes of a scripted function; nothing here is one."""
+    """A function that was scripted or traced: it runs in Python, and there is no graph of it to look at."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fn(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        said = f"'ScriptFunction' object has no attribute '{name}'"
+        raise AttributeError(said + _NO_SCRIPT.get(name, ""))
 
 
 class ScriptModule:
@@ -54,7 +66,7 @@ def is_tracing() -> bool:
 def script(
     obj: Any = None, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Any:  # fmt: skip
-    """The class or module as it is; the function, whose arguments become the numbers that are annotated.
+    """The class or module as it is; of a function, one whose arguments become the numbers that are annotated.
 
     An int becomes a float where a float is annotated, a tensor of one element too, also in lists, tuples,
     dictionaries and where None may be given.
@@ -65,11 +77,13 @@ def script(
     Raises:
         RuntimeError: on a call, when an argument does not become the number that is annotated.
     """
-    return _with_casts(obj) if builtins.isinstance(obj, types.FunctionType) else obj
+    if not builtins.isinstance(obj, types.FunctionType):
+        return obj
+    return ScriptFunction(_with_casts(obj))
 
 
 def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """The function or module as it is, after one run on the example inputs.
+    """The module as it is, or a function that calls the one given, after one run on the example inputs.
 
     Differs from torch: control flow is not frozen to the path that the example takes.
     """
@@ -83,7 +97,7 @@ def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: An
                 else (example_inputs,)
             )
         )
-    return func
+    return ScriptFunction(func) if builtins.isinstance(func, types.FunctionType) else func
 
 
 def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .._core.state import LIFT, MODES
 from .._engine.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -100,6 +101,22 @@ def _note_steps(optimizer: Any) -> None:
     optimizer.step = step
 
 
+def in_python(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A schedule's `step`, which in a compiled function is taken in Python, for real, in each run."""
+    if hasattr(step, "_in_python"):
+        return step
+
+    @functools.wraps(step)
+    def taken(self: Any, *args: Any, **kwargs: Any) -> Any:
+        log = getattr(MODES.lifts[-1], "log", None) if MODES.bits & LIFT else None
+        if log is None:
+            return step(self, *args, **kwargs)
+        return log.event(functools.partial(step, self), args, kwargs)
+
+    taken._in_python = True  # type: ignore[attr-defined]
+    return taken
+
+
 class LRScheduler:
     """Base of schedules: `step` after each epoch sets the learning rates that `get_lr` returns.
 
@@ -112,6 +129,11 @@ class LRScheduler:
     _is_initial: bool = False
     _last_lr: list[Any]
     optimizer: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = in_python(vars(cls)["step"])  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
@@ -154,6 +176,7 @@ class LRScheduler:
         """The next learning rates; only for `step` to call."""
         raise NotImplementedError
 
+    @in_python
     def step(self, epoch: int | None = None) -> None:
         """Set the learning rates of the next epoch.
 

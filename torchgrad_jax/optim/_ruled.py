@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
+
 from .._core import devices
 from .._core.dtypes import float64
 from .._core.meta import meta
-from .._core.state import GRAD, LIFT, MODES
+from .._core.python_numbers import Number, plain
+from .._core.state import GRAD, MODES
 from .._engine.bind import NAMESPACES
 from .._engine.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
@@ -109,18 +112,17 @@ def hyper(**values: Any) -> dict[str, Any]:
 
 def is_on(coefficient: Any) -> bool:
     """Whether a coefficient makes a difference; one that is being traced might."""
-    value = number(coefficient)
+    value = coefficient if type(coefficient) is Number else number(coefficient)
     return bool(value != 0) if isinstance(value, float | int) else True
 
 
 def live(group: dict[str, Any]) -> dict[str, Any]:
     """A group whose learning rate is read anew each time, where the step is being compiled."""
-    lift = MODES.lifts[-1] if MODES.bits & LIFT else None
     lr = group["lr"]
-    if lift is None or not lift.stateful or not isinstance(lr, float | int):
+    if type(lr) is not Number:
         return group
     m = meta((), float64, devices.resolve(devices.device("cpu")))
-    return {**group, "lr": make(lift.number(group, "lr"), m)}
+    return {**group, "lr": make(jnp.asarray(lr.array(), m.dtype.np), m)}
 
 
 CAPTURABLE_DEFAULTS: dict[str, Any] = {
@@ -174,7 +176,7 @@ class Ruled(Optimizer):
 
     def _rate(self, group: dict[str, Any]) -> Any:
         """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""
-        return next(g["lr"] for g in self.param_groups if g["params"] is group["params"])
+        return plain(next(g["lr"] for g in self.param_groups if g["params"] is group["params"]))
 
     def _collect(self, group: dict[str, Any], *names: str) -> Any:
         """Parameters that have a gradient, the gradients, and columns of state."""

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import abstract
+from .._core.caches import KERNELS
 from .._core.dtypes import FLOATING
-from .._core.state import CUT, GRAD, LIFT, MODES
+from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
 from .._engine.cut import stopped, unrecorded
 from .._engine.overrides import overridden
 from .._engine.record import PLAIN
@@ -201,7 +202,7 @@ def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str
 
 def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     """Indices of parameters that can share a kernel; None where only one at a time will do."""
-    if MODES.bits & ~(LIFT | CUT):
+    if MODES.bits & ~(LIFT | CUT | TRACED):
         return None
     if not PLAIN.issuperset(map(type, params)) and overridden(params):
         return None
@@ -256,7 +257,7 @@ class _Kernel:
         return [[None if c is None else c.array() for c in column] for column in zip(*cells)]
 
 
-_KERNELS: dict[Any, _Kernel] = {}
+_KERNELS = KERNELS.cache()
 
 
 def _split(h: dict[str, Any]) -> tuple[list[str], list[float], dict[str, Any], dict[str, Any]]:
@@ -283,11 +284,12 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     missing = tuple([tuple([x is None for x in xs]) for xs in olds])
     metas = tuple([p._m for p in ps])
     key = (rule, metas, tuple(traced), tuple(loose), tuple(fixed.items()), names, missing)
-    kernel = _KERNELS.get(key)
+    kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
     if kernel is None:
-        kernel = _KERNELS[key] = _Kernel(rule, fixed, tuple(traced), names)
+        kernel = _KERNELS.put(key, _Kernel(rule, fixed, tuple(traced), names), 0)
+        KERNELS.compiled()
     packed = np.array(numbers)
-    lifting, cutting = MODES.bits & LIFT, MODES.bits & CUT
+    elsewhere, cutting = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
     args = (packed, loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.step(*args)
@@ -299,7 +301,7 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
                 if array is not None and name is not None:
                     states[name][part[j]] = make(array, _fresh_meta(gs[j]))
             elif n:
-                if t._al is None and not lifting:
+                if t._al is None and not elsewhere:
                     st = t._st
                     st.array = array
                     st.stamp += 1

@@ -16,7 +16,8 @@ import numpy as np
 
 from .._core import devices, dtypes
 from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES, SETTINGS
+from .._core.python_numbers import Number
+from .._core.state import LIFT, MODES, SETTINGS, TRACED
 from .._engine.strided import read, write
 from .._engine.tensor import Tensor, make
 
@@ -58,9 +59,12 @@ def scalar_tensor(value: float, like: Tensor | None = None, fused: Any = None) -
 
 
 def number(t: Any) -> Any:
-    """The number in a one-element tensor; an array while it is being traced; anything else as it is."""
+    """The number in a one-element tensor; an array while it is being traced; anything else as it is.
+
+    A number of Python that a compiled function carries from run to run is an array as well.
+    """
     if not isinstance(t, Tensor):
-        return t
+        return t.array() if type(t) is Number else t
     array = t._st.array if t._al is None and not MODES.bits & LIFT else read(t)
     known = _NUMBERS.get(id(array))
     if known is not None and known[0] is array:
@@ -74,7 +78,7 @@ def store(t: Tensor, array: Any, writes: int) -> None:
     """Put a new array into a tensor, as the last of `writes` in-place operations."""
     if not writes:
         return
-    if t._al is None and not MODES.bits & LIFT:
+    if t._al is None and not MODES.bits & (LIFT | TRACED):
         st = t._st
         st.array = array
         st.stamp += 1

@@ -11,8 +11,10 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from .._core import dtypes
+from .._core.state import MODES, TRACED
+from .._engine.escapes import refuse_escape
 from .._engine.hooks import RemovableHandle
-from .._engine.tensor import Tensor
+from .._engine.tensor import Tensor, born
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
 
@@ -79,6 +81,23 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
             return step(self, *args, **kwargs)
 
     return recorded
+
+
+def _step_inside_jax(self: Optimizer, step: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A step in code that JAX traces: refused where it would leave what is traced in parameters and state from outside.
+
+    A refused one leaves the state as it was, also where a closure is refused in the middle of the step.
+    """
+    params = [p for group in self.param_groups for p in group["params"]]
+    held = [t._st.array for p in params for t in (p, p._g) if t is not None]
+    refuse_escape(map(born, params), held, "update")
+    before = {p: dict(state) for p, state in self.state.items()}
+    try:
+        return step(*args, **kwargs)
+    except BaseException:
+        self.state.clear()
+        self.state.update(before)
+        raise
 
 
 def typename(obj: Any) -> str:
@@ -184,7 +203,10 @@ class Optimizer:
                                 f"{func} must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                             )
                         args, kwargs = changed
-                out = func(*args, **kwargs)
+                if MODES.bits & TRACED:
+                    out = _step_inside_jax(self, func, args, kwargs)
+                else:
+                    out = func(*args, **kwargs)
                 self._optimizer_step_code()
                 for hook in [*after.values(), *_global_post_hooks.values()]:
                     hook(self, args, kwargs)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._core.files import replacing
 from ..autograd import profiler as prof
 
 PROFILER_STEP_NAME = "ProfilerStep"
@@ -274,7 +275,11 @@ class _KinetoProfile:
         with tempfile.TemporaryDirectory() as folder:
             plain = os.path.join(folder, os.path.basename(path)[:-3])
             profiler.export_chrome_trace(plain, self._metadata)
-            with open(plain, "rb") as source, gzip.open(path, "wb") as out:
+            with (
+                open(plain, "rb") as source,
+                replacing(path) as whole,
+                gzip.open(whole, "wb") as out,
+            ):
                 out.writelines(source)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:

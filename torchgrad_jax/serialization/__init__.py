@@ -12,7 +12,7 @@ from typing import Any
 from .._core.devices import device as _device
 from .._core.errors import no_such_name as _no_such_name
 from ..types import FileLike as _FileLike, Storage as _Storage
-from ._load import Options as _Options, load_from as _load_from
+from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
     LoadEndianness as LoadEndianness,
     check_module_version_greater_or_equal as check_module_version_greater_or_equal,
@@ -95,8 +95,11 @@ def load(
         **pickle_load_args: `encoding` and the like, with `weights_only=False`.
 
     Raises:
-        pickle.UnpicklingError: the file asks for something that is not allowed.
-        RuntimeError: the file is damaged, or on a device that is not there.
+        pickle.UnpicklingError: the file asks for something that is not allowed, or for far more memory or work than
+            its size explains, or is damaged.
+        RuntimeError: the archive is damaged, or a tensor is on a device that is not there.
+        EOFError: the file ends too early.
+        ValueError: the byte order of the file is unknown.
     """
     if mmap and not isinstance(f, str | _os.PathLike):
         raise ValueError("f must be a file path in order to use the mmap argument")
@@ -154,8 +157,14 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 
     Args:
         f: a path, or an open binary file with a checkpoint in the zip format; it is read, and nothing is made of it.
+
+    Raises:
+        ValueError: it is no checkpoint in the zip format.
+        RuntimeError: the archive is damaged.
+        pickle.UnpicklingError: the names cannot be known without running what the file asks for, or it is damaged.
     """
-    return _unsafe_names(f, _safe, _Tensors(lambda key, size: b"", lambda location: _device("cpu")))
+    tensors = _Tensors(lambda key, size: b"", lambda location: _device("cpu"))
+    return _unsafe_names(_pickle_of(f), _safe, tensors)
 
 
 class SourceChangeWarning(Warning):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import struct
 import sys
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
 from .._core import devices, dtypes
+from .._core.archive import Archive
 from .._engine.storages import handle
 from .._engine.tensor import Storage
-from ._names import LEGACY_PROTOCOL, MAGIC, STORAGES
+from ._names import DEVICE, LEGACY_PROTOCOL, MAGIC
+from ._pickles import Machine
+from ._survey import Survey
 from ._tensors import Tensors
 from ._unpickler import SafeUnpickler, TrustingUnpickler
 
@@ -39,11 +40,12 @@ class Options:
             tensors.hand_out()
             return found
         except Exception as e:  # damaged pickles raise anything
+            said = str(e) if isinstance(e, pickle.UnpicklingError | RuntimeError) else ""
             raise pickle.UnpicklingError(
                 "Weights only load failed. With `weights_only=True`, the default, a file may hold tensors, numbers, "
                 "strings and containers, and nothing that runs code. If you trust where the file is from, "
                 "`weights_only=False` reads everything.\n"
-                f"\tWeightsUnpickler error: {str(e) or type(e).__name__}"
+                f"\tWeightsUnpickler error: {said[:1000] or type(e).__name__}"
             ) from (e if not isinstance(e, pickle.UnpicklingError) else None)
 
 
@@ -76,6 +78,8 @@ def _placer(map_location: Any) -> Callable[[str], devices.device]:
 
 
 def _there(location: str) -> devices.device:
+    if not DEVICE.fullmatch(location):
+        raise RuntimeError("a storage's location is no name of a device")
     return checked(devices.resolve(location))
 
 
@@ -108,127 +112,89 @@ def load_from(f: Any, options: Options) -> Any:
     return _load(f, options)
 
 
+def pickle_of(f: Any) -> io.BytesIO:
+    """The pickle of a checkpoint in the zip format, given by name or open."""
+    if isinstance(f, str | os.PathLike):
+        with open(f, "rb") as file:
+            return pickle_of(file)
+    start = f.tell()
+    head = f.read(4)
+    f.seek(start)
+    if head != ZIP:
+        raise ValueError("Expected input to be a checkpoint returned by torch.save")
+    checkpoint = Checkpoint(f)
+    if checkpoint.scripted:
+        raise ValueError(
+            "Expected input to be a checkpoint returned by torch.save but got a torchscript checkpoint"
+        )
+    return checkpoint.pickle()
+
+
 def _load(file: Any, options: Options) -> Any:
     start = file.tell()
     head = file.read(4)
     file.seek(start)
     if not head:
         raise EOFError("Ran out of input")
-    if head == b"PK\x03\x04":
-        if start:
-            file = io.BytesIO(file.read())
+    if head == ZIP:
         return _load_zip(file, options)
     return _load_legacy(file, options)
 
 
 # --- zip ------------------------------------------------------------------------------------------
 
+ZIP = b"PK\x03\x04"
+_PICKLE = 1 << 32
 
-def _load_zip(file: Any, options: Options) -> Any:
-    try:
-        archive = zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, ValueError, struct.error, OverflowError) as e:
-        raise RuntimeError(f"PytorchStreamReader failed reading zip archive: {e}") from None
-    with archive:
-        tops = {n[: -len("data.pkl")] for n in archive.namelist() if n.endswith("/data.pkl")}
-        tops = {t for t in tops if t.count("/") == 1}
+
+class Checkpoint:
+    """The zip archive of a checkpoint: its pickle and its storages."""
+
+    def __init__(self, file: Any) -> None:
+        self._archive = Archive(file, "PytorchStreamReader")
+        names = self._archive.names()
+        tops = [n[: -len("data.pkl")] for n in names if n.endswith("/data.pkl")]
+        tops = [t for t in tops if t.count("/") == 1]
         if len(tops) != 1:
-            raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
-        top = tops.pop()
-        if f"{top}constants.pkl" in archive.namelist():
-            raise RuntimeError(
-                "torch.load: this is a TorchScript archive, which torchgrad_jax does not read; save the state_dict() "
-                "with torch instead"
-            )
-        order = (
-            _member(archive, f"{top}byteorder", 16)
-            if f"{top}byteorder" in archive.namelist()
-            else b"little"
-        )
+            said = "file not found" if not tops else "there are several"
+            raise RuntimeError(f"PytorchStreamReader failed locating file data.pkl: {said}")
+        self._top = tops[0]
+        self.scripted = f"{self._top}constants.pkl" in names
+        self._has_order = f"{self._top}byteorder" in names
+
+    def pickle(self) -> io.BytesIO:
+        """The pickle."""
+        return io.BytesIO(self._archive.read(f"{self._top}data.pkl", _PICKLE))
+
+    def storage(self, key: str, size: int) -> bytes:
+        """The bytes of a storage."""
+        return self._archive.read(f"{self._top}data/{key}", size, exact=True)
+
+    def byte_order(self) -> str:
+        """`"little"` or `"big"`."""
+        order = self._archive.read(f"{self._top}byteorder", 16) if self._has_order else b"little"
         if order not in (b"little", b"big"):
             raise ValueError("Unknown endianness type: " + repr(order))
-
-        def read(key: str, size: int) -> bytes:
-            return _member(archive, f"{top}data/{key}", size, exact=True)
-
-        pickled = _member(archive, f"{top}data.pkl", 1 << 32)
-        tensors = Tensors(read, options.place, swap=order.decode() != sys.byteorder)
-        return options.unpickle(io.BytesIO(pickled), tensors)
+        return order.decode()
 
 
-def _member(archive: zipfile.ZipFile, name: str, limit: int, exact: bool = False) -> bytes:
-    """A member's bytes; its size is looked at before anything is read."""
-    try:
-        info = archive.getinfo(name)
-    except KeyError:
+def _load_zip(file: Any, options: Options) -> Any:
+    checkpoint = Checkpoint(file)
+    if checkpoint.scripted:
         raise RuntimeError(
-            f"PytorchStreamReader failed locating file {name}: file not found"
-        ) from None
-    if info.file_size > limit or (exact and info.file_size < limit):
-        raise RuntimeError(f"{name} holds {info.file_size} bytes where {limit} were expected")
-    if info.flag_bits & 1:
-        raise RuntimeError(f"{name} is encrypted")
-    try:
-        with archive.open(info) as member:
-            data = member.read(limit)
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        ValueError,
-        EOFError,
-        OSError,
-        struct.error,
-    ) as e:
-        raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {e}") from None
-    except Exception as e:  # zlib.error and its kin, of compressed members
-        raise RuntimeError(f"PytorchStreamReader failed reading file {name}: {e}") from None
-    if len(data) != info.file_size:
-        raise RuntimeError(f"{name} is shorter than it says")
-    return data
+            "torch.load: this is a TorchScript archive, which torchgrad_jax does not read; save the state_dict() "
+            "with torch instead"
+        )
+    swap = checkpoint.byte_order() != sys.byteorder
+    return options.unpickle(checkpoint.pickle(), Tensors(checkpoint.storage, options.place, swap))
 
 
 # --- the format before ----------------------------------------------------------------------------
 
 
-class _Anything:
-    """Takes whatever a pickle does to an object."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return object.__new__(cls)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __setstate__(self, state: Any) -> None: ...
-    def __setitem__(self, key: Any, value: Any) -> None: ...
-    def append(self, value: Any) -> None: ...
-    def extend(self, values: Any) -> None: ...
-    def add(self, value: Any) -> None: ...
-    def __call__(self, *args: Any) -> Any:
-        return self
-
-
-class _Skimmer(pickle._Unpickler):
-    """Reads past a pickle, and notes the storages in it: their bytes come after it in the file."""
-
-    def __init__(self, file: Any) -> None:
-        super().__init__(file, encoding="utf-8")
-        self.sizes: dict[str, int] = {}
-
-    def find_class(self, module: str, name: str) -> Any:
-        return STORAGES.get(name, _Anything) if module.startswith("torch") else _Anything
-
-    def persistent_load(self, pid: Any) -> Any:
-        if isinstance(pid, tuple) and len(pid) > 2 and isinstance(pid[1], dtypes.dtype):
-            self.sizes[str(pid[2])] = pid[1].itemsize
-        return _Anything()
-
-
 def _numbers(file: Any) -> Any:
     """A pickle without any object in it."""
-    return SafeUnpickler(file, Tensors(_nothing, _there), {}).load()
-
-
-def _nothing(key: str, size: int) -> bytes:
-    raise pickle.UnpicklingError("no storages here")
+    return Machine(file).load()
 
 
 def _load_legacy(file: Any, options: Options) -> Any:
@@ -239,25 +205,20 @@ def _load_legacy(file: Any, options: Options) -> Any:
             raise RuntimeError("Invalid protocol version")
         _numbers(file)  # sizes of C's types, where the file was written
         place = file.tell()
-        skimmer = _Skimmer(file)
-        skimmer.load()
-        keys = _numbers(file)
-        raw: dict[str, bytes] = {}
-        if type(keys) is not list or not all(type(k) is str and k in skimmer.sizes for k in keys):
-            raise RuntimeError("a list of storages was expected")
-        for key in keys:
-            (numel,) = struct.unpack("<q", file.read(8))
-            raw[key] = file.read(max(numel, 0) * skimmer.sizes[key])
+        survey = Survey(file, bounded=options.weights_only)
+        survey.load()
+        raw = _storages(file, survey.item_sizes)
     except (RuntimeError, EOFError):
         raise
     except Exception as e:  # damaged pickles raise anything
+        said = str(e) if isinstance(e, pickle.UnpicklingError) else type(e).__name__
         raise pickle.UnpicklingError(
-            f"torch.load: this is no file that torch.save writes: {e}"
+            f"torch.load: this is no file that torch.save writes: {said}"
         ) from None
     end = file.tell()
 
     def read(key: str, size: int) -> bytes:
-        data = raw.get(key, b"")
+        data = raw.pop(key, b"")
         if len(data) != size:
             raise RuntimeError(f"the storage {key[:40]} has {len(data)} bytes, not {size}")
         return data
@@ -266,3 +227,22 @@ def _load_legacy(file: Any, options: Options) -> Any:
     out = options.unpickle(file, Tensors(read, options.place, swap=sys.byteorder == "big"))
     file.seek(end)
     return out
+
+
+def _storages(file: Any, item_sizes: dict[str, int]) -> dict[str, bytes]:
+    """The bytes of the storages that follow the pickle, by key."""
+    keys = _numbers(file)
+    if type(keys) is not list or not all(type(k) is str and k in item_sizes for k in keys):
+        raise RuntimeError("a list of storages was expected")
+    at = file.tell()
+    left = file.seek(0, io.SEEK_END) - at
+    file.seek(at)
+    raw: dict[str, bytes] = {}
+    for key in keys:
+        numel = int.from_bytes(file.read(8), "little", signed=True)
+        size = numel * item_sizes[key]
+        left -= 8 + size
+        if numel < 0 or left < 0 or key in raw:
+            raise RuntimeError("the file ends before its storages, or has one of them twice")
+        raw[key] = file.read(size)
+    return raw

@@ -10,6 +10,7 @@ import struct
 import sys
 import zipfile
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import jax
 import numpy as np
 
 from .._core import devices, dtypes, formats
+from .._core.files import replacing
 from .._core.shapes import Size
 from .._engine.attributes import layout
 from .._engine.history import requires_grad_of
@@ -139,6 +141,10 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
     def ref(self, st: Storage, dtype: dtypes.dtype) -> _StorageRef:
         found = self.storages.get(id(st))
         if found is None:
+            if isinstance(st.array, jax.core.Tracer):
+                raise RuntimeError(
+                    "torch.save: a tensor that is being traced has no values to save"
+                )
             found = self.storages[id(st)] = _StorageRef(st, st.meta.dtype, str(len(self.storages)))
         if dtype is not found.dtype:
             raise RuntimeError(
@@ -221,8 +227,6 @@ def _location(dev: devices.device) -> str:
 
 
 def _bytes_of(st: Storage) -> Any:
-    if isinstance(st.array, jax.core.Tracer):
-        raise RuntimeError("torch.save: a tensor that is being traced has no values to save")
     flat = np.ascontiguousarray(np.asarray(to_flat(st.array, st.meta)))
     if sys.byteorder == "big":
         flat = flat.byteswap()
@@ -245,60 +249,70 @@ class _Archive:
         self.digest.update(data)
         self.zip.writestr(info, data)
 
-    def close(self) -> None:
-        self.zip.close()
+    def __enter__(self) -> _Archive:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self.zip.close()
+        except (
+            Exception
+        ):  # of a file that failed before; without the call it is made when the archive is freed
+            if raised[0] is None:
+                raise
 
 
 def save_to(obj: Any, f: Any, protocol: int, zipped: bool = True) -> None:
-    """Write an object with its tensors."""
-    if isinstance(f, str | os.PathLike):
-        path = os.fspath(f)
-        folder = os.path.dirname(path)
-        if folder and not os.path.isdir(folder):
-            raise RuntimeError(f"Parent directory {folder} does not exist.")
-        with open(path, "wb") as file:
-            if zipped:
-                _write(obj, file, Path(path).stem or "archive", protocol)
-            else:
-                _write_legacy(obj, file, protocol)
+    """Write an object with its tensors: to a path as a file that is there whole or not at all."""
+    if not isinstance(f, str | os.PathLike):
+        if not callable(getattr(f, "write", None)):
+            raise AttributeError(
+                "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+            )
+        _written(obj, protocol, zipped, "archive")(f)
         return
-    if not callable(getattr(f, "write", None)):
-        raise AttributeError(
-            "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
-        )
+    path = os.fspath(f)
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    write = _written(obj, protocol, zipped, Path(path).stem or "archive")
+    with replacing(path) as file:
+        write(file)
+
+
+def _written(obj: Any, protocol: int, zipped: bool, top: str) -> Callable[[Any], None]:
+    """What writes an object to a file. The object is pickled first: one that cannot be leaves no file open."""
+    buffer = io.BytesIO()
+    pickler = (_Pickler if zipped else _LegacyPickler)(buffer, protocol)
+    pickler.dump(obj)
+    refs = list(pickler.storages.values())
     if zipped:
-        _write(obj, f, "archive", protocol)
-    else:
-        _write_legacy(obj, f, protocol)
+        return lambda file: _write(file, top, buffer.getbuffer(), refs)
+    return lambda file: _write_legacy(file, buffer.getbuffer(), refs, protocol)
 
 
-def _write_legacy(obj: Any, file: Any, protocol: int) -> None:
+def _write_legacy(file: Any, pickled: Any, refs: list[_StorageRef], protocol: int) -> None:
     """The format before the zip files: pickles one after the other, then the storages."""
     sizes = {"short": 2, "int": 4, "long": 4}
     system = {"protocol_version": LEGACY_PROTOCOL, "little_endian": True, "type_sizes": sizes}
     for fact in (MAGIC, LEGACY_PROTOCOL, system):
         pickle.dump(fact, file, protocol=protocol)
-    pickler = _LegacyPickler(file, protocol)
-    pickler.dump(obj)
-    refs = sorted(pickler.storages.values(), key=lambda ref: ref.key)
+    file.write(pickled)
+    refs = sorted(refs, key=lambda ref: ref.key)
     pickle.dump([ref.key for ref in refs], file, protocol=protocol)
     for ref in refs:
         file.write(struct.pack("<q", elements(ref.storage.meta)))
         file.write(_bytes_of(ref.storage))
 
 
-def _write(obj: Any, file: Any, top: str, protocol: int) -> None:
-    buffer = io.BytesIO()
-    pickler = _Pickler(buffer, protocol)
-    pickler.dump(obj)
-    archive = _Archive(file, top)
-    archive.add("data.pkl", buffer.getvalue())
-    archive.add(".format_version", b"1")
-    archive.add(".storage_alignment", str(ALIGNMENT).encode())
-    archive.add("byteorder", b"little")
-    for ref in pickler.storages.values():
-        archive.add(f"data/{ref.key}", _bytes_of(ref.storage))
-    archive.add("version", b"3\n")
-    number = int.from_bytes(archive.digest.digest(), "big") % 10**40
-    archive.add(".data/serialization_id", f"{number:040d}".encode())
-    archive.close()
+def _write(file: Any, top: str, pickled: Any, refs: list[_StorageRef]) -> None:
+    with _Archive(file, top) as archive:
+        archive.add("data.pkl", pickled)
+        archive.add(".format_version", b"1")
+        archive.add(".storage_alignment", str(ALIGNMENT).encode())
+        archive.add("byteorder", b"little")
+        for ref in refs:
+            archive.add(f"data/{ref.key}", _bytes_of(ref.storage))
+        archive.add("version", b"3\n")
+        number = int.from_bytes(archive.digest.digest(), "big") % 10**40
+        archive.add(".data/serialization_id", f"{number:040d}".encode())

@@ -1,60 +1,80 @@
-"""Which classes and functions a checkpoint asks for, found without making anything."""
+"""What a checkpoint names, found by running its pickle without making anything but containers."""
 
 from __future__ import annotations
 
-import _compat_pickle
-import os
-import pickletools
-import zipfile
 from typing import Any
 
-from ._unpickler import PLAIN, special
-
-_STRINGS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
-
-
-def names_in(program: bytes) -> list[str]:
-    """The full names of the globals of a pickle, each once, in order."""
-    found: dict[str, None] = {}
-    texts: list[str] = []
-    memo: dict[Any, str] = {}
-    for op, arg, _ in pickletools.genops(program):
-        if op.name in _STRINGS:
-            texts.append(str(arg))
-        elif op.name in ("MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT") and texts:
-            memo[len(memo) if arg is None else arg] = texts[-1]
-        elif op.name in ("BINGET", "LONG_BINGET", "GET") and arg in memo:
-            texts.append(memo[arg])
-        elif op.name == "GLOBAL":
-            found[".".join(str(arg).split(" "))] = None
-        elif op.name == "STACK_GLOBAL":
-            found[".".join(texts[-2:])] = None
-    return list(found)
+from ._names import STORAGES
+from ._pickles import Machine, Refused
+from ._unpickler import PLAIN, full_name, special
 
 
-def _of_today(full: str) -> str:
-    """The name that Python 3 has for a name of Python 2, which is what these pickles use."""
-    module, _, name = full.rpartition(".")
-    module, name = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))
-    return f"{_compat_pickle.IMPORT_MAPPING.get(module, module)}.{name}"
+class _StandIn:
+    """Stands for a global of a pickle, or for what a call in it would give."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
 
-def unsafe_names(f: Any, allowed: dict[str, Any], tensors: Any) -> list[str]:
-    """Those that `load(weights_only=True)` would refuse.
+class Survey(Machine):
+    """Notes the globals of a pickle and the storages in it.
+
+    Every instruction runs on a stack as in a real reader, so that a name is what the reader would see. What cannot be
+    known without running code, such as a name that a function would return, is refused.
+    """
+
+    def __init__(self, file: Any, bounded: bool = True) -> None:
+        super().__init__(file, bounded)
+        self.names: dict[str, None] = {}
+        self.item_sizes: dict[str, int] = {}
+
+    def find(self, module: str, name: str) -> Any:
+        full = full_name(module, name)
+        self.names[full] = None
+        return _StandIn(full)
+
+    def call(self, func: Any, args: Any) -> Any:
+        if type(func) is not _StandIn:
+            raise Refused(f"an object of {type(func).__name__} cannot be called")
+        return _StandIn()
+
+    def new(self, cls: Any, args: Any) -> Any:
+        return self.call(cls, args)
+
+    def build(self, obj: Any, state: Any) -> None:
+        if type(obj) is not _StandIn:
+            raise Refused(f"an object of {type(obj).__name__} has no state")
+
+    def takes(self, target: Any, kinds: tuple[type, ...]) -> bool:
+        return type(target) is not _StandIn and super().takes(target, kinds)
+
+    def other(self, name: str) -> None:
+        pass
+
+    def persistent(self, pid: Any) -> Any:
+        parts = pid if isinstance(pid, tuple) and len(pid) > 2 else (None, None, None)
+        kind, key = parts[1], parts[2]
+        if type(kind) is _StandIn and type(key) is str:
+            dtype = STORAGES.get(kind.name.rpartition(".")[2])
+            if dtype is not None:
+                self.item_sizes[key] = dtype.itemsize
+        return _StandIn()
+
+
+def unsafe_names(file: Any, allowed: dict[str, Any], tensors: Any) -> list[str]:
+    """Names of a pickle that `load(weights_only=True)` would refuse.
 
     Args:
-        f: a path, or an open binary file.
+        file: the pickle.
         allowed: what `add_safe_globals` allowed, by full name.
         tensors: what tensors of a checkpoint are made with.
     """
-    try:
-        archive = zipfile.ZipFile(os.fspath(f) if isinstance(f, str | os.PathLike) else f)
-    except zipfile.BadZipFile:
-        raise ValueError("Expected input to be a checkpoint returned by torch.save") from None
-    with archive:
-        member = next((n for n in archive.namelist() if n.endswith("data.pkl")), None)
-        if member is None:
-            raise ValueError("Expected input to be a checkpoint returned by torch.save")
-        names = names_in(archive.read(member))
-    known = map(_of_today, names)
-    return [n for n in known if n not in allowed and n not in PLAIN and special(n, tensors) is None]
+    survey = Survey(file)
+    survey.load()
+    return [
+        n
+        for n in survey.names
+        if n not in allowed and n not in PLAIN and special(n, tensors) is None
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from .._engine.subclass import retyped
 from .._engine.tensor import Storage, Tensor, make
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
+from ._names import StorageKind
 
 Bytes = Callable[[str, int], bytes]
 """The bytes of the storage with a key, of which there have to be so many."""
@@ -33,7 +35,17 @@ class _Held:
         self, key: str, dtype: dtypes.dtype | None, numel: int, dev: devices.device
     ) -> None:
         self.key, self.dtype, self.numel, self.device = key, dtype, numel, dev
-        self.made: dict[dtypes.dtype, Storage] = {}
+        self.made: Storage | None = None
+
+
+def _check_same(held: _Held, dtype: dtypes.dtype | None, numel: int) -> None:
+    """Refuse a storage that has two dtypes or two sizes; one that is also named as bytes has the dtype that it has."""
+    a, b = held.dtype, dtype
+    sizes = [n if d is None else n * d.itemsize for d, n in ((a, held.numel), (b, numel))]
+    if sizes[0] != sizes[1] or not (a is b or a is None or b is None):
+        raise pickle.UnpicklingError("one storage with two dtypes or sizes")
+    if a is None and b is not None and held.made is None:
+        held.dtype, held.numel = b, numel
 
 
 def _natural(value: Any, what: str) -> int:
@@ -46,6 +58,32 @@ def _naturals(values: Any, what: str) -> tuple[int, ...]:
     if not isinstance(values, tuple | list) or len(values) > 64:
         raise pickle.UnpicklingError(f"{what} is no list of sizes")
     return tuple([_natural(v, what) for v in values])
+
+
+def _check_numel(shape: tuple[int, ...], dtype: dtypes.dtype) -> None:
+    """Refuse sizes whose product is no number of bytes, zeros aside."""
+    if math.prod(n for n in shape if n) * dtype.itemsize >= 2**63:
+        raise pickle.UnpicklingError("numel: integer multiplication overflow")
+
+
+def names_for_attributes(obj: Any, state: Any) -> dict[str, Any]:
+    """The attributes that a file gives an object, if none of them hides what the object's class has."""
+    if type(state) is not dict or not all(type(k) is str for k in state):
+        raise pickle.UnpicklingError("attributes have to be a dict of names")
+    for name in state:
+        if name.startswith("__") or hasattr(_class_of(obj, name), name):
+            raise pickle.UnpicklingError(
+                f"an attribute {name[:100]!r} would hide that of {type(obj).__name__}"
+            )
+    return state
+
+
+def _class_of(obj: Any, name: str) -> type:
+    """The class that has to leave a name free. A class of the user's may well have defaults of its attributes."""
+    kind = type(obj)
+    if not isinstance(obj, Tensor) or hasattr(getattr(kind, name, None), "__get__"):
+        return kind
+    return Parameter if isinstance(obj, Parameter) else Tensor
 
 
 class Tensors:
@@ -78,17 +116,14 @@ class Tensors:
             raise pickle.UnpicklingError(
                 "views of storages, as very old files have, are not supported"
             )
-        dtype = kind if isinstance(kind, dtypes.dtype) else None
-        if (
-            type(key) is not str
-            or type(location) is not str
-            or (dtype is None and getattr(kind, "__name__", "") != "UntypedStorage")
-        ):
+        if type(key) is not str or type(location) is not str or not isinstance(kind, StorageKind):
             raise pickle.UnpicklingError("a persistent identifier of unknown form")
+        n = _natural(numel, "a storage")
         found = self.held.get(key)
         if found is None:
-            n = _natural(numel, "a storage")
-            found = self.held[key] = _Held(key, dtype, n, self.place(location))
+            found = self.held[key] = _Held(key, kind.dtype, n, self.place(location))
+            return found
+        _check_same(found, kind.dtype, n)
         return found
 
     def _made(
@@ -100,16 +135,18 @@ class Tensors:
         dt = dtype or held.dtype
         if dt is None or held.dtype not in (None, dt):
             raise pickle.UnpicklingError("a tensor of another dtype than its storage")
-        st = held.made.get(dt)
-        if st is not None:
-            return st, False
+        if held.made is not None:
+            if held.made.meta.dtype is not dt:
+                raise pickle.UnpicklingError(
+                    "tensors of different dtypes in one storage are not supported"
+                )
+            return held.made, False
         size = 1 if held.dtype is None else dt.itemsize
-        raw = self.read(held.key, held.numel * size)
-        values = _values(raw, dt, self.swap)
-        if fits and int(np.prod(shape)) == values.size:
+        values = _values(self.read(held.key, held.numel * size), dt, self.swap)
+        if fits and math.prod(shape) == values.size:
             values = values.reshape(shape)
-        st = held.made[dt] = Storage(put(values, held.device), meta(values.shape, dt, held.device))
-        return st, True
+        held.made = Storage(put(values, held.device), meta(values.shape, dt, held.device))
+        return held.made, True
 
     def hand_out(self) -> None:
         """Turn storages that the loaded object itself holds, not just its tensors, into what users know."""
@@ -118,7 +155,7 @@ class Tensors:
                 self._hand_out(held)
 
     def _hand_out(self, held: Any) -> None:
-        st = next(iter(held.made.values()), None)
+        st = held.made
         if st is None:
             st, _ = self._made(held, held.dtype or dtypes.uint8, (), False)
         dtype = held.dtype or dtypes.uint8
@@ -135,6 +172,8 @@ class Tensors:
         if dtype is not None and not isinstance(dtype, dtypes.dtype):
             raise pickle.UnpicklingError("a tensor whose dtype is none")
         whole = offset == 0 and strides == contiguous_strides(shape)
+        if isinstance(held, _Held):
+            _check_numel(shape, dtype or held.dtype or dtypes.uint8)
         st, new = self._made(held, dtype, shape, whole)
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else -1
         if last >= elements(st.meta):
@@ -191,6 +230,7 @@ class Tensors:
             raise pickle.UnpicklingError("sizes and strides of different lengths")
         if not isinstance(dtype, dtypes.dtype):
             raise pickle.UnpicklingError("a tensor whose dtype is none")
+        _check_numel(shape, dtype)
         m = meta(shape, dtype, devices.device("meta"), strides)
         return self._flagged(make(AbstractArray(shape, dtype.np), m), requires_grad)
 
@@ -204,7 +244,7 @@ class Tensors:
 
     def of_kind(self, func: Any, kind: Any, args: Any, state: Any) -> Any:
         call: Any = func if self.trusted else getattr(func, "call", None)
-        own = {getattr(self, n).__func__ for n in self.REBUILD.values()}
+        own = {getattr(self, n).__func__ for n in self.REBUILD.values() if n != "of_kind"}
         if getattr(call, "__func__", None) not in own or not isinstance(args, tuple):
             raise pickle.UnpicklingError("a tensor that no known function makes")
         out = call(*args)
@@ -223,12 +263,7 @@ class Tensors:
         if self.trusted:
             _set_state(t, state)
             return t
-        attributes = state if type(state) is dict else None
-        if attributes is None or not all(
-            type(k) is str and not k.startswith("__") for k in attributes
-        ):
-            raise pickle.UnpicklingError("attributes of a tensor have to be a dict")
-        t.__dict__.update(attributes)
+        t.__dict__.update(names_for_attributes(t, state))
         return t
 
 

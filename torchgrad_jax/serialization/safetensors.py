@@ -1,234 +1,99 @@
-"""Files of the safetensors format, written and read without trusting what they say.
+"""Tensors in files of the safetensors format, by the package `safetensors`, which checks what a file says of itself.
 
-A file is the length of a header, the header, which is JSON and says where each tensor lies, and the
-bytes of the tensors. Nothing in it can run. A reader has to check that what the header says is
-true: here every byte behind the header belongs to exactly one tensor, as the format demands.
+`safetensors.torch` imports torch; this module needs NumPy only. What it adds to the package: tensors instead of arrays,
+the dtypes that NumPy does not have, and a file that is written whole or not at all.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import os
-import secrets
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from .._core import devices, dtypes
-from .._engine.record import concrete
+from .._core.errors import extra_missing
+from .._core.files import replacing
+from .._engine.concrete import concrete
 from .._engine.strided import storage_offset
 from .._engine.tensor import Tensor
 from .._functions.fresh import from_host
-from ._tensors import _values
 
-MAX_HEADER = 100_000_000
-"""Bytes that a header may have."""
+try:
+    import safetensors as library
+    from safetensors import SafetensorError as SafetensorError
+except ImportError as e:
+    raise extra_missing("torchgrad_jax.serialization.safetensors", "safetensors") from e
 
-_MAX_DIMS = 64
-_LITTLE = sys.byteorder == "little"
-
-# In the order of the format's own list, which is the order of tensors in a file, last ones first.
-_DTYPES: dict[str, tuple[dtypes.dtype | None, int]] = {
-    "BOOL": (dtypes.bool_, 8), "F4": (None, 4), "F6_E2M3": (None, 6), "F6_E3M2": (None, 6), "U8": (dtypes.uint8, 8),
-    "I8": (dtypes.int8, 8), "F8_E5M2": (dtypes.float8_e5m2, 8), "F8_E4M3": (dtypes.float8_e4m3fn, 8),
-    "F8_E8M0": (dtypes.float8_e8m0fnu, 8), "F8_E4M3FNUZ": (dtypes.float8_e4m3fnuz, 8),
-    "F8_E5M2FNUZ": (dtypes.float8_e5m2fnuz, 8), "I16": (dtypes.int16, 16), "U16": (dtypes.uint16, 16),
-    "F16": (dtypes.float16, 16), "BF16": (dtypes.bfloat16, 16), "I32": (dtypes.int32, 32), "U32": (dtypes.uint32, 32),
-    "F32": (dtypes.float32, 32), "C64": (dtypes.complex64, 64), "F64": (dtypes.float64, 64),
-    "I64": (dtypes.int64, 64), "U64": (dtypes.uint64, 64),
+_DTYPES: dict[str, dtypes.dtype] = {
+    "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "F8_E5M2": dtypes.float8_e5m2,
+    "F8_E4M3": dtypes.float8_e4m3fn, "F8_E8M0": dtypes.float8_e8m0fnu, "F8_E4M3FNUZ": dtypes.float8_e4m3fnuz,
+    "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz, "I16": dtypes.int16, "U16": dtypes.uint16, "F16": dtypes.float16,
+    "BF16": dtypes.bfloat16, "I32": dtypes.int32, "U32": dtypes.uint32, "F32": dtypes.float32,
+    "C64": dtypes.complex64, "F64": dtypes.float64, "I64": dtypes.int64, "U64": dtypes.uint64,
 }  # fmt: skip
-_NAMES = {dtype: name for name, (dtype, _) in _DTYPES.items() if dtype is not None}
-_RANKS = {name: -i for i, name in enumerate(_DTYPES)}
+"""By their names in a file."""
+
+_SAVED = frozenset(_DTYPES.values())
+_ARRAYS = ("np", "numpy")
 
 
-class SafetensorError(Exception):
-    """A file that is damaged, or is no file of this format."""
+# --- reading --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """Where a tensor lies behind the header, and what it is."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
-class _Header:
-    entries: dict[str, _Entry]
-    """In the order in which they lie in the file."""
-    metadata: dict[str, str] | None
-    length: int
-    """Bytes before the first tensor."""
-
-
-# --- reading a header -----------------------------------------------------------------------------
-
-
-def _wrong(said: str) -> SafetensorError:
-    return SafetensorError(f"Error while deserializing header: {said}")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; readers differ in which of two values of one name they take."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise _wrong("a name occurs twice")
-    return out
-
-
-def _constant(name: str) -> Any:
-    raise _wrong(f"invalid JSON in header: {name}")
-
-
-def _parsed(raw: bytes) -> dict[str, Any]:
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise _wrong(f"invalid UTF-8 in header: {e.reason} at byte {e.start}") from None
-    try:
-        out = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
-    except RecursionError:
-        raise _wrong("invalid JSON in header: nested too deeply") from None
-    except ValueError as e:  # malformed, or a number of too many digits
-        raise _wrong(f"invalid JSON in header: {str(e)[:200]}") from None
-    if type(out) is not dict:
-        raise _wrong("invalid JSON in header: expected an object")
-    return out
-
-
-def _metadata(found: Any) -> dict[str, str] | None:
-    if found is None:
-        return None
-    if type(found) is not dict or not all(type(v) is str for v in found.values()):
-        raise _wrong("invalid JSON in header: __metadata__ has to be an object of strings")
-    return found
-
-
-def _naturals(found: Any, name: str, what: str) -> list[int]:
-    if type(found) is not list or not all(type(n) is int and 0 <= n < 2**64 for n in found):
-        raise _wrong(
-            f"invalid JSON in header: {what} of tensor `{name[:100]}` has to be a list of sizes"
+def _array(name: str, found: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """The values of one entry of `safetensors.deserialize`."""
+    dtype = _DTYPES.get(found["dtype"])
+    if dtype is None:
+        raise SafetensorError(
+            f"tensor `{name[:100]}` is of dtype {found['dtype']}, which is not supported"
         )
-    return found
-
-
-def _entry(name: str, found: Any) -> _Entry:
     try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise _wrong("invalid JSON in header: half of a surrogate pair in a name") from None
-    if type(found) is not dict or not {"dtype", "shape", "data_offsets"} <= set(found):
-        raise _wrong(
-            f"invalid JSON in header: tensor `{name[:100]}` has to have dtype, shape and data_offsets"
-        )
-    dtype = found["dtype"]
-    if type(dtype) is not str or dtype not in _DTYPES:
-        raise _wrong(
-            f"invalid JSON in header: unknown dtype {str(dtype)[:50]!r} of tensor `{name[:100]}`"
-        )
-    shape = _naturals(found["shape"], name, "shape")
-    offsets = _naturals(found["data_offsets"], name, "data_offsets")
-    if len(offsets) != 2 or len(shape) > _MAX_DIMS:
-        raise _wrong(f"invalid shape, data type, or offset for tensor `{name[:100]}`")
-    return _Entry(dtype, tuple(shape), offsets[0], offsets[1])
+        return _true(np.frombuffer(found["data"], dtype.np).reshape(found["shape"]))
+    except ValueError as e:
+        raise _no_array(name, e) from None
 
 
-def _check_size(name: str, entry: _Entry) -> None:
-    bits = 1
-    for n in (*entry.shape, _DTYPES[entry.dtype][1]):
-        bits *= n
-        if bits >= 2**64:
-            raise _wrong("overflow computing buffer size from shape and/or element type")
-    if bits % 8 or bits // 8 != entry.stop - entry.start:
-        raise _wrong(f"invalid shape, data type, or offset for tensor `{name[:100]}`")
+def _no_array(name: str, error: ValueError) -> SafetensorError:
+    """A shape of more dimensions, or of larger ones, than an array may have."""
+    return SafetensorError(f"invalid shape of tensor `{name[:100]}`: {error}")
 
 
-def _header_of(raw: bytes, length: int, behind: int) -> _Header:
-    """What a header says, if it fits the number of bytes behind it."""
-    found = _parsed(raw)
-    metadata = _metadata(found.pop("__metadata__", None))
-    entries = {name: _entry(name, e) for name, e in found.items()}
-    entries = dict(sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)))
-    at = 0
-    for name, entry in entries.items():
-        # No holes, no overlaps: what two readers see of the file is the same.
-        if entry.start != at or entry.stop < at:
-            raise _wrong(f"invalid offset for tensor `{name[:100]}`")
-        _check_size(name, entry)
-        at = entry.stop
-    if at != behind:
-        raise _wrong("incomplete metadata, file not fully covered")
-    return _Header(entries, metadata, length)
+def _true(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Every byte that is not 0 is True."""
+    return values.view(np.uint8) != 0 if values.dtype == np.bool_ else values
 
 
-def _read_header(file: BinaryIO) -> _Header:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    first = file.read(8)
-    if len(first) < 8:
-        raise _wrong("header too small")
-    n = int.from_bytes(first, "little")
-    if n > MAX_HEADER:
-        raise _wrong("header too large")
-    if n > size - 8:
-        raise _wrong("invalid header length")
-    return _header_of(_read(file, 8, n), 8 + n, size - 8 - n)
-
-
-def _read(file: BinaryIO, at: int, n: int) -> bytes:
-    file.seek(at)
-    raw = file.read(n)
-    if len(raw) != n:
-        raise _wrong("the file became shorter while it was read")
-    return raw
-
-
-# --- reading tensors ------------------------------------------------------------------------------
-
-
-def _tensor(name: str, dtype: str, shape: tuple[int, ...], raw: bytes, dev: Any) -> Tensor:
-    known = _DTYPES[dtype][0]
-    if known is None:
-        raise SafetensorError(f"tensor `{name[:100]}` is of dtype {dtype}, which is not supported")
-    try:
-        values = _values(raw, known, swap=not _LITTLE).reshape(shape)
-    except ValueError:  # no elements, and more in one dimension than an array may count
-        raise _wrong(f"invalid shape, data type, or offset for tensor `{name[:100]}`") from None
-    return from_host(values, dev)
+def _little_endian(raw: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: _array(name, found) for name, found in library.deserialize(raw)}
 
 
 class _Slice:
     """A tensor of a file of which parts can be read: `f.get_slice(name)[2:4, 0]`."""
 
     def __init__(self, owner: safe_open, name: str) -> None:
-        self._owner, self._name, self._entry = owner, name, owner._entry(name)
+        self._owner, self._name, self._slice = owner, name, owner._opened().get_slice(name)
 
     def get_shape(self) -> list[int]:
         """Sizes of the whole tensor."""
-        return list(self._entry.shape)
+        return self._slice.get_shape()
 
     def get_dtype(self) -> str:
         """The dtype by its name in the format."""
-        return self._entry.dtype
+        return self._slice.get_dtype()
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: Any) -> Any:
         key = index if isinstance(index, tuple) else (index,)
-        shape = self._entry.shape
-        if not (shape and key and isinstance(key[0], slice)):
-            whole: Any = self._owner.get_tensor(self._name)
-            return whole[index]
+        first = key[0] if key else None
+        if not isinstance(first, slice) or first.step is not None or self.get_dtype()[:2] == "F8":
+            return self._owner.get_tensor(self._name)[index]
         # Only the rows that are asked for are read.
-        start, stop, step = key[0].indices(shape[0])
-        if step <= 0:
-            raise SafetensorError(f"slices with a step of {step} are not supported")
-        rows: Any = self._owner._rows(self._name, start, max(start, stop))
-        return rows[(slice(None, None, step), *key[1:])]
+        n = self.get_shape()[0]
+        start, stop, _ = first.indices(n)
+        rows = self._owner._made(_true(self._slice[start : max(start, stop)]))
+        return rows[(slice(None), *key[1:])]
 
 
 class safe_open:
@@ -253,74 +118,53 @@ class safe_open:
     """
 
     def __init__(self, filename: Any, framework: str, device: Any = "cpu") -> None:
-        if framework not in ("pt", "torch", "pytorch", "np", "numpy"):
+        if framework not in ("pt", "torch", "pytorch", *_ARRAYS):
             raise SafetensorError(f"framework {framework} is invalid")
-        self._arrays = framework in ("np", "numpy")
+        self._arrays = framework in _ARRAYS
         self._device = devices.resolve(device)
-        # Closed by `__exit__`.
-        self._file: BinaryIO | None = open(os.fspath(filename), "rb")  # noqa: SIM115
-        try:
-            self._header = _read_header(self._file)
-        except BaseException:
-            self._file.close()
-            raise
+        self._path = Path(os.fspath(filename))
+        # Reading by calls, and not through memory: a file that becomes shorter raises instead of ending the process.
+        self._file: Any = library.safe_open(self._path, "np", backend="pread")
 
     def __enter__(self) -> safe_open:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._file is not None:
-            self._file.close()
         self._file = None
 
-    def _open(self) -> BinaryIO:
+    def _opened(self) -> Any:
         if self._file is None:
             raise SafetensorError("File is closed")
         return self._file
 
-    def _entry(self, name: str) -> _Entry:
-        self._open()
-        if name not in self._header.entries:
-            raise SafetensorError(f"File does not contain tensor {name}")
-        return self._header.entries[name]
+    def _made(self, values: np.ndarray[Any, Any]) -> Any:
+        return values if self._arrays else from_host(values, self._device)
 
     def keys(self) -> list[str]:
         """Names of the tensors, sorted."""
-        self._open()
-        return sorted(self._header.entries)
+        return sorted(self._opened().keys())
 
     def offset_keys(self) -> list[str]:
         """Names of the tensors, as they lie in the file."""
-        self._open()
-        return list(self._header.entries)
+        return list(self._opened().offset_keys())
 
     def metadata(self) -> dict[str, str] | None:
         """What the writer said besides."""
-        self._open()
-        return self._header.metadata
+        return self._opened().metadata()
 
     def get_tensor(self, name: str) -> Any:
         """One tensor."""
-        entry = self._entry(name)
-        raw = _read(self._open(), self._header.length + entry.start, entry.stop - entry.start)
-        return self._made(name, entry, entry.shape, raw)
+        dtype = self._opened().get_slice(name).get_dtype()
+        if dtype[:1] == "F" and dtype[:2] in ("F4", "F6", "F8"):  # NumPy has none of them
+            return self._made(_little_endian(self._path.read_bytes())[name])
+        try:
+            return self._made(_true(self._opened().get_tensor(name)))
+        except ValueError as e:
+            raise _no_array(name, e) from None
 
     def get_slice(self, name: str) -> Any:
         """One tensor, to be indexed: rows that are not asked for are not read."""
         return _Slice(self, name)
-
-    def _rows(self, name: str, start: int, stop: int) -> Any:
-        entry = self._entry(name)
-        n, *rest = entry.shape
-        size = (entry.stop - entry.start) // n if n else 0
-        raw = _read(
-            self._open(), self._header.length + entry.start + start * size, (stop - start) * size
-        )
-        return self._made(name, entry, (stop - start, *rest), raw)
-
-    def _made(self, name: str, entry: _Entry, shape: tuple[int, ...], raw: bytes) -> Any:
-        out = _tensor(name, entry.dtype, shape, raw, devices.CPU if self._arrays else self._device)
-        return concrete(out) if self._arrays else out
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -329,8 +173,7 @@ def load(data: bytes) -> dict[str, Tensor]:
     Raises:
         SafetensorError: it is damaged.
     """
-    file = io.BytesIO(data)
-    return _all(file, devices.CPU)
+    return {name: from_host(values, devices.CPU) for name, values in _little_endian(data).items()}
 
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
@@ -343,19 +186,8 @@ def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:
     Raises:
         SafetensorError: the file is damaged.
     """
-    dev = devices.resolve(device)
-    with open(os.fspath(filename), "rb") as file:
-        return _all(file, dev)
-
-
-def _all(file: BinaryIO, dev: Any) -> dict[str, Tensor]:
-    header = _read_header(file)
-    return {
-        name: _tensor(
-            name, e.dtype, e.shape, _read(file, header.length + e.start, e.stop - e.start), dev
-        )
-        for name, e in header.entries.items()
-    }
+    with safe_open(filename, "pt", device) as file:
+        return {name: file.get_tensor(name) for name in file.offset_keys()}
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -374,7 +206,15 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
         >>> load(save({"w": torch.arange(3)}))
         {'w': tensor([0, 1, 2])}
     """
-    return b"".join(_pieces(tensors, metadata))
+    _check(tensors)
+    arrays = {name: np.ascontiguousarray(concrete(t)) for name, t in tensors.items()}
+    parts = {
+        name: library.TensorSpec(
+            dtype=a.dtype.name, shape=tensors[name].shape, data_ptr=a.ctypes.data, data_len=a.nbytes
+        )
+        for name, a in arrays.items()
+    }
+    return bytes(library.serialize(parts, None if metadata is None else dict(metadata)))
 
 
 def save_file(
@@ -387,46 +227,9 @@ def save_file(
         filename: its path.
         metadata: strings to write besides.
     """
-    path = os.fspath(filename)
-    pieces = _pieces(tensors, metadata)
-    beside = f"{path}.{secrets.token_hex(4)}.tmp"
-    try:
-        with open(beside, "xb") as file:
-            file.writelines(pieces)
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(beside)
-        raise
-
-
-def _pieces(tensors: Any, metadata: Any) -> Iterator[bytes]:
-    """The bytes of a file, a header and then one tensor after the other."""
-    _check(tensors)
-    dtype = {name: _NAMES[t._m.dtype] for name, t in tensors.items()}
-    order = sorted(tensors, key=lambda name: (_RANKS[dtype[name]], name))
-    header: dict[str, Any] = {}
-    if metadata is not None:
-        if not all(isinstance(x, str) for item in metadata.items() for x in item):
-            raise TypeError("metadata has to be a dict of strings")
-        header["__metadata__"] = dict(metadata)
-    at = 0
-    for name in order:
-        m = tensors[name]._m
-        stop = at + m.numel * m.dtype.itemsize
-        header[name] = {"dtype": dtype[name], "shape": list(m.shape), "data_offsets": [at, stop]}
-        at = stop
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # so that tensors are aligned
-    if len(text) > MAX_HEADER:
-        raise SafetensorError("Error while serializing: header too large")
-    arrays = (_bytes(tensors[name]) for name in order)
-    return (piece for part in ((len(text).to_bytes(8, "little"), text), arrays) for piece in part)
-
-
-def _bytes(t: Any) -> bytes:
-    values = concrete(t)
-    return (values if _LITTLE else values.byteswap()).tobytes()
+    raw = save(tensors, metadata)
+    with replacing(os.fspath(filename)) as file:
+        file.write(raw)
 
 
 def _check(tensors: Any) -> None:
@@ -437,7 +240,7 @@ def _check(tensors: Any) -> None:
             raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(t)}")  # fmt: skip
         if not isinstance(name, str) or name == "__metadata__":
             raise TypeError(f"{name!r} cannot be the name of a tensor")
-        if t._m.dtype not in _NAMES:
+        if t._m.dtype not in _SAVED:
             raise KeyError(t._m.dtype)
         if not t.is_contiguous():
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core import dtypes
 from .._engine.bind import NAMESPACES
-from .._engine.record import concrete
+from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
 
 _TOLERANCES = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._engine.tensor import Tensor
+from .._core.state import MODES, TRACED
+from .._engine.escapes import refuse_escape
+from .._engine.tensor import Tensor, born
 
 
 def _slots(kind: type) -> set[str]:
@@ -16,6 +18,17 @@ def _slots(kind: type) -> set[str]:
             found = cls.__dict__.get("__slots__", ())
             names.update([found] if isinstance(found, str) else found)
     return names - {"__dict__", "__weakref__"}
+
+
+def _refuse(grads: Any) -> None:
+    """Stop the backward pass of a graph that was recorded before its leaf was exchanged."""
+    raise RuntimeError(
+        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run "
+        "backward on a tensor that was swapped. For a module m with "
+        "`torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of "
+        "the module (e.g. `m.cpu()` or `m.half()`) between running forward and backward. To resolve this, please only "
+        "change the device/dtype before running forward (or after both forward and backward)."
+    )
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
@@ -37,6 +50,9 @@ def swap_tensors(t1: Any, t2: Any) -> None:
         raise TypeError(
             f"swap_tensors(): expected two tensors, not {type(t1).__name__} and {type(t2).__name__}"
         )
+    if MODES.bits & TRACED:
+        refuse_escape([born(t1)], [t2._st.array])
+        refuse_escape([born(t2)], [t1._st.array])
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     own = [n for n in Tensor.__slots__ if n not in ("__dict__", "__weakref__")]
     for name in (*own, *_slots(type(t1))):
@@ -52,3 +68,4 @@ def swap_tensors(t1: Any, t2: Any) -> None:
         sink = None if t._acc is None else t._acc()
         if sink is not None:
             sink.variable = t
+            sink.register_prehook(_refuse)

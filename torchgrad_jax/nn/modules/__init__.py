@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .activation import (
     CELU as CELU,
     ELU as ELU,
@@ -301,6 +302,7 @@ __all__ = [
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",

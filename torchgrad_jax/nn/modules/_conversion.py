@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from ..._core.abstract import NO_DATA
+from ..._core.state import MODES, TRACED
+from ..._engine.escapes import refuse_escape
+from ..._engine.tensor import born
 from ..._functions.convert import parse_to
 from ..._functions.create import empty_like
 from ...autograd.grad_mode import no_grad
@@ -50,7 +53,10 @@ class Conversion:
                 param.grad = new_grad.requires_grad_(grad.requires_grad)
         for key, buffer in self._buffers.items():
             if buffer is not None:
-                self._buffers[key] = fn(buffer)
+                new = fn(buffer)
+                if MODES.bits & TRACED and new is not buffer:
+                    refuse_escape([born(buffer)], [new._st.array], "replace")
+                self._buffers[key] = new
         return self
 
     def cuda(self, device: Any = None) -> Self:

@@ -8,7 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ..._engine.tensor import Tensor
+from ..._core.errors import NO_SCRIPT
+from ..._core.state import MODES, TRACED
+from ..._engine.escapes import refuse_escape
+from ..._engine.tensor import Tensor, born
 from ..._functions.misc import typename
 from ..parameter import Buffer, Parameter
 from . import _hooks
@@ -159,6 +162,8 @@ class Module(Conversion, HookRegistration, StateDict):
         for hook in _hooks.buffer_registration.values():
             new = hook(self, name, tensor)
             tensor = tensor if new is None else new
+        if MODES.bits & TRACED:
+            self._refuse_traced(self._buffers.get(name), tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -190,7 +195,18 @@ class Module(Conversion, HookRegistration, StateDict):
         for hook in _hooks.parameter_registration.values():
             new = hook(self, name, param)
             param = param if new is None else new
+        if MODES.bits & TRACED:
+            self._refuse_traced(self._parameters.get(name), param)
         self._parameters[name] = param
+
+    def _refuse_traced(self, old: Any, new: Any) -> None:
+        """Refuse to put a tensor that JAX traces in the place of `old`, where that (or the module) is from outside.
+
+        How old a module is its other tensors tell.
+        """
+        around = [*self._parameters.values(), *self._buffers.values()] if old is None else [old]
+        made = [born(t) for t in around if isinstance(t, Tensor)]
+        refuse_escape(made, [new._st.array] if isinstance(new, Tensor) else [], "replace")
 
     def _check_name(self, kind: str, name: Any, mine: Mapping[str, Any]) -> None:
         if not isinstance(name, str):
@@ -240,7 +256,8 @@ class Module(Conversion, HookRegistration, StateDict):
             held = own.get(container)
             if held is not None and name in held:
                 return held[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        said = f"'{type(self).__name__}' object has no attribute '{name}'"
+        raise AttributeError(said + NO_SCRIPT.get(name, ""))
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from ..._core import abstract
+from ..._core.caches import KERNELS
 from ..._core.state import MODES
 from ..._engine.bind import ops
 from ..._engine.strided import read
@@ -73,6 +74,7 @@ def _alone(grads: list[Any], factor: Any) -> bool:
     )  # fmt: skip
 
 
+@KERNELS.shared
 @jax.jit
 def _products(arrays: list[Any], factor: Any) -> list[Any]:
     return [x * factor for x in arrays]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._core import dtypes
-from ..._engine.record import concrete
+from ..._core import dtypes, errors
+from ..._engine.concrete import concrete
 from ..._engine.tensor import Tensor
 from ..._functions.recurrent import collect, host_sizes, spread
 from .._top import torch
@@ -274,7 +274,7 @@ def pad_sequence(
     for i, t in enumerate(held):
         if not isinstance(t, Tensor):
             raise TypeError(
-                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}"
+                f"expected Tensor as element {i} in argument 0, but got {errors.class_name(t)}"
             )
     longest = max(t.size(0) for t in held)
     first = held[0]

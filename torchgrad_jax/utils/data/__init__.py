@@ -7,21 +7,13 @@ from typing import Any
 from ..._core.errors import no_such_name as _no_such_name
 from . import (
     dataloader as dataloader,
-    datapipes as datapipes,
     dataset as dataset,
     distributed as distributed,
-    graph_settings as graph_settings,
     sampler as sampler,
 )
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
 from ._utils.worker import get_worker_info as get_worker_info
 from .dataloader import DataLoader as DataLoader
-from .datapipes.datapipe import (
-    DataChunk as DataChunk,
-    IterDataPipe as IterDataPipe,
-    MapDataPipe as MapDataPipe,
-    functional_datapipe as functional_datapipe,
-)
 from .dataset import (
     ChainDataset as ChainDataset,
     ConcatDataset as ConcatDataset,

@@ -8,14 +8,11 @@ import warnings
 from typing import Any, Self
 
 from ..._core.carried import ExceptionWrapper
-from ..._functions.random import Generator
 from ...accelerator import is_available
 from ...autograd.profiler import record_function
 from . import _draw
 from ._utils.crew import Crew, Processes, Threads, context_of
 from ._utils.worker import AGAIN, Ended, Job
-from .datapipes.datapipe import IterDataPipe
-from .graph_settings import apply_random_seed
 
 
 class _BaseDataLoaderIter:
@@ -40,10 +37,6 @@ class _BaseDataLoaderIter:
                 "be used.",
                 stacklevel=2,
             )
-        if isinstance(self._dataset, IterDataPipe):
-            shared = Generator()
-            shared.manual_seed(_draw.seed(loader.generator))
-            apply_random_seed(self._dataset, shared)
         self._sampler_iter = iter(self._index_sampler)
         # Drawn in any case, as torch does, and before the first index is.
         self._base_seed = _draw.seed(loader.generator)

@@ -18,9 +18,7 @@ from ._iterators import (
 from ._utils.collate import default_collate as default_collate, default_convert as default_convert
 from ._utils.crew import context_of
 from ._utils.worker import get_worker_info as get_worker_info
-from .datapipes.datapipe import IterDataPipe
 from .dataset import IterableDataset
-from .graph_settings import apply_shuffle_settings
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 _collate_fn_t = Callable[[list[Any]], Any]
@@ -99,14 +97,7 @@ class DataLoader(Generic[T_co]):
         self.in_order, self.generator = in_order, generator
         iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
-        if isinstance(dataset, IterDataPipe):
-            if num_workers:
-                raise NotImplementedError(
-                    "workers for a data pipe are not implemented: use num_workers=0, or read from an IterableDataset"
-                )
-            apply_shuffle_settings(dataset, shuffle)
-            _check_iterable(None, sampler, batch_sampler)
-        elif iterable:
+        if iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         shuffle = bool(shuffle)
         if sampler is not None and shuffle:

@@ -1,6 +1,11 @@
-"""torch.utils.tensorboard: event files for TensorBoard, whose package has to be installed."""
+"""torch.utils.tensorboard, by the package `tensorboardX`, which writes event files without TensorFlow."""
 
-from tensorboard.summary.writer.record_writer import RecordWriter as RecordWriter
+from ..._core.errors import extra_missing
+
+try:
+    from tensorboardX import RecordWriter as RecordWriter
+except ImportError as e:
+    raise extra_missing("torch.utils.tensorboard", "tensorboard") from e
 
 from .writer import FileWriter as FileWriter, SummaryWriter as SummaryWriter
 

@@ -1,226 +1,109 @@
-"""Writers of event files."""
+"""torch.utils.tensorboard.writer: the writer of `tensorboardX`, with tensors where it takes arrays."""
 
 from __future__ import annotations
 
-import os
-import socket
-import time
-from datetime import datetime
+import functools
+from collections.abc import Callable
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+import numpy as np
+import tensorboardX
+from tensorboardX.writer import FileWriter as FileWriter
 
-from . import summary as _summary
-from ._arrays import default_bins
-
-
-class FileWriter:
-    """Writes events to one file.
-
-    Args:
-        log_dir: the folder of the file.
-        max_queue: how many events wait to be written.
-        flush_secs: after how many seconds they are written at the latest.
-        filename_suffix: the end of the file's name.
-    """
-
-    def __init__(
-        self, log_dir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = ""
-    ) -> None:
-        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
-
-    def get_logdir(self) -> str:
-        """The folder of the file."""
-        return self.event_writer.get_logdir()
-
-    def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
-        """Write an event, at a step and a time."""
-        event.wall_time = time.time() if walltime is None else walltime
-        if step is not None:
-            event.step = int(step)
-        self.event_writer.add_event(event)
-
-    def add_summary(
-        self, summary: Any, global_step: Any = None, walltime: float | None = None
-    ) -> None:
-        """Write a summary, at a step and a time."""
-        self.add_event(Event(summary=summary), global_step, walltime)
-
-    def flush(self) -> None:
-        """Write what waits."""
-        self.event_writer.flush()
-
-    def close(self) -> None:
-        """Write what waits, and no more."""
-        self.event_writer.close()
-
-    def reopen(self) -> None:
-        """Write again after `close`, to another file."""
-        self.event_writer.reopen()
+from ..._core import dtypes, tree
+from ..._engine.tensor import Tensor
 
 
-class SummaryWriter:
-    """Writes numbers, histograms, pictures and texts for TensorBoard, whose package has to be installed.
+def _array(x: Any) -> Any:
+    """The values of a tensor, in a dtype that NumPy knows; anything else as it is."""
+    if not isinstance(x, Tensor):
+        return x
+    known: Any = x.float() if x.dtype is dtypes.bfloat16 else x
+    return known.detach().cpu().numpy()
+
+
+def _with_tensors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the writer that also takes tensors."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree.map_leaves(_array, (args, kwargs))
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+class SummaryWriter(tensorboardX.SummaryWriter):
+    """Writes what TensorBoard shows to event files in a folder.
 
     Args:
-        log_dir: the folder; by default one of its own below `runs`, by time and name of the machine.
-        comment: the end of that folder's name.
-        purge_step: from here on, what was written before is to be forgotten.
-        max_queue: how many events wait to be written.
-        flush_secs: after how many seconds they are written at the latest.
-        filename_suffix: the end of the file's name.
+        log_dir: the folder; `runs/` and the time by default.
+        comment: goes behind the name of a folder that was made up.
+        purge_step: events of this step and later ones, written before, are not shown.
+        max_queue: events that wait before they are written.
+        flush_secs: seconds after which they are written.
+        filename_suffix: ends the names of files.
+
+    Differs from torch: `add_scalar` has one style of records, with numbers of single precision; `add_hparams` takes
+    no domains.
     """
 
     def __init__(
         self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10,
-        flush_secs: float = 120, filename_suffix: str = "",
+        flush_secs: int = 120, filename_suffix: str = "",
     ) -> None:  # fmt: skip
-        if not log_dir:
-            now = datetime.now().strftime("%b%d_%H-%M-%S")
-            log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
-        self.log_dir = log_dir
-        self.purge_step = purge_step
-        self.max_queue, self.flush_secs, self.filename_suffix = (
-            max_queue,
-            flush_secs,
-            filename_suffix,
-        )
-        self.file_writer: Any = None
-        self.all_writers: dict[str, FileWriter] | None = None
-        self._get_file_writer()
-        self.default_bins = default_bins()
+        super().__init__(log_dir, comment, purge_step, max_queue, flush_secs, filename_suffix)
 
-    def _get_file_writer(self) -> FileWriter:
-        if self.all_writers is None or self.file_writer is None:
-            self.file_writer = self._writer(self.log_dir)
-            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
-            if self.purge_step is not None:
-                step, self.purge_step = self.purge_step, None
-                self.file_writer.add_event(Event(step=step, file_version="brain.Event:2"))
-                log = SessionLog(status=SessionLog.START)
-                self.file_writer.add_event(Event(step=step, session_log=log))
-        return self.file_writer
-
-    def _writer(self, folder: Any) -> FileWriter:
-        return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
-
-    def _add(self, summary: Any, step: Any, walltime: float | None) -> None:
-        self._get_file_writer().add_summary(summary, step, walltime)
+    @property
+    def log_dir(self) -> Any:
+        """The folder."""
+        return self.logdir
 
     def get_logdir(self) -> Any:
         """The folder."""
-        return self.log_dir
+        return self.logdir
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
         """Write a number."""
-        made = _summary.scalar(
-            tag, scalar_value, new_style=new_style, double_precision=double_precision
-        )
-        self._add(made, global_step, walltime)
-
-    def add_scalars(
-        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None, walltime: float | None = None
-    ) -> None:  # fmt: skip
-        """Write numbers to be shown together, each to a file of its own."""
-        when = time.time() if walltime is None else walltime
-        folder = self._get_file_writer().get_logdir()
-        writers = self.all_writers
-        assert writers is not None, "self.all_writers is None"
-        for tag, value in tag_scalar_dict.items():
-            place = f"{folder}/{main_tag.replace('/', '_')}_{tag}"
-            if place not in writers:
-                writers[place] = self._writer(place)
-            writers[place].add_summary(_summary.scalar(main_tag, value), global_step, when)
-
-    def add_histogram(
-        self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow", walltime: float | None = None,
-        max_bins: int | None = None,
-    ) -> None:  # fmt: skip
-        """Write a histogram of values; the bins are those of `numpy.histogram`, or TensorFlow's."""
-        edges = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
-        self._add(_summary.histogram(tag, values, edges, max_bins), global_step, walltime)
-
-    def add_histogram_raw(
-        self, tag: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any, bucket_limits: Any,
-        bucket_counts: Any, global_step: Any = None, walltime: float | None = None,
-    ) -> None:  # fmt: skip
-        """Write a histogram that the caller made."""
-        if len(bucket_limits) != len(bucket_counts):
-            raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
-        made = _summary.histogram_raw(
-            tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts
-        )
-        self._add(made, global_step, walltime)
-
-    def add_image(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
-        dataformats: str = "CHW",
-    ) -> None:  # fmt: skip
-        """Write a picture."""
-        self._add(_summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
-
-    def add_images(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
-        dataformats: str = "NCHW",
-    ) -> None:  # fmt: skip
-        """Write pictures side by side."""
-        self._add(_summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
-
-    def add_figure(
-        self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
-    ) -> None:  # fmt: skip
-        """Write a matplotlib figure, or a list of them, as a picture."""
-        order = "NCHW" if isinstance(figure, list) else "CHW"
-        pixels = _summary.figure_to_image(figure, close)
-        self.add_image(tag, pixels, global_step, walltime, dataformats=order)
-
-    def add_text(
-        self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
-    ) -> None:
-        """Write a text."""
-        self._add(_summary.text(tag, text_string), global_step, walltime)
+        if new_style or double_precision:
+            raise NotImplementedError(
+                "SummaryWriter.add_scalar: new_style=True and double_precision=True are not implemented"
+            )
+        super().add_scalar(tag, scalar_value, global_step, walltime)
 
     def add_hparams(
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
         run_name: str | None = None, global_step: Any = None,
     ) -> None:  # fmt: skip
         """Write hyperparameters and what came of them, as a run below this one."""
-        if type(hparam_dict) is not dict or type(metric_dict) is not dict:
-            raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        made = _summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
-        folder = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
-        with SummaryWriter(log_dir=folder) as run:
-            for part in made:
-                run.file_writer.add_summary(part, global_step)
-            for name, value in metric_dict.items():
-                run.add_scalar(name, value, global_step)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("add_"):
+        if hparam_domain_discrete is not None:
             raise NotImplementedError(
-                f"SummaryWriter.{name} is not implemented: numbers, histograms, pictures, figures, texts and "
-                "hyperparameters are"
+                "SummaryWriter.add_hparams: hparam_domain_discrete is not implemented"
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if type(hparam_dict) is dict:
+            hparam_dict = {k: _number(v) for k, v in hparam_dict.items()}
+        super().add_hparams(hparam_dict, metric_dict, run_name, global_step)
 
-    def flush(self) -> None:
-        """Write what waits."""
-        for writer in (self.all_writers or {}).values():
-            writer.flush()
 
-    def close(self) -> None:
-        """Write what waits; a later call opens another file."""
-        for writer in (self.all_writers or {}).values():
-            writer.flush()
-            writer.close()
-        self.file_writer = self.all_writers = None
+def _number(x: Any) -> Any:
+    """The number in an array of one element; anything else as it is."""
+    return x.item() if isinstance(x, np.ndarray) and x.size == 1 else x
 
-    def __enter__(self) -> SummaryWriter:
-        return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+def _refusal(name: str) -> Callable[..., Any]:
+    """A method for which tensorboardX would import torch."""
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"SummaryWriter.{name} is not implemented")
+
+    return refuse
+
+
+for _name in [n for n in dir(SummaryWriter) if n.startswith("add_")]:
+    if _name in ("add_graph", "add_embedding", "add_onnx_graph", "add_openvino_graph"):
+        setattr(SummaryWriter, _name, _refusal(_name))
+    else:
+        setattr(SummaryWriter, _name, _with_tensors(getattr(SummaryWriter, _name)))

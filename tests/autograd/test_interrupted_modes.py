@@ -1,0 +1,64 @@
+"""A signal at any point where Python delivers one leaves the modes of a thread as they were."""
+
+import pytest
+
+import torchgrad_jax as torch
+from tests.interrupts import interrupted
+from torchgrad_jax._core.state import MODES, TRACED
+
+x = torch.ones(3, requires_grad=True)
+
+
+def block(context):
+    def run():
+        with context():
+            x * 2
+
+    return run
+
+
+@torch.no_grad()
+def decorated():
+    x * 2
+
+
+def hooked_pass():
+    y = x * 2
+    y.register_hook(lambda g: g * 2)
+    y.grad_fn.register_prehook(lambda grads: None)
+    y.sum().backward()
+
+
+def recorded_pass():
+    torch.autograd.grad((x * x).sum(), x, create_graph=True)
+
+
+PROGRAMS = {
+    "no_grad": block(torch.no_grad),
+    "enable_grad": block(torch.enable_grad),
+    "enable_grad inside of no_grad": torch.no_grad()(block(torch.enable_grad)),
+    "inference_mode": block(torch.inference_mode),
+    "decorated": decorated,
+    "backward with hooks": hooked_pass,
+    "backward that is recorded": recorded_pass,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_modes_are_as_before(program):
+    run = PROGRAMS[program]
+    for _ in range(4):  # until all kernels are there
+        run()
+    before, point = _modes(), 0
+    step = 7 if program.startswith("backward") else 1  # of some two thousand points
+    while interrupted(run, point, delivered=True):
+        assert _modes() == before, point
+        point += step
+    assert point > 5
+
+
+def _modes():
+    """The modes of this thread, less what is known of JAX's traces, which any write brings up to date."""
+    known = {k: v for k, v in vars(MODES).items() if k not in ("birth", "open_traces", "undo")}
+    known["bits"] = MODES.bits & ~TRACED
+    return {k: v for k, v in known.items() if v != getattr(type(MODES), k)}

@@ -1,0 +1,344 @@
+"""Python numbers that a compiled step changes (learning rates, schedules, counters) are those of the eager step."""
+
+import copy
+import math
+import warnings
+
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax.optim import lr_scheduler as schedules
+
+RUNS = 7
+
+
+def training(optimizer, schedule, order):
+    """A step with a schedule inside, and what there is to see after each call."""
+    w = torch.tensor([1.0, -2.0], requires_grad=True)
+    opt = optimizer(w)
+    sched = schedule(opt)
+
+    def step(x):
+        opt.zero_grad()
+        loss = ((w * x - 1) ** 2).sum()
+        loss.backward()
+        for what in order:
+            (opt if what == "o" else sched).step()
+        return loss
+
+    def seen():
+        options = [{k: v for k, v in g.items() if k != "params"} for g in opt.param_groups]
+        state = getattr(sched, "state_dict", lambda: vars(sched))()
+        return plain([w, options, {k: v for k, v in state.items() if not callable(v)}])
+
+    return step, seen
+
+
+def plain(x):
+    """Values without tensors and functions."""
+    if isinstance(x, torch.Tensor):
+        return x.tolist()
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [plain(v) for v in x]
+    return None if callable(x) or isinstance(x, torch.optim.Optimizer) else x
+
+
+def assert_same(make, traced=3, runs=RUNS):
+    """The compiled step does what the eager one does in each call, and is traced at most so often."""
+    x = torch.tensor([0.5, 2.0])
+    eager, seen = make()
+    expected = [(plain(eager(x)), seen()) for _ in range(runs)]
+    step, seen = make()
+    fast = torch.compile(step)
+    for i, want in enumerate(expected):
+        found = plain(fast(x)), seen()
+        assert same(found, want), f"call {i}: {found} is not {want}"
+    assert fast.counts["traced"] <= traced
+    assert fast.counts["eager"] == 0
+    return fast
+
+
+def same(a, b):
+    """Equal to rounding of floats, exactly otherwise, with the same types."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-7) if isinstance(a, float) else a == b
+
+
+def warmup(epoch):
+    """A rate as programs write one: Python that cannot be traced."""
+    return (epoch + 1) / 3 if epoch < 3 else 0.5 * (1 + math.cos(math.pi * epoch / 10))
+
+
+class Own(schedules.LRScheduler):
+    """A schedule of the user's."""
+
+    def get_lr(self):
+        return [base / (1 + self.last_epoch) for base in self.base_lrs]
+
+
+class Noam:
+    """A schedule that is no `LRScheduler`."""
+
+    def __init__(self, opt):
+        self.opt, self.n = opt, 0
+
+    def step(self):
+        self.n += 1
+        for group in self.opt.param_groups:
+            group["lr"] = 0.1 * min(self.n**-0.5, self.n * 3**-1.5)
+            group["weight_decay"] = 0.01 * math.sqrt(self.n)
+
+
+class Halving(Noam):
+    def step(self):
+        for group in self.opt.param_groups:
+            group["lr"] *= 0.5
+
+
+SCHEDULES = {
+    "cosine": lambda o: schedules.CosineAnnealingLR(o, 5),
+    "step": lambda o: schedules.StepLR(o, 2, 0.5),
+    "multistep": lambda o: schedules.MultiStepLR(o, [2, 3, 3], 0.5),
+    "exponential": lambda o: schedules.ExponentialLR(o, 0.9),
+    "linear": lambda o: schedules.LinearLR(o, 0.3, total_iters=4),
+    "constant": lambda o: schedules.ConstantLR(o, 0.3, total_iters=3),
+    "polynomial": lambda o: schedules.PolynomialLR(o, 5, 2.0),
+    "one cycle": lambda o: schedules.OneCycleLR(o, 0.3, total_steps=9),
+    "cyclic": lambda o: schedules.CyclicLR(o, 0.01, 0.2, step_size_up=2, mode="exp_range"),
+    "restarts": lambda o: schedules.CosineAnnealingWarmRestarts(o, 2, 2),
+    "lambda": lambda o: schedules.LambdaLR(o, warmup),
+    "multiplicative": lambda o: schedules.MultiplicativeLR(o, lambda e: 0.8 if e % 2 else 1.1),
+    "sequential": lambda o: schedules.SequentialLR(
+        o, [schedules.LinearLR(o, 0.1, total_iters=3), schedules.CosineAnnealingLR(o, 5)], [3]
+    ),
+    "chained": lambda o: schedules.ChainedScheduler(
+        [schedules.ConstantLR(o, 0.1, total_iters=3), schedules.ExponentialLR(o, 0.9)]
+    ),
+    "plateau": lambda o: Plateau(schedules.ReduceLROnPlateau(o, patience=0)),
+    "averaging": lambda o: torch.optim.swa_utils.SWALR(o, 0.02, anneal_epochs=4),
+    "own": Own,
+    "no scheduler": Noam,
+    "by hand": Halving,
+}
+
+
+class Plateau:
+    """One that is given a number."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.state_dict = inner.state_dict
+
+    def step(self):
+        self.inner.step(1.0)
+
+
+def momentum(w):
+    return torch.optim.SGD([w], lr=0.1, momentum=0.9)
+
+
+ORDERS = [(name, "os") for name in SCHEDULES]
+ORDERS += [
+    (name, order) for name in ("one cycle", "sequential", "by hand") for order in ("so", "oso")
+]
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
+@pytest.mark.parametrize(("name", "order"), ORDERS)
+def test_a_schedule_inside_of_the_step(name, order):
+    assert_same(lambda: training(momentum, SCHEDULES[name], order))
+
+
+OPTIMIZERS = {
+    "sgd": lambda w: torch.optim.SGD([w], lr=0.1),
+    "adam": lambda w: torch.optim.Adam([w], lr=0.05),
+    "adamw foreach": lambda w: torch.optim.AdamW([w], lr=0.05, foreach=True),
+    "rmsprop": lambda w: torch.optim.RMSprop([w], lr=0.01, momentum=0.5),
+    "adagrad": lambda w: torch.optim.Adagrad([w], lr=0.1),
+    "nadam": lambda w: torch.optim.NAdam([w], lr=0.05),
+    "rprop": lambda w: torch.optim.Rprop([w], lr=0.05),
+    "groups": lambda w: torch.optim.SGD(
+        [{"params": [w], "lr": 0.2}, {"params": [torch.ones(1, requires_grad=True)]}], lr=0.1
+    ),
+    "tensor lr": lambda w: torch.optim.Adam([w], lr=torch.tensor(0.05)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_read_the_rate_of_their_time(name):
+    assert_same(lambda: training(OPTIMIZERS[name], SCHEDULES["lambda"], "oso"))
+
+
+def test_a_long_schedule_is_traced_twice():
+    fast = assert_same(lambda: training(momentum, SCHEDULES["cosine"], "os"), traced=2, runs=20)
+    assert fast.counts == {"traced": 2, "run": 20, "eager": 0}
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
+def test_numbers_in_tensors_and_results():
+    def make():
+        w = torch.tensor([1.0], requires_grad=True)
+        opt = torch.optim.SGD([w], lr=0.1)
+        sched = schedules.ExponentialLR(opt, 0.9)
+        group = opt.param_groups[0]
+
+        def step(x):
+            before = group["lr"] * x, torch.arange(3) * sched.last_epoch
+            sched.step()
+            with torch.no_grad():
+                w.sub_(group["lr"] * x[:1]).add_(x[:1], alpha=-group["lr"])
+            after = x - group["lr"], torch.arange(3) / sched.last_epoch
+            return before, after, group["lr"], sched.last_epoch, sched.get_last_lr()
+
+        return step, lambda: (w.tolist(), sched.last_epoch)
+
+    assert_same(make, traced=2)
+
+
+def test_a_counter_in_every_place():
+    class Attribute:
+        n = 0
+
+    def make():
+        holder, table, listed, count = Attribute(), {"n": 0}, [0, 1.5], 0
+        Attribute.n, holder.k = 0, 0.0
+
+        def step(x):
+            nonlocal count
+            count += 1
+            Attribute.n += 2
+            holder.k += 0.5
+            table["n"] -= 1
+            listed[0] += 3
+            return x * count + listed[0], Attribute.n * x, holder.k, -table["n"]
+
+        return step, lambda: (count, Attribute.n, holder.k, dict(table), list(listed))
+
+    assert_same(make)
+
+
+GLOBAL = 0
+
+
+def test_a_global_counter():
+    def make():
+        global GLOBAL
+        GLOBAL = 0
+
+        def step(x):
+            global GLOBAL
+            GLOBAL += 1
+            return x * 0.9**GLOBAL
+
+        return step, lambda: GLOBAL
+
+    assert_same(make, traced=2)
+
+
+def test_branches_on_a_counter():
+    def make():
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        opt = torch.optim.SGD([w], lr=0.1)
+        held = {"n": 0}
+
+        def step(x):
+            (w * x).sum().backward()
+            held["n"] += 1
+            if held["n"] % 2 == 0:
+                opt.step()
+                opt.zero_grad()
+            return w * 1
+
+        return step, lambda: (held["n"], w.tolist(), plain(w.grad))
+
+    assert_same(make, traced=4, runs=9)
+
+
+def test_numbers_that_leave_are_plain():
+    held, history = {"n": 0}, []
+
+    def step(x):
+        held["n"] += 1
+        history.append((held["n"], [held["n"] * 0.5]))
+        return x
+
+    fast = torch.compile(step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(RUNS):
+            fast(torch.ones(1))
+    assert history == [(i, [i * 0.5]) for i in range(1, RUNS + 1)]
+    assert {type(n) for n, _ in history} | {type(h[0]) for _, h in history} == {int, float}
+
+
+def test_what_ends_in_text_runs_as_written_with_a_warning():
+    held = {"n": 0}
+
+    def step(x):
+        held["n"] += 1
+        return x, f"step {held['n']}"
+
+    fast = torch.compile(step)
+    with pytest.warns(
+        UserWarning, match=r"(?s)step .*not compiled from now on.*text.*test_carried"
+    ):
+        found = [fast(torch.ones(1))[1] for _ in range(RUNS)]
+    assert found == [f"step {i}" for i in range(1, RUNS + 1)]
+    assert held["n"] == RUNS
+
+
+def test_a_failed_call_takes_no_step():
+    w = torch.tensor([1.0], requires_grad=True)
+    opt = torch.optim.SGD([w], lr=0.1)
+    sched = schedules.StepLR(opt, 1, 0.5)
+
+    def step(x):
+        (w * x).sum().backward()
+        opt.step()
+        sched.step()
+        if x.sum() > 0:
+            return w
+        return x
+
+    before = copy.deepcopy(sched.state_dict())
+    with pytest.raises(RuntimeError, match="values of a tensor"):
+        torch.compile(step)(torch.ones(1))
+    assert sched.state_dict() == before
+    assert opt.param_groups[0]["lr"] == 0.1
+    assert w.tolist() == [1.0]
+    with (
+        torch._dynamo.config.patch(suppress_errors=True),
+        pytest.warns(UserWarning, match="runs as it is written"),
+    ):
+        torch.compile(step)(torch.ones(1))
+    assert (sched.last_epoch, opt.param_groups[0]["lr"]) == (1, 0.05)
+
+
+def test_rates_that_are_tensors():
+    def make(read):
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        opt = torch.optim.Adam([w], lr=torch.tensor(0.1))
+        sched = schedules.ExponentialLR(opt, 0.9)
+        rate = opt.param_groups[0]["lr"]
+
+        def step(x):
+            opt.zero_grad()
+            (w * x).sum().backward()
+            before = rate * 1
+            opt.step()
+            sched.step()
+            return before, rate * 1, read(sched)
+
+        return step, lambda: (w.tolist(), rate.item(), rate._version, sched.last_epoch)
+
+    assert_same(lambda: make(lambda sched: sched.last_epoch), traced=2)
+    step, _ = make(lambda sched: sched.get_last_lr()[0] * 1)
+    with pytest.raises(RuntimeError, match="get_last_lr"):
+        torch.compile(step)(torch.ones(2))

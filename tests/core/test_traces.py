@@ -1,0 +1,58 @@
+"""The engine takes its short ways again as soon as none of JAX's transforms runs."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import torchgrad_jax as tg
+from torchgrad_jax._core.state import MODES, TRACED
+from torchgrad_jax._engine.tensor import wrap_array
+
+TRANSFORMS = {
+    "jit": jax.jit,
+    "grad": jax.grad,
+    "jit of grad": lambda f: jax.jit(jax.grad(f)),
+    "vmap": lambda f: jax.vmap(f, axis_size=2, in_axes=None),
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "scan": lambda f: lambda x: jax.lax.scan(lambda s, _: (f(x), None), x, None, 2),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_transform_is_over_when_it_returns(transform):
+    """JAX keeps the traces of functions with derivatives of their own, as `abs` is, while a kernel lives."""
+    inside = []
+
+    def f(x):
+        inside.append(MODES.bits & TRACED)
+        return tg.abs(wrap_array(x)).relu()._st.array
+
+    run = TRANSFORMS[transform](f)
+    run(jnp.asarray(2.0))
+    assert all(inside)
+    assert inside
+    assert not MODES.bits & TRACED
+    assert run is not None
+
+
+def fails(x):
+    raise LookupError
+
+
+HELD = {
+    "by the error that nobody caught": lambda f: jax.jit(lambda x: fails(f(x))),
+    "by a jaxpr that a checkpoint keeps": lambda f: jax.grad(jax.checkpoint(f)),
+}
+
+
+@pytest.mark.parametrize("by", HELD)
+def test_a_finished_trace_that_is_held_is_over_at_the_next_write(by):
+    held = [HELD[by](lambda x: tg.abs(wrap_array(x)).relu()._st.array)]
+    try:
+        held[0](jnp.asarray(2.0))
+    except LookupError as error:
+        held.append(error)
+    assert MODES.bits & TRACED
+    tg.ones(2).add_(1)
+    assert not MODES.bits & TRACED

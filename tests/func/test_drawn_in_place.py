@@ -1,0 +1,38 @@
+"""Draws in place inside of `vmap` fill the memory of the whole batch in torch's order, wherever its dimension is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+DRAWS = {
+    "normal": lambda m, x: x.normal_(1.0, 3.0), "uniform": lambda m, x: x.uniform_(-1, 2),
+    "bernoulli": lambda m, x: x.bernoulli_(0.4), "exponential": lambda m, x: x.exponential_(2.0),
+    "random": lambda m, x: x.random_(3, 90), "geometric": lambda m, x: x.geometric_(0.3),
+    "cauchy": lambda m, x: x.cauchy_(), "log normal": lambda m, x: x.log_normal_(),
+}  # fmt: skip
+VIEWS = {
+    "itself": lambda m, x: x, "part": lambda m, x: x[1:], "transposed": lambda m, x: x.transpose(0, -1),
+    "copy": lambda m, x: x.clone(), "like it": lambda m, x: m.zeros_like(x),
+}  # fmt: skip
+BATCHES = [((17, 2), 1), ((17, 2), 0), ((3, 2, 4), -1)]
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", DRAWS)
+def test_in_place(name: str, view: str, randomness: str, same: Any) -> None:
+    def run(m: Any) -> Any:
+        def drawn(shape: Any, dim: int) -> Any:
+            def f(x: Any) -> Any:
+                return DRAWS[name](m, VIEWS[view](m, x)) * 1.0
+
+            x = m.zeros(shape)
+            m.manual_seed(0)
+            return m.func.vmap(f, dim, randomness=randomness)(x), m.rand(1)
+
+        return [drawn(*batch) for batch in BATCHES]
+
+    run.__name__ = f"{name} {view} {randomness}"
+    same(run)

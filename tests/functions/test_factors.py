@@ -1,0 +1,124 @@
+"""Factorizations that fail, and tangents of matrices of which one half is read."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+MATRICES = {
+    "indefinite": [[4.0, 2.0, 1.0], [2.0, -3.0, 5.0], [1.0, 5.0, 9.0]],
+    "zero": [[0.0] * 3] * 3,
+    "in the last minor": [[4.0, 2.0, 1.0], [2.0, 3.0, 5.0], [1.0, 5.0, 1.0]],
+    "definite": [[4.0, 2.0, 1.0], [2.0, 5.0, 3.0], [1.0, 3.0, 9.0]],
+    "of rank one": [[1.0] * 3] * 3,
+    "with a nan": [[1.0, 2.0, 3.0], [2.0, float("nan"), 1.0], [3.0, 1.0, 1.0]],
+    "with another upper half": [[4.0, 100.0, 7.0], [2.0, -3.0, 55.0], [1.0, 5.0, 9.0]],
+}
+WHOLE = [[3.1, 0.4, -1.0], [0.7, 2.6, 0.3], [-0.2, 1.1, 4.2]]
+TANGENT = [[0.5, -1.5, 2.0], [0.3, 0.2, -0.7], [1.9, 0.1, -0.4]]
+RIGHT = [[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]]
+
+
+def stacked(m, dtype="float64"):
+    return m.stack([m.tensor(a, dtype=getattr(m, dtype)) for a in MATRICES.values()])
+
+
+@program
+def factors_that_were_begun(m):
+    """LAPACK leaves the columns before the one that failed, that one's number, and the rest as it was."""
+    return [
+        [*m.linalg.cholesky_ex(stacked(m, dtype), upper=upper)]
+        for dtype in ("float32", "float64", "complex128")
+        for upper in (False, True)
+    ]
+
+
+@program
+def one_by_one_and_batched(m):
+    a = stacked(m)
+    each = [[*m.linalg.cholesky_ex(x)] for x in a]
+    batched = m.vmap(lambda x: tuple(m.linalg.cholesky_ex(x)))(a)
+    return each, [*batched]
+
+
+@program
+def gradients_of_factors_that_were_begun(m):
+    x = stacked(m)[[0, 2, 3]].requires_grad_()
+    y, info = m.linalg.cholesky_ex(x)
+    y.sum().backward()
+    return info, x.grad
+
+
+@program
+def factors_of_a_larger_matrix(m):
+    x = m.arange(1.0, 37.0, dtype=m.float64).reshape(6, 6).sin()
+    a = x @ x.mT + 0.5 * m.eye(6, dtype=m.float64)
+    return [
+        [*m.linalg.cholesky_ex(a.index_put((m.tensor(k), m.tensor(k)), m.tensor(-3.0, dtype=m.float64)))]
+        for k in (0, 3, 5)
+    ]  # fmt: skip
+
+
+@program
+def what_singular_factors_say(m):
+    singular = m.tensor([[1.0, 2.0], [2.0, 4.0]])
+    return [
+        complaint(lambda: m.linalg.lu_factor_ex(singular, check_errors=True)),
+        complaint(lambda: m.linalg.lu_factor_ex(m.stack([m.eye(2), singular]), check_errors=True)),
+        complaint(lambda: m.linalg.lu_factor(singular)),
+        complaint(lambda: m.linalg.inv_ex(singular, check_errors=True)),
+        complaint(lambda: m.linalg.solve_ex(singular, m.ones(2), check_errors=True)),
+        complaint(lambda: m.linalg.cholesky_ex(-singular, check_errors=True)),
+    ]
+
+
+HALVES = {
+    "cholesky": lambda m, a, b: m.linalg.cholesky(a @ a.mT),
+    "cholesky of what is not symmetric": lambda m, a, b: m.linalg.cholesky(a),
+    "its upper factor": lambda m, a, b: m.linalg.cholesky(a, upper=True),
+    "cholesky_ex": lambda m, a, b: m.linalg.cholesky_ex(a)[0],
+    "eigh": lambda m, a, b: m.linalg.eigh(a)[1].abs(),
+    "eigh of the upper half": lambda m, a, b: m.linalg.eigh(a, "U")[1].abs(),
+    "eigvalsh": lambda m, a, b: m.linalg.eigvalsh(a),
+    "cholesky_solve": lambda m, a, b: m.cholesky_solve(b, a),
+    "upper cholesky_solve": lambda m, a, b: m.cholesky_solve(b, a, upper=True),
+    "triangular_solve": lambda m, a, b: m.triangular_solve(b, a)[0],
+    "lower triangular_solve": lambda m, a, b: m.triangular_solve(b, a, upper=False)[0],
+    "its matrix": lambda m, a, b: m.triangular_solve(b, a)[1],
+    "unit triangular_solve": lambda m, a, b: m.triangular_solve(b, a, unitriangular=True)[0],
+    "solve_triangular": lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True),
+    "lu_solve": lambda m, a, b: m.linalg.lu_solve(a, m.tensor([2, 2, 3], dtype=m.int32), b),
+}  # fmt: skip
+
+
+def halves(name):
+    def tangents(m):
+        a, b, ta, tb = (m.tensor(x, dtype=m.float64) for x in (WHOLE, RIGHT, TANGENT, RIGHT))
+        with warnings.catch_warnings():  # torch's formulas call the deprecated function too
+            warnings.simplefilter("ignore")
+            return m.func.jvp(lambda a, b: HALVES[name](m, a, b), (a, b), (ta, tb))
+
+    tangents.__name__ = name
+    return tangents
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_tangents_through_the_half_that_is_not_read(name, same):
+    same(halves(name))
+
+
+@program
+def a_transposed_system_moves_as_its_equation_says(m):
+    """torch forgets to transpose the change of the matrix, which does not show where that is the identity."""
+    a, b = m.tensor(WHOLE).triu(), m.tensor(RIGHT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return m.func.jvp(
+            lambda a, b: m.triangular_solve(b, a, transpose=True)[0], (a, b), (m.eye(3), b)
+        )

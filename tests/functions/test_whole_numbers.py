@@ -1,0 +1,111 @@
+"""Integers that wrap around, and the least of them: powers, common divisors and multiples, membership."""
+
+from __future__ import annotations
+
+from tests.programs import Programs, complaint
+
+program = Programs()
+test_same_as_torch = program.test()
+
+DTYPES = ("uint8", "int8", "int16", "int32", "int64")
+BASES = (0, 1, 2, 3, 7, 10, 127, -1, -2, -3, -128)
+EXPONENTS = (0, 1, 2, 7, 8, 31, 32, 63, 64, 65, 100, 127)
+
+
+def integers(m, values, name):
+    """Of the values those that the dtype holds."""
+    dtype = getattr(m, name)
+    info = m.iinfo(dtype)
+    return m.tensor([v for v in values if info.min <= v <= info.max], dtype=dtype)
+
+
+@program
+def powers_with_tensors_as_exponents(m):
+    return {
+        f"{base} {exponent}": integers(m, BASES, base)[:, None] ** integers(m, EXPONENTS, exponent)
+        for base, exponent in [*zip(DTYPES, DTYPES), ("int8", "int64"), ("uint8", "int16")]
+    }
+
+
+@program
+def powers_of_numbers_and_by_numbers(m):
+    out = []
+    for name in DTYPES:
+        x = integers(m, EXPONENTS, name)
+        out += [base**x for base in (0, 1, 2, -1, 3)]
+        out += [integers(m, BASES, name) ** e for e in (0, 3, 64, 127)]
+    return out
+
+
+@program
+def powers_in_place(m):
+    x = m.tensor([3, 5, -2], dtype=m.int32)
+    x.pow_(m.tensor(70))
+    y = m.tensor([3, 5, -2], dtype=m.int8)
+    y **= m.tensor([70, 71, 100])
+    return x, y, m.pow(2, m.tensor([64, 63]), out=m.zeros(2, dtype=m.int64))
+
+
+@program
+def negative_exponents(m):
+    bases = m.tensor([0, 1, -1, 2, -2])
+    return [bases ** m.tensor(e) for e in (-1, -2, -63, -64, -65, -(2**63))]
+
+
+@program
+def huge_exponents(m):
+    return m.tensor([3, -5, 2, 7]) ** m.tensor([2**62 + 1, 2**63 - 1, 2**40, 2**33 + 3])
+
+
+@program
+def powers_batched_and_compiled(m):
+    x = m.tensor([[1, 63, 64], [65, 3, 100]])
+    return m.vmap(lambda row: 3**row)(x), m.vmap(m.pow)(x, x), m.float_power(2, x)
+
+
+EDGES = {
+    "uint8": (0, 1, 2, 6, 12, 128, 254, 255),
+    "int8": (-128, -127, -64, -12, -2, -1, 0, 1, 3, 6, 64, 127),
+    "int16": (-32768, -32767, -16384, -12, 0, 1, 3, 6, 16384, 32767),
+}
+
+
+@program
+def common_divisors_and_multiples(m):
+    out = {}
+    for name, values in EDGES.items():
+        x = integers(m, values, name)
+        out[name] = [m.gcd(x[:, None], x), m.lcm(x[:, None], x)]
+    return out
+
+
+@program
+def divisors_of_the_least_integer(m):
+    """Not by what makes torch divide it by -1, which ends the process there."""
+    out = []
+    for bits in (32, 64):
+        dtype, least = getattr(m, f"int{bits}"), -(2 ** (bits - 1))
+        x = m.tensor([least, least, 3, 0, least, least // 2, 6, -6], dtype=dtype)
+        y = m.tensor([3, 0, least, least, least, least, least, least], dtype=dtype)
+        out += [m.gcd(x, y), m.lcm(x, y), m.vmap(m.gcd)(x, y)]
+    return out
+
+
+@program
+def membership_of_truth_values(m):
+    t, f = m.tensor([True, False]), m.tensor([1.0])
+    pairs = [
+        (t, t), (t, f), (f, t), (t, True), (True, t), (f, True), (t, 1), (t, 1.5),
+        (m.tensor([1]), m.tensor([1j])), (m.tensor([1j]), t), (t, m.tensor([1j])), (t[:0], f),
+    ]  # fmt: skip
+    return [complaint(lambda a=a, b=b: m.isin(a, b)) for a, b in pairs]
+
+
+@program
+def membership(m):
+    x = m.tensor([[1, 2], [3, 4]])
+    return [
+        m.isin(x, m.tensor([2, 3])), m.isin(x, 2.0), m.isin(2, x), m.isin(x, m.tensor([]), invert=True),
+        m.isin(m.tensor([float("nan"), float("inf")]), m.tensor([float("nan"), float("inf")])),
+        m.isin(x, x[0], assume_unique=True), m.isin(x.to(m.uint8), m.arange(1, 20, 2)),
+    ]  # fmt: skip

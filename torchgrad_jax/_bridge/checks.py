@@ -1,0 +1,211 @@
+"""What an eager call would have checked, checked by a compiled program.
+
+Each check is a traced bool: does it fail? Those that follow from arguments and random numbers by a few cheap steps, as
+nearly all checks of indices do, are computed by a small program of their own before anything is overwritten. The others
+are an output of the program, which keeps the old values of what it overwrites where one of them fails. Only then are
+the values computed that the check reads, and it raises what it raises in eager code.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core.checks import Check
+from .._engine.lift import evaluate, placeholder
+from .once import called
+
+_CHEAP_KINDS = frozenset(["arg", "draw", "number", "tensor"])
+"""Inputs that are there before the program runs. What it writes to may come from a run of it that is not over."""
+_COSTLY = (
+    "cholesky", "conv_", "cond", "cum", "custom", "dot", "eig", "fft", "householder", "lu", "qr", "reduce_w", "scan",
+    "schur", "sort", "svd", "top_k", "triangular", "tridiagonal", "while",
+)  # fmt: skip
+"""How the names of steps begin that are not to be taken twice."""
+
+
+_SMALL = 1 << 12
+"""Elements that NumPy checks in the time that a call of XLA takes."""
+
+
+class Noted(NamedTuple):
+    """A check that a traced function came to."""
+
+    check: Check
+    arrays: Sequence[Any]
+    flag: Any
+    line: str
+    """The line of the user's code."""
+
+
+class Checks:
+    """The checks of one program."""
+
+    def __init__(self, run: Any, closed: Any, written: set[int]) -> None:
+        """Of a traced `run`, from the program that gives flag and arrays of each check last.
+
+        `written` are the numbers of the sources that the program writes to.
+        """
+        self._jaxpr, self._consts = closed.jaxpr, closed.consts
+        outvars = closed.jaxpr.outvars[-sum(1 + len(noted.arrays) for noted in run.checks) :]
+        steps, sources, values = _Steps(closed.jaxpr), run.sources, iter(outvars)
+        self._noted: list[Noted] = []
+        self.backward: list[Noted] = []
+        """Those of the backward pass of a function whose result needs a gradient."""
+        self.late: list[Any] = []
+        """Flags that the program itself computes."""
+        cheap = {i for i, s in enumerate(sources) if i not in written and s.kind in _CHEAP_KINDS}
+        early, inputs = [], set()
+        in_numpy: list[tuple[Check, list[int]]] = []
+        for check, arrays, _, line in run.checks:
+            flag = next(values)
+            noted = Noted(check, [next(values) for _ in arrays], flag, line)
+            needed, costly = steps.behind(flag)
+            if any(i >= len(sources) for i in needed):  # a gradient that comes in
+                self.backward.append(noted)
+                continue
+            self._noted.append(noted)
+            if costly or not cheap >= needed:
+                self.late.append(flag)
+                continue
+            given = [steps.small_input(v) for v in noted.arrays]
+            if cheap.issuperset(given):
+                in_numpy.append((check, given))  # type: ignore[arg-type]
+                needed.update(given)  # type: ignore[arg-type]
+            else:
+                early.append(flag)
+            inputs |= needed
+        self._tensors = [i for i in sorted(inputs) if sources[i].kind == "tensor"]
+        self._storages = [sources[i].what for i in self._tensors]
+        self.inputs = [i for i in sorted(inputs) if sources[i].kind != "tensor"]
+        """The sources that the other flags follow from, besides tensors from outside."""
+        self.early = self._ahead(early) if early else None
+        order = [*self._tensors, *self.inputs]
+        self._in_numpy = [(check, [order.index(i) for i in given]) for check, given in in_numpy]
+        """Checks of a few numbers that come from outside, where NumPy answers before XLA has begun."""
+
+    def _ahead(self, flags: Sequence[Any]) -> Callable[..., Any]:
+        """A program of the inputs of these flags: does any check fail?"""
+        steps, consts, inputs = (
+            sliced(self._jaxpr, flags),
+            self._consts,
+            [*self._tensors, *self.inputs],
+        )
+
+        def fails(*values: Any) -> Any:
+            return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
+
+        return jax.jit(fails)
+
+    def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
+        """Whether a check fails that the program does not compute; its inputs stand at these places."""
+        if self.early is None and not self._in_numpy:
+            return False
+        read = [*[st.array for st in self._storages], *[values[i] for i in places]]
+        for check, given in self._in_numpy:
+            try:
+                check([np.asarray(read[i]) for i in given])
+            except Exception:
+                return True
+        return self.early is not None and is_true(self.early(*read))
+
+    def complain(self, values: Sequence[Any]) -> NoReturn:
+        """Raise for the first check that fails on these values of the sources."""
+
+        def compute(wanted: Sequence[Any]) -> list[Any]:
+            steps, consts = sliced(self._jaxpr, wanted), self._consts
+            return jax.jit(lambda *xs: evaluate(steps, (), xs, consts))(*values)
+
+        complain(self._noted, compute)
+
+
+def complain(
+    checks: Sequence[Noted], compute: Callable[[Sequence[Any]], Sequence[Any]]
+) -> NoReturn:
+    """Raise for the first check that fails; `compute` gives the values of these steps of the program."""
+    failed = [bool(flag) for flag in compute([noted.flag for noted in checks])]
+    for noted in [noted for noted, fails in zip(checks, failed) if fails]:
+        try:
+            noted.check([np.asarray(x) for x in compute(noted.arrays)])
+        except Exception as error:
+            error.add_note(f"In a compiled function:{noted.line}")
+            raise
+    raise RuntimeError("torch.compile: a check of values failed, and on the same values it holds")
+
+
+class _Steps:
+    """The steps of a program by what they give."""
+
+    def __init__(self, jaxpr: Any) -> None:
+        self._made_by = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self._outside = placeholder()
+
+    def small_input(self, value: Any) -> int | None:
+        """The number of the input that a value is, where it lies in this machine's memory and is small."""
+        eqn = self._made_by.get(value)
+        if eqn is None or eqn.primitive is not self._outside or jax.default_backend() != "cpu":
+            return None
+        return eqn.params["index"] if value.aval.size <= _SMALL else None
+
+    def behind(self, value: Any) -> tuple[set[int], bool]:
+        """The numbers of the inputs that a value follows from, and whether by costly steps."""
+        inputs: set[int] = set()
+        costly = False
+        seen, stack = set(), [value]
+        while stack:
+            v = stack.pop()
+            if hasattr(v, "val") or v in seen or v not in self._made_by:
+                continue
+            eqn = self._made_by[v]
+            seen.update(eqn.outvars)
+            if eqn.primitive is self._outside:
+                inputs.add(eqn.params["index"])
+            else:
+                costly = costly or _is_costly(eqn)
+                stack += eqn.invars
+        return inputs, costly
+
+
+def _is_costly(eqn: Any) -> bool:
+    inner = called(eqn)
+    if inner is None:
+        return bool(eqn.effects) or eqn.primitive.name.startswith(_COSTLY)
+    return any(map(_is_costly, inner.jaxpr.eqns))
+
+
+def is_true(flag: Any) -> bool:
+    """`bool` of an array, in half the time that JAX takes for it."""
+    return bool(np.asarray(flag))
+
+
+def any_of(flags: Sequence[Any]) -> Any:
+    """Whether any of these traced bools is true."""
+    return functools.reduce(operator.or_, [jnp.asarray(f) for f in flags])
+
+
+class Part(NamedTuple):
+    """Some steps of a program, with the results that are wanted of them."""
+
+    eqns: Sequence[Any]
+    invars: Sequence[Any]
+    constvars: Sequence[Any]
+    outvars: Sequence[Any]
+
+
+def sliced(jaxpr: Any, wanted: Sequence[Any]) -> Part:
+    """The steps that these values of a program need."""
+    needed, eqns = {v for v in wanted if not hasattr(v, "val")}, []
+    for eqn in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(eqn.outvars):
+            eqns.append(eqn)
+            needed.update(v for v in eqn.invars if not hasattr(v, "val"))
+    return Part(eqns[::-1], jaxpr.invars, jaxpr.constvars, list(wanted))
+
+
+__all__ = ["Checks", "Noted", "Part", "any_of", "complain", "is_true", "sliced"]

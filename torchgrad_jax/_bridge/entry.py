@@ -1,0 +1,515 @@
+"""One traced run of a compiled function: its program, and what each later run does to the outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from .._core import tree
+from .._core.generator import restorable
+from .._core.meta import Meta, meta
+from .._core.python_numbers import Number
+from .._core.shapes import Size
+from .._core.state import (
+    GRAD,
+    INFERENCE,
+    MODES,
+    next_sequence_nr,
+)
+from .._engine.bind import ops
+from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.node import spent
+from .._engine.strided import read, write
+from .._engine.tensor import Storage, Tensor, make, mark_inference
+from .._engine.trace import Call
+from .carry import Carried, Returned
+from .checks import any_of, is_true
+from .donation import Donating, is_large, put_back, spare, surely
+from .handed import Handed, HandedView, handed
+from .joint import (
+    Backward,
+    CompiledFunctionBackward,
+    Parts,
+    already_passed,
+    leaf_of,
+    trace_backward,
+)
+from .once import evaluate_once
+from .overwrite import in_place
+from .state import Program, discover, of_args
+from .watch import Watch
+
+VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
+
+
+class _Out:
+    """A tensor of the result."""
+
+    __slots__ = ("freed", "index", "meta", "node", "requires")
+
+    def __init__(self, index: int, m: Meta, requires: bool, node: str, freed: bool) -> None:
+        self.index, self.meta, self.requires, self.node, self.freed = (
+            index,
+            m,
+            requires,
+            node,
+            freed,
+        )
+
+
+class Entry:
+    """One traced run: its program, what it takes for granted, and how its result is put together."""
+
+    def __init__(
+        self, fn: Any, given: Any, flat: list[Any], watch: Watch, tensors: list[Tensor],
+        log: Carried,
+        checked: bool = True,
+    ) -> None:  # fmt: skip
+        # Identities of arguments are part of the key: they must stay theirs.
+        self.held = [x for x in flat if not isinstance(x, Tensor)]
+        self.watch = watch
+        unique = {id(t): t for t in tensors}
+        self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
+        self.repeats = len(self.args) < len(tensors)
+        """Whether one tensor is given twice."""
+        self.ran = False
+        """Whether anything outside is as a run has left it."""
+        self.backward: Backward | None = None
+        self._gradients: list[Any] = []
+        program, told = discover(
+            lambda: self._call(fn, *given),
+            list(unique.values()),
+            lambda: self._gradients,
+            log,
+            checked,
+        )
+        self.program: Program = program
+        self.checks = program.checks
+        self.late = [] if self.checks is None else self.checks.late
+        self.spec, self.outs = told
+        self.log: Carried | None = log
+        if log.is_plain():
+            self._read_numbers(log)
+        self._arrange(list(unique.values()))
+        self.parts = None
+        if self.backward is not None:
+            n_results = len(program.jaxpr.outvars) - len(self._gradients)
+            self.parts = Parts(program.jaxpr, program.consts, n_results, self.checks)
+        self._gradients = []
+        self._again: Call | None = None
+        self._reorder()
+        overwritten = len(self.donated) + len(self.spare)
+        self.program_kernel = Donating(lambda *xs: self._kernel(xs), overwritten, bool(self.spare))
+        self.kernel = self.program_kernel.call
+        self.plain: tuple[int, Any] = (-1, ())
+        touched = [*program.counters, *program.guards, *program.grads]
+        of_arguments = any(isinstance(entry[0], int) for entry in touched)
+        writes_arguments = any(i < 0 for i, _, _ in program.writes)
+        self.simple = not (self.parts or program.fresh or of_arguments or writes_arguments)
+        """Whether plain tensors as arguments are only read."""
+        self.looks = bool(program.peers or program.looked or program.guards or self.numbers)
+        """Whether there is more to look at than tensors from outside and Python's values."""
+        self.quickly = self._without_effects()
+
+    def _read_numbers(self, log: Carried) -> None:
+        """Let the program itself read the numbers: there is nothing else to do in Python."""
+        self.log = None
+        for slot, holder, key in log.reads():
+            for s in self.program.sources:
+                if s.what is log.values and s.of == slot:
+                    s.what, s.of = holder, key
+
+    def _arrange(self, args: Sequence[Tensor]) -> None:
+        """Order the inputs, those that are overwritten first, and sort what is to be done by kind."""
+        program = self.program
+        sources = program.sources
+        shared = {id(first) for _, first, _, _ in program.peers}
+        updated = {
+            i: k for i, k, _ in program.writes if i >= 0 and id(sources[i].what) not in shared
+        }
+        # A program that is differentiated from outside gives nothing away.
+        looks = self.backward is None and jax.default_backend() == "cpu"
+        there = in_place(program.jaxpr, updated) if looks else updated
+        written = [i for i in updated if i in there]
+        donated = [i for i in written if sources[i].kind == "tensor"]
+        self.donated_storages: list[Storage] = [sources[i].what for i in donated]
+        self.donated_gradients = [sources[i] for i in written if sources[i].kind == "grad"]
+        self.donated = [*donated, *[i for i in written if sources[i].kind == "grad"]]
+        rest = [i for i in range(len(sources)) if i not in set(self.donated)]
+        kept = [i for i in rest if sources[i].kind == "tensor"]
+        self.kept_storages: list[Storage] = [sources[i].what for i in kept]
+        self.kept_others = [sources[i] for i in rest if sources[i].kind != "tensor"]
+        only_args = all(s.kind == "arg" for s in self.kept_others)
+        self.kept_args = [s.what for s in self.kept_others] if only_args else None
+        self.order = [*self.donated, *kept, *[i for i in rest if sources[i].kind != "tensor"]]
+        first = len(self.donated) + len(kept)
+        ahead = [] if self.checks is None else self.checks.inputs
+        self.ahead = [self.order.index(i) - first for i in ahead]
+        """Where among the last inputs those are that the checks ahead of the program read."""
+        self.numbers = [
+            (s.what, s.of, type(s.what[s.of]))
+            for s in sources
+            if s.kind == "number" and not self.log
+        ]
+        self.draws = any(s.kind == "draw" for s in sources)
+        outside = not any(isinstance(vc, int) for vc, _ in program.counters)
+        self.counters = [vc for vc, _ in program.counters] if outside else []
+        """The version counters that grow, where none is an argument's."""
+        self.increments = [n for _, n in program.counters]
+        self.stored: list[tuple[Storage, int, int]] = []
+        self.stored_elsewhere = []
+        for i, k, stamps in program.writes:
+            if i >= 0 and sources[i].kind == "tensor":
+                self.stored.append((sources[i].what, k, stamps))
+            else:
+                self.stored_elsewhere.append((i, k, stamps))
+        self.stored += [(st, k, stamps) for st, _, k, stamps in program.peers if k >= 0]
+        read = {
+            id(s.what) if isinstance(s.what, Tensor) else s.what
+            for s in sources
+            if s.kind == "grad"
+        }
+        replaced = [
+            (leaf, m) for leaf, _, m, _ in program.grads
+            if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) not in read
+        ]  # fmt: skip
+        held = [s.array(args) for s in sources if s.kind in ("arg", "tensor", "grad")]
+        free = not any(isinstance(x, jax.Array) and x.committed for x in held)
+        # Scratch memory may stand in for one as long as no array is bound to the devices that it lies on.
+        if self.late:  # the old gradients are kept until a check was looked at
+            replaced = []
+        self.spare = [(leaf, m) for leaf, m in replaced if free and is_large(m)]
+        """Gradients that nobody reads before they are replaced: the new ones go where they are."""
+        self.replaced = [leaf for leaf, m in replaced if not free and is_large(m)]
+        """Others whose memory is worth freeing first."""
+
+    def _reorder(self) -> None:
+        """Put what goes where an input was first, in the order of these: so does JAX pair them."""
+        program = self.program
+        n = len(program.jaxpr.outvars)
+        written = {i: k for i, k, _ in program.writes}
+        spare = {id(leaf) if isinstance(leaf, Tensor) else leaf for leaf, _ in self.spare}
+        first = [written[i] for i in self.donated]
+        first += [
+            k for leaf, k, m, _ in program.grads
+            if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) in spare
+        ]  # fmt: skip
+        self.place = list(dict.fromkeys([*first, *range(n)]))
+        at = {k: new for new, k in enumerate(self.place)} if self.parts is None else range(n)
+        self.stored = [(st, at[k], stamps) for st, k, stamps in self.stored]
+        self.stored_elsewhere = [(i, at[k], stamps) for i, k, stamps in self.stored_elsewhere]
+        self.grads = [
+            (leaf, k if m is None else at[k], m, version) for leaf, k, m, version in program.grads
+        ]
+        self.fresh = [(st, at[k]) for st, k in program.fresh]
+        for o in self.outs:
+            if isinstance(o, _Out):
+                o.index = at[o.index]
+
+    def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
+        began = next_sequence_nr()
+        leaves, out_spec = tree.flatten(fn(*args, **kwargs), lambda x: isinstance(x, Size))
+        tensors: list[Tensor] = []
+        outs: list[Any] = []
+        live = []
+        for x in leaves:
+            if not isinstance(x, Tensor):
+                outs.append(Returned(x) if type(x) is Number else x)
+                continue
+            shared = handed(MODES.lifts[-1], x)
+            if shared is not None:
+                outs.append(shared)
+                continue
+            fn_ = grad_fn_of(x)
+            requires = requires_grad_of(x)
+            m = x._m if x._m.dense else meta(x._m.shape, x._m.dtype, x._m.device)
+            if requires and fn_ is None:  # an input handed back
+                x = ops.alias(x)
+                fn_ = grad_fn_of(x)
+            freed = requires and already_passed(fn_)
+            name = fn_.name() if fn_ is not None else ""
+            if requires and not freed:
+                live.append((len(outs), x))
+            outs.append(_Out(len(tensors), m, requires, name, freed))
+            tensors.append(x)
+        if live:
+            current = MODES.lifts[-1]
+            told, self._gradients = trace_backward(
+                current, [(outs[k].index, x) for k, x in live], began
+            )
+            self.backward = told
+        return tensors, (out_spec, outs)
+
+    # -- is it still right?
+    def stale(self, tensors: Sequence[Tensor]) -> str | None:
+        """Why the program must not be used any more, or None."""
+        for ref, st, m, al, rg in self.program.known:
+            t = ref()
+            if t is not None and (
+                t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
+            ):
+                return "a tensor from outside has another shape, storage or requires_grad"
+        if not self.looks:
+            return self.watch.changed() or (self.log and self.log.replay())
+        args = [tensors[i] for i in self.args]
+        for st, first, _, _ in self.program.peers:
+            if st.array is not first.array:
+                return "tensors that held one number hold different ones"
+        for st, array in self.program.looked:
+            if st.array is not array:
+                return VALUES_CHANGED
+        for holder, key, kind in self.numbers:
+            if type(holder[key]) is not kind:
+                return f"{key!r} was a {kind.__name__}"
+        for leaf, m in self.program.guards:
+            g = of_args(leaf, args)._g
+            if (None if g is None else g._m) is not m:
+                return "the gradient of a leaf is there, or not there, as it was not before"
+        return self.watch.changed() or (self.log and self.log.replay())
+
+    # -- running
+    def _kernel(self, xs: Sequence[Any]) -> list[Any]:
+        values: list[Any] = [None] * len(self.program.sources)
+        n = len(self.donated)
+        for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
+            values[i] = x
+        program, late = self.program.jaxpr, self.late
+        whole = program._replace(outvars=[*program.outvars, *late])
+        found = evaluate_once(whole, values, self.program.consts)
+        out = [found[k] for k in self.place]
+        if not late:
+            return out
+        failed = any_of(found[len(program.outvars) :])
+        out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
+        return [*out, failed]
+
+    def fits(self, args: Sequence[Any], mode: int) -> bool:
+        """Whether `run` may be called on these arguments without a closer look."""
+        then, kinds = self.plain
+        if mode != then or len(args) != len(kinds):
+            return False
+        for x, (m, requires) in zip(args, kinds):
+            if (
+                x.__class__ is not Tensor
+                or x._m is not m
+                or x._rg is not requires
+                or x._al is not None
+            ):
+                return False
+            if x._x is not None:
+                return False
+        if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
+            return False
+        return self.stale(args) is None
+
+    def _without_effects(self) -> Callable[[Sequence[Tensor]], Any] | None:
+        """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
+        program, kept = self.program, self.kept_storages
+        effects = (program.writes, program.grads, program.counters, program.fresh, program.peers)
+        if self.parts is not None or any(effects) or self.spec.kind is not None or not self.simple:
+            return None
+        (out,) = self.outs
+        if not isinstance(out, _Out) or out.requires:
+            return None
+        if self.kept_args is None or self.late:
+            return None
+        places = [self.args[i] for i in self.kept_args]
+        kernel, index, m = self.kernel, out.index, out.meta
+        checks, ahead = self.checks, self.ahead
+
+        def run(args: Sequence[Tensor]) -> Any:
+            others = [args[i]._st.array for i in places]
+            if checks is not None and checks.fail_ahead(others, ahead):
+                return self.run(args)  # which raises
+            arrays = kernel(*[st.array for st in kept], *others)
+            return make(arrays[index], m)
+
+        return run
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """Run the program on these arguments, and do to the outside what the function does.
+
+        An exception that a signal raises finds everything as it was, or all of the step done.
+        """
+        args = [tensors[i] for i in self.args] if self.repeats else tensors
+        arrays: list[Any] = []
+        """The results; as long as there are none, nothing has happened."""
+        drawn: dict[Any, Any] = {}
+        replaced: list[Any] = []
+        node = None
+        counters = self.counters or [
+            args[vc]._vc if isinstance(vc, int) else vc for vc, _ in self.program.counters
+        ]
+        counts = [vc.version for vc in counters]
+        try:
+            if self.parts is not None:
+                node = self._differentiable(args, arrays, drawn)
+            else:
+                inputs = self._inputs(args, drawn)
+                dropped = ()
+                if self.replaced:
+                    dropped = [of_args(leaf, args) for leaf in self.replaced]
+                    if not self.program_kernel.settled:
+                        replaced = [(leaf, leaf._g) for leaf in dropped]
+                self.program_kernel.settled = True
+                arrays += self.program_kernel.results(inputs, dropped)  # no signal comes in between
+                if self.late and is_true(arrays[-1]):
+                    self._complain([*arrays[: len(self.donated)], *inputs[len(self.donated) :]])
+            self._store(arrays, args, counters, counts)
+            self.ran = True
+        except BaseException:
+            surely(lambda: self._settle(arrays, args, counters, counts, drawn, replaced))
+            raise
+        return self._outputs(arrays, node, args)
+
+    def _settle(
+        self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
+        drawn: dict[Any, Any], replaced: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """After an error or an interrupt: finish the step if its program ran, else let all be as it was."""
+        if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
+            self.ran = True
+            self._store(arrays, args, counters, counts)
+            return
+        storages = [*self.donated_storages, *[s.storage(args) for s in self.donated_gradients]]
+        for st, array in zip(storages, arrays):  # which a program whose check failed gives back
+            st.array = array
+        put_back(drawn, replaced)
+        if self.log is not None:
+            self.log.put_back()
+
+    def _complain(self, inputs: Sequence[Any]) -> NoReturn:
+        """Raise what the check raises that fails for these inputs of the program."""
+        values: list[Any] = [None] * len(self.order)
+        for i, x in zip(self.order, inputs):
+            values[i] = x
+        assert self.checks is not None
+        self.checks.complain(values)
+
+    def _inputs(self, args: Sequence[Tensor], drawn: dict[Any, Any]) -> list[Any]:
+        """What the program reads now, in its order; `drawn` gets the states of generators before their draws."""
+        if self.kept_args is not None:
+            others = [read(args[i]) for i in self.kept_args]
+        elif self.draws:
+            with restorable(drawn):
+                others = [s.array(args) for s in self.kept_others]
+        else:
+            others = [s.array(args) for s in self.kept_others]
+        kept = [st.array for st in self.kept_storages]
+        own = [st.array for st in self.donated_storages]
+        own += [s.storage(args).array for s in self.donated_gradients]
+        if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
+            self._complain([*own, *kept, *others])
+        if own and max(map(sys.getrefcount, own)) > _HOLDERS:  # somebody else looks at one
+            own = [jnp.array(x) if sys.getrefcount(x) > _HOLDERS + 1 else x for x in own]
+        own += [spare(of_args(leaf, args), m) for leaf, m in self.spare]
+        return [*own, *kept, *others]
+
+    def _differentiable(
+        self, args: Sequence[Tensor], arrays: list[Any], drawn: dict[Any, Any]
+    ) -> CompiledFunctionBackward | None:
+        """Run the forward part, put its results into `arrays`, and make the node for the backward part."""
+        parts, sources = self.parts, self.program.sources
+        assert parts is not None
+        assert self.backward is not None
+        with restorable(drawn):
+            values = [s.array(args) for s in sources]
+        checks = self.checks
+        if checks is not None and checks.fail_ahead(values, checks.inputs):
+            checks.complain(values)
+        found = parts.forward(*values)
+        if checks is not None and self.late and is_true(found.pop()):
+            checks.complain(values)
+        node = None
+        if MODES.bits & GRAD:
+            leaves = tuple(leaf_of(s, args, x) for s, x in zip(sources, values))
+            saved = found[parts.n_results :]
+            node = CompiledFunctionBackward(
+                parts, self.backward, saved, args, leaves, self._recorded_call
+            )
+        arrays += found[: parts.n_results]
+        return node
+
+    def _store(
+        self,
+        arrays: Sequence[Any],
+        args: Sequence[Tensor],
+        counters: Sequence[Any],
+        counts: Sequence[int],
+    ) -> None:
+        """Write the results to where they belong. Once more after an interrupt, it does what was left to do."""
+        sources = self.program.sources
+        for st, k, stamps in self.stored:
+            st.array = arrays[k]
+            st.stamp += stamps
+        for i, k, stamps in self.stored_elsewhere:
+            if i < 0:
+                write(args[~i], arrays[k], bump=False)
+                continue
+            st = sources[i].storage(args)
+            st.array = arrays[k]
+            st.stamp += stamps
+        for vc, count, n in zip(counters, counts, self.increments):
+            vc.version = count + n
+        for leaf, k, m, version in self.grads:
+            leaf = of_args(leaf, args)
+            if m is None:
+                leaf._g = k
+            else:
+                g = make(arrays[k], m)
+                g._st.version = version
+                leaf._g = g
+        for st, k in self.fresh:
+            st.array = arrays[k]
+
+    def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
+        if self.spec.kind is None:
+            (o,) = self.outs
+            if isinstance(o, _Out) and not o.requires and not MODES.bits & INFERENCE:
+                return make(arrays[o.index], o.meta)
+        leaves: list[Any] = []
+        for o in self.outs:
+            if not isinstance(o, _Out):
+                leaves.append(o.tensor(args) if isinstance(o, _ELSEWHERE) else o)
+                continue
+            t = make(arrays[o.index], o.meta)
+            if o.freed:
+                t._fn, t._rg = spent(o.node, o.meta), True
+            elif o.requires and node is not None:
+                t._fn, t._onr, t._rg = node, node.told.roots.index(o.index), True
+            if MODES.bits & INFERENCE:
+                mark_inference(t)
+            leaves.append(t)
+        return tree.unflatten(leaves, self.spec)
+
+    def _recorded_call(self) -> Call:
+        """The program as one operator, differentiable from outside."""
+        if self._again is not None:
+            return self._again
+        assert self.parts is not None
+        last, n = self.parts.n_results, len(self.program.sources)
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            return self.parts.forward(*leaves)[:last]  # type: ignore[union-attr]
+
+        wanted = {o.index for o in self.outs if isinstance(o, _Out) and o.requires and not o.freed}
+        names = [o.node for o in self.outs if isinstance(o, _Out) and o.index in wanted]
+        self._again = Call(
+            "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
+            nondiff=tuple(k for k in range(last) if k not in wanted),
+            edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
+        )  # fmt: skip
+        return self._again
+
+
+_ELSEWHERE = (Handed, HandedView, Returned)
+"""What stands for results that the program does not compute."""
+_HOLDERS = 3
+"""References to an array that only its storage and a list hold, while it is counted."""
+
+
+__all__ = ["Entry"]

@@ -1,0 +1,140 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import IO, Any
+
+# Where a name stands for a device, a pipe or an open file, even if that is a plain file.
+_SPECIAL_FOLDERS = ("/dev/", "/proc/", "/sys/")
+# Why no file can be made beside another one where that one may well be written to, or `open` says better what is wrong.
+_NO_FILE_BESIDE = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+}
+_NO_RENAME_HERE = {errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV}
+_NO_FSYNC_HERE = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF}
+
+
+@contextlib.contextmanager
+def replacing(path: Any, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """A new file that takes the place of the one at `path` when the block ends without an exception.
+
+    Until then the old file is untouched; after an exception it stays and the new one is removed. Symbolic links
+    are followed, and the permissions are those that `open(path, mode)` would leave. What cannot be replaced (a device,
+    a pipe, a file of another user, a file in a folder where nothing can be created) is opened as it is.
+
+    Args:
+        path: the file.
+        mode: `"wb"` or `"w"`.
+        **options: for `open`.
+    """
+    new = _place_of(path)
+    if new is None:
+        with open(path, mode, **options) as file:
+            yield file
+        return
+    target, beside, old = new
+    try:
+        fd = _create(beside, old)
+        with open(path if fd is None else fd, mode, **options) as file:
+            yield file
+            file.flush()
+            _sync(file.fileno())
+        if fd is not None:
+            _move(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(beside)
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def _place_of(path: Any) -> tuple[str, str, os.stat_result | None] | None:
+    """The file behind a path, a name beside it, and the old file's status; None for what cannot be replaced."""
+    name = os.fsdecode(path)
+    if not os.path.basename(name) or _is_special(name):
+        return None
+    target = os.path.realpath(name)
+    try:
+        found = os.stat(target)
+    except FileNotFoundError:
+        found = None
+    except OSError:
+        return None  # `open` raises what there is to raise
+    if found is not None and not (stat.S_ISREG(found.st_mode) and os.access(target, os.W_OK)):
+        return None
+    folder, base = os.path.split(target)
+    return target, os.path.join(folder, f".{base[:40]}.{secrets.token_hex(4)}.tmp"), found
+
+
+def _is_special(name: str) -> bool:
+    """Whether a name, or a symbolic link on the way to the file, is among devices or open files."""
+    for _ in range(40):
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(name)))
+        if f"{folder}/".startswith(_SPECIAL_FOLDERS) and not f"{folder}/".startswith("/dev/shm/"):
+            return True
+        if not os.path.islink(name):
+            return False
+        name = os.path.join(folder, os.readlink(name))
+    return True
+
+
+def _create(beside: str, old: os.stat_result | None) -> int | None:
+    """Open the new file, with the old one's owner and permissions; None where that is not allowed."""
+    fd = None
+    try:
+        fd = os.open(
+            beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+        )
+        if old is not None and hasattr(os, "fchown"):
+            new = os.fstat(fd)
+            if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+                os.fchown(fd, old.st_uid, old.st_gid)
+            os.fchmod(fd, stat.S_IMODE(old.st_mode))
+        return fd
+    except BaseException as e:
+        if fd is not None:
+            os.close(fd)
+            os.remove(beside)
+        if isinstance(e, OSError) and e.errno in _NO_FILE_BESIDE:
+            return None
+        raise
+
+
+def _move(beside: str, target: str) -> None:
+    try:
+        os.replace(beside, target)
+    except OSError as e:
+        if e.errno not in _NO_RENAME_HERE:
+            raise
+        shutil.copyfile(beside, target)  # a mount point of its own, for example
+        os.remove(beside)
+
+
+def _sync(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        if e.errno not in _NO_FSYNC_HERE:
+            raise
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name last, where the system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,135 @@
+"""When JAX began to trace the code that runs.
+
+Each of JAX's transforms makes a trace before it calls the user's function, and drops it afterwards. Traces are
+numbered as storages are (`Storage.born`): a storage with a lower number was made before the transform began.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .state import MODES, TRACED, next_level
+
+_BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
+"""Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
+
+
+def _begin(trace: Any) -> None:
+    """Number a trace that JAX just made, and let every operation of this thread know of it until it ends."""
+    number = id(trace)
+    running = MODES.open_traces
+    if running is None:
+        running = MODES.open_traces = set()
+    MODES.birth = level = next_level()
+    _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
+    running.add(number)
+    MODES.bits |= TRACED
+
+
+def _end(number: int) -> None:
+    """A trace is over: JAX says so, or has dropped it."""
+    found = _BEGAN.pop(number, None)
+    if found is None:
+        return
+    running = found[-1]
+    running.discard(number)
+    for other in [n for n in running if _parent(n) == number]:
+        _end(other)
+    if not running and MODES.open_traces is running:
+        _forget()
+
+
+def _parent(number: int) -> int:
+    """The identity of the trace that a running one is part of."""
+    return id(getattr(_BEGAN[number][0](), "parent_trace", None))
+
+
+def _forget() -> None:
+    """No function of JAX's is running in this thread."""
+    MODES.bits &= ~TRACED
+    MODES.undo = []
+
+
+def began(trace: Any) -> int:
+    """The number of a trace of JAX's; 0 for traces of this package's own."""
+    found = _BEGAN.get(id(trace))
+    return 0 if found is None else found[1]
+
+
+def running() -> Iterator[Any]:
+    """JAX's traces that the code is in, from the innermost."""
+    from jax.extend.core import take_current_trace
+
+    with take_current_trace() as trace:
+        pass
+    if not began(trace):
+        _forget_the_finished()
+    while trace is not None and began(trace):
+        yield trace
+        trace = getattr(trace, "parent_trace", None)
+
+
+HOME_OF_JAX = f"{Path(jax.__file__).parent}{os.sep}"
+
+
+def _forget_the_finished() -> None:
+    """Where no function of JAX's is running, its traces are over: one that failed may be held by JAX for long."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.startswith(HOME_OF_JAX):
+        frame = frame.f_back
+    if frame is None:
+        MODES.open_traces = None
+        _forget()
+
+
+def _watch_traces() -> None:
+    """Have JAX's traces numbered from now on.
+
+    A trace ends when JAX invalidates it or the trace that it is part of, or when it is dropped. To wait for that alone
+    would not do: the jaxpr of a function with derivatives of its own holds its trace for as long as a kernel lives.
+
+    JAX has no public way to ask for that. Where its internals have moved, a warning says what goes unnoticed.
+    """
+    make = getattr(getattr(jax.core, "Trace", None), "__init__", None)
+    if make is None:
+        warnings.warn(
+            f"torchgrad_jax does not know JAX {jax.__version__}: code under jax.jit, jax.grad and the like that writes "
+            "to a tensor from outside is not refused, and leaves a tracer there",
+            stacklevel=2,
+        )
+        return
+
+    @functools.wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if self.__class__.__module__.startswith("jax."):
+            _begin(self)
+
+    jax.core.Trace.__init__ = made  # type: ignore[method-assign]
+    for cls in (jax.core.Trace, *jax.core.Trace.__subclasses__()):
+        invalidate = vars(cls).get("invalidate")
+        if invalidate is not None:
+            cls.invalidate = _then_end(invalidate)
+
+
+def _then_end(invalidate: Any) -> Any:
+    @functools.wraps(invalidate)
+    def invalidated(self: Any) -> None:
+        invalidate(self)
+        _end(id(self))
+
+    return invalidated
+
+
+_watch_traces()
+
+__all__ = ["HOME_OF_JAX", "began", "running"]

@@ -1,0 +1,65 @@
+"""The values of a tensor, where Python code needs to know them; an error that says why where there are none."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from .._core import abstract, errors
+from .._core.devices import FakeDevice
+from .._core.state import LIFT, MODES
+from .strided import read
+from .tensor import Tensor
+
+_SHAPED_BY_VALUES = frozenset(
+    {"nonzero", "masked_select", "_unique", "_unique2", "unique_consecutive", "unique_dim"}
+)
+
+
+def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
+    """What is raised when values are asked for that a tensor does not have; `error` is for the meta device."""
+    if isinstance(t._m.device, FakeDevice):
+        shaped = name in _SHAPED_BY_VALUES
+        kind = errors.DynamicOutputShapeException if shaped else errors.DataDependentOutputException
+        return kind(f"aten.{name}.default")
+    return error
+
+
+def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> np.ndarray:
+    """The tensor's values as numpy, or an error that names the way out when it is being traced.
+
+    `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
+    `op` is what torch calls the operator that wants them, for fake tensors, which have none.
+    """
+    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        MODES.lifts[-1].look_at_values(t)
+        with MODES.lifts[-1].outside():
+            return concrete(t, batched, op)
+    array = read(t)
+    if abstract.is_abstract(array):
+        raise no_data(t, NotImplementedError(abstract.NO_DATA), op)
+    if isinstance(array, jax.core.Tracer):
+        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+            raise errors.Unsupported(errors.untraceable())
+        if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
+            same = MODES.lifts[-1].for_all(t)
+            if same is not None:
+                with MODES.lifts[-1].outside():
+                    return concrete(same, batched, op)
+            raise RuntimeError(batched or errors.BATCHED_ITEM)
+        raise RuntimeError(
+            "the values of this tensor are needed to go on, but it is being traced into a JAX "
+            "function; move the data-dependent step outside of the traced function"
+        )
+    return np.asarray(array)
+
+
+def is_traced(t: Tensor) -> bool:
+    """Whether the tensor's values are not known because it is being traced, outside of a batch."""
+    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        with MODES.lifts[-1].outside():
+            return is_traced(t)
+    array = read(t)
+    if not isinstance(array, jax.core.Tracer) or abstract.is_abstract(array):
+        return False
+    return not (MODES.bits & LIFT and MODES.lifts[-1].size is not None)

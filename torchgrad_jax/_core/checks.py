@@ -71,9 +71,18 @@ def failure_flag(check: Check, arrays: Sequence[Any]) -> Any:
 def outside(index: Any, size: int, negative: bool = False) -> Any:
     """Whether any index is not one of a dimension of this size; `negative` ones may count from its end."""
     index = integers(index)
-    if not index.size:
+    if not index.size or (not negative and surely_within(index, size)):
         return False
     return ((index < (-size if negative else 0)) | (index >= size)).any()
+
+
+def surely_within(index: Any, size: int) -> bool:
+    """Whether NumPy sees by one comparison that all indices lie in a dimension: as unsigned ones, negatives are large."""
+    unsigned = None if is_traced(index) else _UNSIGNED.get(index.dtype)
+    return unsigned is not None and not (index.view(unsigned) >= size).any()
+
+
+_UNSIGNED = {np.dtype(np.int64): np.dtype(np.uint64), np.dtype(np.int32): np.dtype(np.uint32)}
 
 
 def first_outside(index: Any, size: int, negative: bool = False) -> int:
@@ -84,4 +93,5 @@ def first_outside(index: Any, size: int, negative: bool = False) -> int:
 
 __all__ = [
     "Check", "fail_if", "failure_flag", "first_outside", "integers", "is_traced", "numpy_of", "outside", "readable",
+    "surely_within",
 ]  # fmt: skip

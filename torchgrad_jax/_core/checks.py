@@ -77,7 +77,7 @@ def outside(index: Any, size: int, negative: bool = False) -> Any:
 
 
 def surely_within(index: Any, size: int) -> bool:
-    """Whether NumPy sees by one comparison that all indices lie in a dimension: as unsigned ones, negatives are large."""
+    """Whether NumPy sees by one comparison that all indices lie in a dimension: as unsigned ones, negatives are big."""
     unsigned = None if is_traced(index) else _UNSIGNED.get(index.dtype)
     return unsigned is not None and not (index.view(unsigned) >= size).any()
 

@@ -375,11 +375,11 @@ BOUNDED_BY_THEIR_KEYS = {
         "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py", "nn/utils/parametrize.py",
     },
     "as long as something else lives": {
-        "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/backward.py", "_engine/saved.py",
+        "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/saved.py",
         "_engine/storages.py",
     },
     "emptied by hand when they are full": {
-        "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/fused.py",
+        "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/fused.py",
     },
 }  # fmt: skip
 """Files with dictionaries that start empty, or with functions that keep all of their results, and why they may."""

@@ -10,8 +10,9 @@ from torchgrad_jax._core import dtypes, shapes, transfer
 from torchgrad_jax._core.caches import KERNELS
 from torchgrad_jax._core.devices import default_device
 from torchgrad_jax._core.meta import meta
-from torchgrad_jax._engine import first_uses, fused, strided, trace
+from torchgrad_jax._engine import first_uses, strided, trace
 from torchgrad_jax._engine.grad_plan import GradPlan
+from torchgrad_jax._engine.passes import fused
 
 from .test_strided import PATTERNS, SIZE
 

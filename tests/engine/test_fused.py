@@ -9,7 +9,7 @@ import pytest
 import torchgrad_jax
 from tests.engine.graphs import GRAPHS
 from torchgrad_jax._core.caches import KERNELS
-from torchgrad_jax._engine import fused, windows
+from torchgrad_jax._engine.passes import fused, windows
 
 NEVER = 1 << 40
 

@@ -6,7 +6,8 @@ import weakref
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import fused, saved
+from torchgrad_jax._engine import saved
+from torchgrad_jax._engine.passes import fused
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,10 +14,10 @@ from .._core import devices, dtypes, tree
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._engine import lift
-from .._engine.backward import run as run_pass
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import accumulator
+from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
 from .._engine.strided import read
 from .._engine.tape import aval_of

@@ -18,10 +18,10 @@ from .._core import errors
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, next_sequence_nr
 from .._engine import lift
-from .._engine.backward import run as run_pass
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of
 from .._engine.node import AccumulateGrad, Node
+from .._engine.passes.walk import run as run_pass
 from .._engine.record import apply, zeros_for
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make

@@ -15,7 +15,6 @@ from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
-from .fit import validated
 from .history import (
     _regenerate,
     _relative,
@@ -26,6 +25,7 @@ from .history import (
 )
 from .lift import beside
 from .node import Node
+from .passes.fitting import validated
 from .record import save_general
 from .saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
 from .strided import storage_offset

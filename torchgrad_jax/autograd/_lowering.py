@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from .._engine import fused
 from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.passes import fused
 from .._engine.tensor import Tensor
 from ._passes import ones_like
 

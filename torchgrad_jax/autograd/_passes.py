@@ -15,12 +15,13 @@ from .._core import dtypes, errors, warn
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES, TRACED
 from .._core.transfer import filled
-from .._engine import fused
-from .._engine.backward import dependencies, run
 from .._engine.escapes import refuse_escape
-from .._engine.fit import fitted, leaf_grad_meta
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node, accumulator
+from .._engine.passes import fused
+from .._engine.passes.fitting import fitted, leaf_grad_meta
+from .._engine.passes.order import dependencies
+from .._engine.passes.walk import run
 from .._engine.strided import read
 from .._engine.tensor import Tensor, born, make
 from .._engine.tensor_hooks import retain_grad

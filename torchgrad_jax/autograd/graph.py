@@ -14,10 +14,10 @@ import jax
 
 from .._core.devices import to_jax
 from .._core.state import INFERENCE, MODES, PACKING
-from .._engine.backward import order_of
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import Node as _EngineNode
+from .._engine.passes.order import order_of
 from .._engine.strided import read, storage_offset
 from .._engine.tensor import Tensor, check_counted, make
 from ._lowering import to_jaxpr as to_jaxpr

@@ -1,4 +1,4 @@
-"""The walk over the graph: order, accumulation, hooks, retained and recorded backward passes."""
+"""The walk over the graph, node by node: the meaning of a backward pass."""
 
 from __future__ import annotations
 
@@ -9,37 +9,23 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
-from .._core import abstract, errors, events, shapes, sums
-from .._core.caches import KERNELS
-from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED, TRACED
-from .._ops.registry import Layout
-from . import fused, windows
-from .escapes import before_gradients
-from .fit import fitted
-from .node import GRAD_LOCK, AccumulateGrad, Node, node_class
-from .record import apply, apply_inplace, cast, no_grad
-from .recorded import own, recorded_gradients
-from .saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
-from .strided import read
-from .tensor import UNSET, Tensor, make
-from .trace import Call
+from ..._core import abstract, events
+from ..._core.meta import Meta, meta
+from ..._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED, TRACED
+from ..escapes import before_gradients
+from ..node import AccumulateGrad, Node
+from ..record import apply, cast
+from ..saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
+from ..strided import read
+from ..tensor import UNSET, Tensor, make
+from . import fused
+from .fitting import fitted
+from .hooks import hook_name, post_hooks, pre_hooks, swapped
+from .leaf import accumulate as accumulate_grad, add, clone_call, spread
+from .order import dependencies, executed as executed_nodes, leading_to, priority
+from .second import own, recorded_gradients
 
 _task_ids = itertools.count()
-_add_jit = KERNELS.shared(jax.jit(sums.plus))
-_add_call = Call(
-    "add",
-    lambda leaves: leaves[0] + leaves[1],
-    node_name="AddBackward0",
-    argnames=("self", "other"),
-    layout=Layout.ELEMENTWISE,
-)
-_clone_call = Call(
-    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",)
-)
-_LAST = 1 << 62
 
 
 class Task:
@@ -102,30 +88,6 @@ def _run(
         MODES.bits, MODES.graph_task = before_bits, before_task
 
 
-def dependencies(roots: Sequence[Node]) -> dict[Node, int]:
-    """For every reachable node, how many edges lead to it."""
-    deps: dict[Node, int] = dict.fromkeys(roots, 0)
-    stack = list(deps)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None:
-                m = edge[0]
-                if m in deps:
-                    deps[m] += 1
-                else:
-                    deps[m] = 1
-                    stack.append(m)
-    return deps
-
-
-def _add(a: Tensor, b: Tensor, create: bool) -> Tensor:
-    """A new tensor; recorded in a recorded pass."""
-    if create or MODES.bits & DUAL:
-        return apply(_add_call, (a, b))
-    m = a._m
-    return make(_add_jit(read(a), read(b)), meta(m.shape, m.dtype, m.device))
-
-
 def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, g: Tensor, create: bool) -> None:
     """Add a gradient to what a node has received so far."""
     if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
@@ -134,7 +96,7 @@ def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, g: Tensor, create:
     if slots is None:
         slots = buffers[node] = [None] * node.n_outputs
     old = slots[nr]
-    slots[nr] = g if old is None else _add(old, g, create)
+    slots[nr] = g if old is None else add(old, g, create)
 
 
 def _of_dtype(g: Tensor, dtype: Any) -> Tensor:
@@ -218,14 +180,14 @@ def _walk(
     captures: dict[Node, list[int]] = {}
     run_set = executed = None
     if targets is not None:
-        run_set = fused.leading_to(deps, targets)
+        run_set = leading_to(deps, targets)
         for i, (node, _) in enumerate(targets):
             if not (
                 accumulate and node.__class__ is AccumulateGrad
             ):  # its gradient goes to `.grad`
                 captures.setdefault(node, []).append(i)
         task.needed = run_set
-        executed = _executed(run_set, accumulate)
+        executed = executed_nodes(run_set, accumulate)
         if accumulate:  # torch runs the nodes of non-leaf inputs too, freed or not
             executed.update(n for n, _ in targets)
     captured: list[Any] = [None] * (len(targets) if targets is not None else 0)
@@ -239,7 +201,7 @@ def _walk(
     count = itertools.count()
     for node in task.roots:
         if deps[node] == 0 and node not in skipped:
-            heapq.heappush(ready, (_priority(node), next(count), node))
+            heapq.heappush(ready, (priority(node), next(count), node))
 
     def visit(node: Node, slots: list[Any]) -> list[Any] | None:
         """Hooks, captures and the node's function; None where the pass ends."""
@@ -257,9 +219,9 @@ def _walk(
             _tensor_hooks(node, slots, create)
         if node.__class__ is AccumulateGrad:
             if MODES.bits & OBSERVED and MODES.observers:
-                events.function(node, slots, lambda: _accumulate(node, slots[0], create))  # type: ignore[arg-type]
+                events.function(node, slots, lambda: accumulate_grad(node, slots[0], create))  # type: ignore[arg-type]
             else:
-                _accumulate(node, slots[0], create)  # type: ignore[arg-type]
+                accumulate_grad(node, slots[0], create)  # type: ignore[arg-type]
             return None
         return _evaluate(task, node, slots, create, run_set)
 
@@ -287,26 +249,9 @@ def _walk(
                 _put(buffers, m, nr, g, create)
             deps[m] -= 1
             if deps[m] == 0:
-                heapq.heappush(ready, (_priority(m), next(count), m))
+                heapq.heappush(ready, (priority(m), next(count), m))
         out = g = None
     return captured
-
-
-def order_of(task: Task) -> list[Node]:
-    """The nodes of a walk in the order in which it comes to them."""
-    deps, count, found = dependencies(task.roots), itertools.count(), []
-    ready = [(_priority(n), next(count), n) for n in task.roots if deps[n] == 0]
-    heapq.heapify(ready)
-    while ready:
-        node = heapq.heappop(ready)[2]
-        if task.needed is None or node in task.needed:
-            found.append(node)
-        for edge in node.edges:
-            if edge is not None:
-                deps[edge[0]] -= 1
-                if deps[edge[0]] == 0:
-                    heapq.heappush(ready, (_priority(edge[0]), next(count), edge[0]))
-    return found
 
 
 def _refitted(node: Node, index: int, g: Tensor, m: Meta) -> Tensor:
@@ -322,53 +267,6 @@ def _watched(node: Node, slots: list[Any], visit: Callable[[], Any]) -> Any:
         return visit() if watcher is None else watcher.evaluate(node, visit)
 
     return events.node(node, run) if MODES.observers else run()
-
-
-def _executed(run_set: set[Node], accumulate: bool) -> set[Node]:
-    """Nodes whose function runs: those with a needed successor; leaves when accumulating."""
-    out = set()
-    for node in run_set:
-        if node.__class__ is AccumulateGrad:
-            if accumulate:
-                out.add(node)
-            continue
-        for e in node.edges:
-            if e is not None and e[0] in run_set:
-                out.add(node)
-                break
-    return out
-
-
-_FIRST = {AccumulateGrad, node_class("NotImplemented")}
-"""Nodes that run as soon as they are ready, whatever else is."""
-
-
-def _priority(node: Node) -> int:
-    return -_LAST if node.__class__ in _FIRST else -node.seq
-
-
-def _same_or_error(result: Any, before: Any, what: str) -> Any:
-    """A hook's replacement for a gradient, checked."""
-    if not isinstance(result, Tensor):
-        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
-    if isinstance(before, Tensor):
-        if result._m.dtype is not before._m.dtype:
-            raise RuntimeError(
-                f"hook '{what}' has changed the type of value (was {_type(before)} got {_type(result)})"
-            )
-        if result._m.device is not before._m.device:
-            raise RuntimeError(f"hook '{what}' has changed the type of value")
-        if result._m.shape != before._m.shape:
-            raise RuntimeError(f"hook '{what}' has changed the size of value")
-    return result
-
-
-def _type(t: Tensor) -> str:
-    return errors.legacy_type("torch." + t._m.dtype.type_name)
-
-
-def _hook_name(hook: Any) -> str:
-    return getattr(hook, "__name__", "<unknown>")
 
 
 def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
@@ -387,7 +285,7 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
             g = slots[nr]
             res = hook(g)
             if res is not None:
-                slots[nr] = _swapped(res, g, _hook_name(hook))
+                slots[nr] = swapped(res, g, hook_name(hook))
     for nr, ref in list(retains.items()):
         t, g = ref(), slots[nr]
         if t is None or g is None:
@@ -396,9 +294,9 @@ def _tensor_hooks(node: Node, slots: list[Any], create: bool) -> None:
             before_gradients((t,), (g._st.array,))
         if t._g is None:
             recorded = create or MODES.bits & DUAL
-            t._g = apply(_clone_call, (g,)) if recorded else _copied(g)
+            t._g = apply(clone_call, (g,)) if recorded else _copied(g)
         else:
-            t._g = _add(t._g, g, create)
+            t._g = add(t._g, g, create)
 
 
 def _copied(t: Tensor) -> Tensor:
@@ -410,14 +308,14 @@ def _copied(t: Tensor) -> Tensor:
 def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: Any) -> list[Any]:
     """Pre hooks, the node's function, post hooks; gradients aligned with `node.edges`."""
     ex, saved = node.extras, node.saved
-    cts = _pre_hooks(node, slots) if ex is not None and ex.pre else slots
+    cts = pre_hooks(node, slots) if ex is not None and ex.pre else slots
     out: Any
     if MODES.bits & OBSERVED and MODES.observers:
         out = events.function(node, cts, lambda: _function(task, node, cts, create, run_set))
     else:
         out = _function(task, node, cts, create, run_set)
     if ex is not None and ex.post:
-        out = _post_hooks(node, out, cts)
+        out = post_hooks(node, out, cts)
     if not task.keep:
         node._release_once(saved)
     return out
@@ -487,126 +385,6 @@ def _each_its_own(grads: Sequence[Any]) -> Sequence[Any]:
     return out
 
 
-def _replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a hook on a node returned, checked against what it was given."""
-    name = _hook_name(hook)
-    if not isinstance(res, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(res).__name__}'")
-    if len(res) != len(before):
-        raise RuntimeError(
-            f"hook '{name}' has returned an incorrect number of values (got {len(res)}, but expected {len(before)})"
-        )
-    return tuple(_swapped(r, b, name) for r, b in zip(res, before))
-
-
-def _swapped(new: Any, old: Any, name: str) -> Any:
-    """None drops a gradient; nothing takes the place of one that was never there."""
-    if new is None:
-        return None
-    if old is None:
-        raise RuntimeError("can't replace a None gradient with a non-None value")
-    return _same_or_error(new, old, name)
-
-
-def _pre_hooks(node: Node, cts: list[Any]) -> list[Any]:
-    tensors = tuple(cts)
-    for hook in list(node.extras.pre.values()):
-        res = hook(tensors)
-        if res is not None:
-            tensors = _replaced(hook, res, tensors)
-    return list(tensors)
-
-
-def _post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> Sequence[Any]:
-    outputs, inputs = tuple(out), tuple(cts)
-    for hook in list(node.extras.post.values()):
-        res = hook(outputs, inputs)
-        if res is not None:
-            outputs = _replaced(hook, res, outputs)
-    return outputs
-
-
-def _accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
-    """Add a gradient to the leaf: in place unless the pass is recorded."""
-    leaf = node.variable
-    ex = node.extras
-    if ex is not None and ex.pre:
-        (g,) = _pre_hooks(node, [g])
-    if g is not None and leaf._rg:  # the flag may have been turned off since
-        with GRAD_LOCK:
-            store_grad(leaf, g, create)
-    x = leaf._x
-    if x is not None and x.post_acc:  # also when no gradient came
-        for hook in list(x.post_acc.values()):
-            res = hook(leaf)
-            if res is not None and res is not leaf:
-                _same_or_error(res, leaf, _hook_name(hook))
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-    if ex is not None and ex.post:
-        for hook in list(ex.post.values()):
-            res = hook((), (g,))
-            if res is not None:
-                _replaced(hook, res, ())
-
-
-def _recorded_copy(g: Tensor, want: Meta) -> Tensor:
-    """A copy of a gradient, with its history, in memory that is laid out as wanted."""
-    out = apply(_clone_call, (g,))
-    out._m = out._st.meta = want
-    return out
-
-
-def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
-    """`leaf.grad` takes a copy of the gradient, or it is added to what is there; as torch decides."""
-    if leaf._fn is not None:  # written to while it did not want a gradient
-        raise RuntimeError("leaf variable has been moved into the graph interior")
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].leaf(leaf)
-    old = leaf._g
-    if MODES.bits & TRACED:
-        before_gradients((leaf,), (g._st.array,))
-    want = windows.grad_layout(leaf._m)
-    if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says
-        want = meta(want.shape, g._m.dtype, want.device, want.strides)
-    if create:
-        if old is None and g._m.shape != want.shape:  # the leaf got another shape since
-            g = _spread(g, want.shape)
-        leaf._g = _recorded_copy(g, want) if old is None else _add(old, g, True)
-    elif MODES.bits & DUAL:  # the tangents come along
-        if old is None:
-            leaf._g = g
-        else:
-            apply_inplace(_add_call, (old, g))
-    elif old is not None:
-        with no_grad():
-            if old._m.dtype is g._m.dtype:
-                windows.put_sum(leaf, _add_jit(read(old), read(g)))
-                return
-            from .bind import ops
-
-            windows.warn_of_layout(old, leaf._m)
-            ops.add_(old, g)
-    else:
-        if g._m.shape != want.shape:  # the leaf got another shape since
-            if windows.obeys(g._m, want):
-                want = g._m
-            else:
-                g = _spread(g, want.shape)
-        leaf._g = make(read(g), want if MODES.grad_layout else g._m)
-
-
-def _spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A gradient as a leaf of that shape takes it: copied into memory of its shape."""
-    from .bind import ops
-
-    both = shapes.broadcast_shapes(shape, g._m.shape)
-    if both != shape:
-        raise RuntimeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}"
-        )
-    return ops.expand(g, shape)
-
-
 def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
     """Run one node by hand on gradients of its outputs; hooks on it stay silent."""
     if kwargs:
@@ -620,8 +398,8 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
     if isinstance(node, AccumulateGrad):
         g = grads[0]
         if g is not None and g._m.shape != node.variable._m.shape:
-            g = _spread(g, node.variable._m.shape)
-        _accumulate(node, g, create)
+            g = spread(g, node.variable._m.shape)
+        accumulate_grad(node, g, create)
         return ()
     try:
         out = tuple(_function(Task(True, create), node, list(grads), create, None))

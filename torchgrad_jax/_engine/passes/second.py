@@ -11,16 +11,16 @@ from typing import Any
 
 import jax
 
-from .._core.meta import meta
-from .._core.state import DUAL, LIFT, MODES
-from .._core.transfer import filled
-from .history import CopySlicesPlan, edge_of
-from .lift import beside
-from .node import Node
-from .record import apply
-from .saved import unpack_arrays, unpack_tensors
-from .strided import read
-from .tensor import Tensor, alias_of, make, plain_alias
+from ..._core.meta import meta
+from ..._core.state import DUAL, LIFT, MODES
+from ..._core.transfer import filled
+from ..history import CopySlicesPlan, edge_of
+from ..lift import beside
+from ..node import Node
+from ..record import apply
+from ..saved import unpack_arrays, unpack_tensors
+from ..strided import read
+from ..tensor import Tensor, alias_of, make, plain_alias
 
 
 def recorded_gradients(

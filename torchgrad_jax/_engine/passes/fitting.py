@@ -7,13 +7,13 @@ from typing import Any
 
 import jax
 
-from .._core import dtypes
-from .._core.caches import CALLS
-from .._core.meta import Meta, meta
-from .node import AccumulateGrad, Node
-from .record import apply, cast
-from .tensor import UNSET, Tensor
-from .trace import Call
+from ..._core import dtypes
+from ..._core.caches import CALLS
+from ..._core.meta import Meta, meta
+from ..node import AccumulateGrad, Node
+from ..record import apply, cast
+from ..tensor import UNSET, Tensor
+from ..trace import Call
 
 
 @CALLS.memo()

@@ -15,17 +15,18 @@ from typing import Any
 
 import jax
 
-from .._core import sums
-from .._core.caches import KERNELS
-from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES, TRACED
-from .._core.warn import once
-from . import compile_failures, first_uses
-from .escapes import before_gradients
-from .node import GRAD_LOCK, AccumulateGrad, Node
-from .saved import ALTERED, unaltered
-from .strided import check_writable, read, write
-from .tensor import UNSET, Storage, Tensor, check_counted, make
+from ..._core import sums
+from ..._core.caches import KERNELS
+from ..._core.meta import Meta, meta
+from ..._core.state import LIFT, MODES, TRACED
+from .. import first_uses
+from ..escapes import before_gradients
+from ..node import GRAD_LOCK, AccumulateGrad, Node
+from ..saved import ALTERED, unaltered
+from ..strided import read
+from ..tensor import UNSET, Storage, Tensor
+from . import compile_failures
+from .leaf import store
 
 SIZE = 64
 REPEATS = 4
@@ -348,50 +349,3 @@ def run(roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], keep: bool) 
         for acc, array in flow.arrived.items():
             store(acc.variable, array)
     return True
-
-
-def store(leaf: Tensor, array: Any) -> None:
-    """Put what arrived at a leaf into its `.grad`, as the general walk would."""
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].leaf(leaf)
-    if leaf._g is not None:
-        put_sum(leaf, _add(read(leaf._g), array))
-    else:
-        leaf._g = make(array, grad_layout(leaf._m))
-
-
-def put_sum(leaf: Tensor, array: Any) -> None:
-    """Write a leaf's old gradient plus what arrived into its `.grad`."""
-    if not leaf._g._m.dense:
-        check_writable(leaf._g)
-    warn_of_layout(leaf._g, leaf._m)
-    write(leaf._g, array)
-    check_counted(leaf._g)
-
-
-def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
-    """Once per process: a gradient that is added to is not laid out like its leaf."""
-    m = grad._m
-    if m is leaf:
-        return
-    want = grad_layout(leaf)
-    if MODES.grad_layout and not obeys(m, want):
-        once(
-            "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance."
-            f"\ngrad.sizes() = {list(m.shape)}, strides() = {list(m.strides)}"
-            f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}",
-        )
-
-
-def obeys(m: Meta, want: Meta) -> bool:
-    """Whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
-    if m.strides == want.strides:
-        return True
-    # torch reads on behind the strides of a leaf that got fewer dimensions since; a 1 stands there.
-    strides = want.strides + (1,) * (m.ndim - want.ndim)
-    return all(a != 0 if n == 1 else a == b for n, a, b in zip(m.shape, m.strides, strides))
-
-
-def grad_layout(m: Meta) -> Meta:
-    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
-    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)

@@ -8,24 +8,26 @@ is compiled whole. Results equal the node-by-node walk: same order of nodes and 
 from __future__ import annotations
 
 import heapq
-import operator
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 
-from .._core import errors, sums
-from .._core.caches import KERNELS
-from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES, TRACED
-from . import compile_failures, wide, windows
-from .escapes import before_gradients
-from .node import GRAD_LOCK, AccumulateGrad, Node
-from .saved import ALTERED, unaltered
-from .strided import read
-from .tape import aval_of
-from .tensor import UNSET, Storage, Tensor, make
+from ..._core import errors, sums
+from ..._core.caches import KERNELS
+from ..._core.meta import Meta, meta
+from ..._core.state import LIFT, MODES, TRACED
+from .. import wide
+from ..escapes import before_gradients
+from ..node import GRAD_LOCK, AccumulateGrad, Node
+from ..saved import ALTERED, unaltered
+from ..strided import read
+from ..tape import aval_of
+from ..tensor import UNSET, Storage, Tensor, make
+from . import compile_failures, windows
+from .leaf import grad_layout, put_sum
+from .order import leading_to
 
 MAX_NODES = 1500
 MIN_SEEN = 2
@@ -105,9 +107,9 @@ def run(
             _release(found.nodes)
         for leaf, g, old in zip(leaves, out, olds):
             if g is not None and old is None:
-                leaf._g = make(g, windows.grad_layout(leaf._m))
+                leaf._g = make(g, grad_layout(leaf._m))
             elif g is not None:
-                windows.put_sum(leaf, g)
+                put_sum(leaf, g)
     return []
 
 
@@ -415,20 +417,3 @@ def _compile(
         return out
 
     return jax.jit(backward_pass)
-
-
-_SEQUENCE = operator.attrgetter("seq")
-
-
-def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> set[Node]:
-    """The reachable nodes from which a target can be reached, targets included."""
-    needed = {n for n, _ in targets if n in deps}
-    for node in sorted(
-        deps, key=_SEQUENCE
-    ):  # leaves lead nowhere, so that their place is no matter
-        if node not in needed:
-            for e in node.edges:
-                if e is not None and e[0] in needed:
-                    needed.add(node)
-                    break
-    return needed

@@ -1,0 +1,171 @@
+"""What a pass does with a gradient that arrives at a leaf: it becomes the leaf's `.grad`, or is added to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ..._core import shapes, sums
+from ..._core.caches import KERNELS
+from ..._core.meta import Meta, meta
+from ..._core.state import DUAL, LIFT, MODES, TRACED
+from ..._core.warn import once
+from ..._ops.registry import Layout
+from ..escapes import before_gradients
+from ..node import GRAD_LOCK, AccumulateGrad
+from ..record import apply, apply_inplace, no_grad
+from ..strided import check_writable, read, write
+from ..tensor import Tensor, check_counted, make
+from ..trace import Call
+from .hooks import hook_name, pre_hooks, replaced, same_or_error
+
+_add_jit = KERNELS.shared(jax.jit(sums.plus))
+
+
+_add_call = Call(
+    "add",
+    lambda leaves: leaves[0] + leaves[1],
+    node_name="AddBackward0",
+    argnames=("self", "other"),
+    layout=Layout.ELEMENTWISE,
+)
+
+
+clone_call = Call("clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",))
+
+
+def add(a: Tensor, b: Tensor, create: bool) -> Tensor:
+    """A new tensor; recorded in a recorded pass."""
+    if create or MODES.bits & DUAL:
+        return apply(_add_call, (a, b))
+    m = a._m
+    return make(_add_jit(read(a), read(b)), meta(m.shape, m.dtype, m.device))
+
+
+def accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
+    """Add a gradient to the leaf: in place unless the pass is recorded."""
+    leaf = node.variable
+    ex = node.extras
+    if ex is not None and ex.pre:
+        (g,) = pre_hooks(node, [g])
+    if g is not None and leaf._rg:  # the flag may have been turned off since
+        with GRAD_LOCK:
+            store_grad(leaf, g, create)
+    x = leaf._x
+    if x is not None and x.post_acc:  # also when no gradient came
+        for hook in list(x.post_acc.values()):
+            res = hook(leaf)
+            if res is not None and res is not leaf:
+                same_or_error(res, leaf, hook_name(hook))
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+    if ex is not None and ex.post:
+        for hook in list(ex.post.values()):
+            res = hook((), (g,))
+            if res is not None:
+                replaced(hook, res, ())
+
+
+def _recorded_copy(g: Tensor, want: Meta) -> Tensor:
+    """A copy of a gradient, with its history, in memory that is laid out as wanted."""
+    out = apply(clone_call, (g,))
+    out._m = out._st.meta = want
+    return out
+
+
+def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
+    """`leaf.grad` takes a copy of the gradient, or it is added to what is there; as torch decides."""
+    if leaf._fn is not None:  # written to while it did not want a gradient
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].leaf(leaf)
+    old = leaf._g
+    if MODES.bits & TRACED:
+        before_gradients((leaf,), (g._st.array,))
+    want = grad_layout(leaf._m)
+    if want.dtype is not g._m.dtype:  # as the leaf's grad_dtype says
+        want = meta(want.shape, g._m.dtype, want.device, want.strides)
+    if create:
+        if old is None and g._m.shape != want.shape:  # the leaf got another shape since
+            g = spread(g, want.shape)
+        leaf._g = _recorded_copy(g, want) if old is None else add(old, g, True)
+    elif MODES.bits & DUAL:  # the tangents come along
+        if old is None:
+            leaf._g = g
+        else:
+            apply_inplace(_add_call, (old, g))
+    elif old is not None:
+        with no_grad():
+            if old._m.dtype is g._m.dtype:
+                put_sum(leaf, _add_jit(read(old), read(g)))
+                return
+            from ..bind import ops
+
+            warn_of_layout(old, leaf._m)
+            ops.add_(old, g)
+    else:
+        if g._m.shape != want.shape:  # the leaf got another shape since
+            if obeys(g._m, want):
+                want = g._m
+            else:
+                g = spread(g, want.shape)
+        leaf._g = make(read(g), want if MODES.grad_layout else g._m)
+
+
+def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A gradient as a leaf of that shape takes it: copied into memory of its shape."""
+    from ..bind import ops
+
+    both = shapes.broadcast_shapes(shape, g._m.shape)
+    if both != shape:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}"
+        )
+    return ops.expand(g, shape)
+
+
+def store(leaf: Tensor, array: Any) -> None:
+    """Put what arrived at a leaf into its `.grad`, as the general walk would."""
+    if MODES.bits & LIFT:
+        MODES.lifts[-1].leaf(leaf)
+    if leaf._g is not None:
+        put_sum(leaf, _add_jit(read(leaf._g), array))
+    else:
+        leaf._g = make(array, grad_layout(leaf._m))
+
+
+def put_sum(leaf: Tensor, array: Any) -> None:
+    """Write a leaf's old gradient plus what arrived into its `.grad`."""
+    if not leaf._g._m.dense:
+        check_writable(leaf._g)
+    warn_of_layout(leaf._g, leaf._m)
+    write(leaf._g, array)
+    check_counted(leaf._g)
+
+
+def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
+    """Once per process: a gradient that is added to is not laid out like its leaf."""
+    m = grad._m
+    if m is leaf:
+        return
+    want = grad_layout(leaf)
+    if MODES.grad_layout and not obeys(m, want):
+        once(
+            "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance."
+            f"\ngrad.sizes() = {list(m.shape)}, strides() = {list(m.strides)}"
+            f"\nparam.sizes() = {list(want.shape)}, strides() = {list(leaf.strides)}",
+        )
+
+
+def obeys(m: Meta, want: Meta) -> bool:
+    """Whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
+    if m.strides == want.strides:
+        return True
+    # torch reads on behind the strides of a leaf that got fewer dimensions since; a 1 stands there.
+    strides = want.strides + (1,) * (m.ndim - want.ndim)
+    return all(a != 0 if n == 1 else a == b for n, a, b in zip(m.shape, m.strides, strides))
+
+
+def grad_layout(m: Meta) -> Meta:
+    """Meta of a leaf's gradient: the leaf's strides when it is dense."""
+    return m if m.contiguous or m.dense else meta(m.shape, m.dtype, m.device)

@@ -18,7 +18,13 @@ from . import _functions as _functions, autograd as autograd
 from ._bridge.compile import compile as compile
 from ._bridge.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
-from ._core import absent as _absent, dtypes as _dtypes, formats as _formats
+from ._core import (
+    absent as _absent,
+    compiling as _compiling,
+    dtypes as _dtypes,
+    formats as _formats,
+    kernel_files as _kernel_files,
+)
 from ._core.caches import (
     cache_info as cache_info,
     clear_caches as clear_caches,
@@ -216,3 +222,7 @@ def __dir__() -> list[str]:
     return sorted(
         {*__all__, *found, *_LAZY, "__version__", "__doc__", "__file__", "__name__", "__path__"}
     )
+
+
+_kernel_files.keep_kernels()
+_compiling.watch_compiling()

@@ -10,11 +10,9 @@ import os
 from typing import Any
 
 from ._alias.finder import install_as_torch
-from ._alias.kernels import keep_kernels
 
 _packages = [p.strip() for p in os.environ.get("TORCHGRAD_JAX_ALIAS", "").split(",") if p.strip()]
 _alias = install_as_torch(_packages or None)
-keep_kernels()
 
 
 def pytest_report_header(config: Any) -> str:

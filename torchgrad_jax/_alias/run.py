@@ -12,7 +12,6 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from .finder import install_as_torch
-from .kernels import keep_kernels
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
@@ -52,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> Any:
     except RuntimeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    keep_kernels()
     _tell_children()
     if first[:2] == "-m":
         name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])

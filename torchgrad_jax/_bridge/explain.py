@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import sys
 import warnings
 from typing import Any
 
+from .._core.compiling import asks_for
 from .keys import name_of
 from .stance import POLICY
 
@@ -22,8 +22,7 @@ _WAY_OUT = (
 def tell(kind: str, text: str) -> None:
     """Log a line, and print it where that is asked for."""
     log.info("%s", text)
-    names = os.environ.get("TORCHGRAD_JAX_LOGS", "").split(",")
-    if "recompiles" in [n.strip().lstrip("+") for n in names]:
+    if asks_for("recompiles"):
         print(f"[{kind}] {text}", file=sys.stderr)  # noqa: T201 - asked for
 
 

@@ -1,14 +1,19 @@
-"""Kernels that a program under the alias leaves for the next one."""
+"""Kernels that a program leaves for the next one."""
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import jax
 import pytest
 
 from tests.alias.test_run import run as run_aliased
-from torchgrad_jax._alias import kernels
+from torchgrad_jax._core import kernel_files as kernels
 
-PROGRAM = "import torch, jax; torch.ones(3).exp(); print(jax.config.jax_compilation_cache_dir)"
+PROGRAM = "import {}, jax; torch.ones(3).exp(); print(jax.config.jax_compilation_cache_dir)"
+BY_NAME = ("-c", PROGRAM.format("torchgrad_jax as torch"))
+UNDER_THE_ALIAS = ("-m", "torchgrad_jax", "-c", PROGRAM.format("torch"))
 JAX = (
     "JAX_COMPILATION_CACHE_DIR",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
@@ -16,24 +21,25 @@ JAX = (
 )
 
 
-def said(tmp_path, monkeypatch, **variables):
+def said(tmp_path, monkeypatch, program=BY_NAME, **variables):
     for name in (*JAX, kernels.VARIABLE):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
-    result = run_aliased("-m", "torchgrad_jax", "-c", PROGRAM, cwd=tmp_path)
+    result = run_aliased(*program, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip(), result.stderr
 
 
-def test_programs_leave_kernels_behind(tmp_path, monkeypatch):
+@pytest.mark.parametrize("program", [BY_NAME, UNDER_THE_ALIAS], ids=["by name", "alias"])
+def test_programs_leave_kernels_behind(program, tmp_path, monkeypatch):
     folder = tmp_path / "kernels"
-    place, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=folder)
+    place, complaints = said(tmp_path, monkeypatch, program, TORCHGRAD_JAX_CACHE=folder)
     assert place.startswith(str(folder))
     assert not complaints
     first = {p.name: p.stat().st_mtime_ns for p in folder.glob("*/*-cache")}
     assert first
-    again, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=folder)
+    again, complaints = said(tmp_path, monkeypatch, program, TORCHGRAD_JAX_CACHE=folder)
     assert again == place
     assert not complaints
     assert {
@@ -64,6 +70,37 @@ def test_a_folder_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
     place, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path / "file" / "x")
     assert place == "None"
     assert not complaints
+
+
+def test_a_disk_with_little_room_is_left_alone(tmp_path, monkeypatch):
+    for name in (*JAX, kernels.VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(kernels.VARIABLE, str(tmp_path))
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        monkeypatch.setattr(kernels, "_SPARE", 1 << 62)
+        assert kernels.keep_kernels() is None
+        assert jax.config.jax_compilation_cache_dir is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_a_kernel_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
+    place, _ = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path)
+    for path in Path(place).glob("*-cache"):
+        path.write_bytes(path.read_bytes()[:50])
+    again, _ = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path)
+    assert again == place
+
+
+def test_many_processes_write_at_once(tmp_path, monkeypatch):
+    with ThreadPoolExecutor(4) as pool:
+        found = list(
+            pool.map(lambda _: said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path), range(4))
+        )
+    assert len(set(found)) == 1
+    assert not found[0][1]
 
 
 def test_what_is_old_makes_room(tmp_path, monkeypatch):

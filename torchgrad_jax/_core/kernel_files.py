@@ -1,8 +1,8 @@
-"""Compiled kernels that outlive the process, for programs that run under the alias.
+"""Compiled kernels that outlive the process.
 
 A program for PyTorch starts at once, and its users expect that. Compiled for the first time, a small kernel takes
 about 20 ms; read from a file, 1. JAX keeps such files if it is told where, so it is told, unless somebody said
-something else. A program that imports torchgrad_jax by its own name configures JAX as it likes.
+something else.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,12 +21,14 @@ import jaxlib
 VARIABLE = "TORCHGRAD_JAX_CACHE"
 LIMIT = 2 << 30
 """Bytes that the folder may hold; what was not used for the longest time goes first."""
+_SPARE = 256 << 20
+"""Bytes that a disk must have left: a kernel that is cut off where a disk is full could never be read."""
 _DAY = 24 * 3600.0
 _NEVER = ("", "0", "off", "no")
 
 
 def keep_kernels() -> Path | None:
-    """Tell JAX to keep kernels in a folder; children of this process are told by the environment.
+    """Tell JAX to keep kernels in a folder.
 
     Returns:
         The folder, or None if JAX was configured already, or is not to keep any, or cannot.
@@ -41,15 +44,17 @@ def keep_kernels() -> Path | None:
         if not os.access(folder, os.W_OK | os.X_OK):
             return None
         _make_room(folder)
-    except OSError:
+        if shutil.disk_usage(folder).free < _SPARE:
+            return None
+    except (OSError, RuntimeError):
         return None  # no home, or a full disk: the program runs without
     for name, value in (
         ("jax_compilation_cache_dir", str(folder)),
         ("jax_persistent_cache_min_compile_time_secs", 0),
         ("jax_persistent_cache_min_entry_size_bytes", -1),
     ):
-        jax.config.update(name, value)
-        os.environ.setdefault(name.upper(), str(value))
+        if name.upper() not in os.environ:
+            jax.config.update(name, value)
     return folder
 
 

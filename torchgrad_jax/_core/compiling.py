@@ -203,7 +203,7 @@ def _show_progress(progress: Progress) -> None:
         if event.startswith(_STAGES):
             progress.begin(str(about.get("fun_name", "")))
 
-    def ended(event: str, seconds: float, **about: Any) -> None:
+    def ended(event: str, duration_secs: float, **about: Any) -> None:
         if event.startswith(_STAGES):
             progress.end(event)
 
@@ -220,9 +220,9 @@ def _list_kernels(listing: Listing) -> None:
         listing.note_shapes(record)
         return record.levelno >= before
 
-    def ended(event: str, seconds: float, **about: Any) -> None:
+    def ended(event: str, duration_secs: float, **about: Any) -> None:
         if event == _COMPILED:
-            listing.end(str(about.get("fun_name", "")), seconds)
+            listing.end(str(about.get("fun_name", "")), duration_secs)
 
     def happened(event: str, **about: Any) -> None:
         if event == _READ:

@@ -1,7 +1,6 @@
 """Signals at every point: a function runs again and again, and each time an exception comes one instruction later."""
 
 import dis
-import functools
 import opcode
 import sys
 from collections.abc import Callable
@@ -21,14 +20,17 @@ DELIVERING = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
 """Instructions after which Python runs the handlers of signals."""
 
 
-@functools.cache
-def _handlers(code: Any) -> Any:
+_HANDLERS: dict[int, tuple[Any, dict[int, int]]] = {}
+"""By identity of a code object, which may hold constants that have no hash: itself, and its handlers."""
+
+
+def _handlers(code: Any) -> dict[int, int]:
     """Which handler catches what an instruction raises, by its place."""
-    return {
-        at: entry.target
-        for entry in reversed(dis._parse_exception_table(code))  # type: ignore[attr-defined]
-        for at in range(entry.start, entry.end)
-    }
+    if id(code) not in _HANDLERS:
+        table = reversed(dis._parse_exception_table(code))  # type: ignore[attr-defined]
+        handlers = {at: e.target for e in table for at in range(e.start, e.end)}
+        _HANDLERS[id(code)] = code, handlers
+    return _HANDLERS[id(code)][1]
 
 
 def _delivers(code: Any, before: int, at: int) -> bool:

@@ -379,7 +379,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_engine/storages.py",
     },
     "emptied by hand when they are full": {
-        "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/fused.py",
+        "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/segments.py",
     },
 }  # fmt: skip
 """Files with dictionaries that start empty, or with functions that keep all of their results, and why they may."""

@@ -12,7 +12,7 @@ from torchgrad_jax._core.devices import default_device
 from torchgrad_jax._core.meta import meta
 from torchgrad_jax._engine import first_uses, strided, trace
 from torchgrad_jax._engine.grad_plan import GradPlan
-from torchgrad_jax._engine.passes import fused
+from torchgrad_jax._engine.passes import segments
 
 from .test_strided import PATTERNS, SIZE
 
@@ -129,7 +129,7 @@ def test_kernels_that_come_again_are_compiled_and_stay_right(fresh_kernels):
 
 
 def test_a_graph_whose_gradients_numpy_gives_is_not_compiled_whole(fresh_kernels, monkeypatch):
-    monkeypatch.setattr(fused, "_COMPILED", KERNELS.cache())
+    monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
 
     def once(n, last):
         x = tg.arange(float(n)).requires_grad_()
@@ -137,10 +137,10 @@ def test_a_graph_whose_gradients_numpy_gives_is_not_compiled_whole(fresh_kernels
         return x.grad.tolist()
 
     assert once(31, tg.abs) == [2.0 if i else -2.0 for i in range(31)]
-    assert not fused._COMPILED
+    assert not segments._COMPILED
     monkeypatch.setattr(GradPlan, "in_numpy", lambda self: False)
     assert once(37, tg.abs) == [2.0 if i else -2.0 for i in range(37)]
-    assert len(fused._COMPILED) == 1  # as if each of its nodes needed a kernel
+    assert len(segments._COMPILED) == 1  # as if each of its nodes needed a kernel
 
 
 def test_small_arrays_of_one_value_take_no_kernel(monkeypatch):

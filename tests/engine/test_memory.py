@@ -7,7 +7,7 @@ import pytest
 
 import torchgrad_jax as tg
 from torchgrad_jax._engine import saved
-from torchgrad_jax._engine.passes import fused
+from torchgrad_jax._engine.passes import segments
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -135,8 +135,8 @@ def test_dropped_before_backward(name):
 @each
 @pytest.mark.parametrize("walk", ["fused", "node by node"])
 def test_dropped_after_backward(name, walk, monkeypatch):
-    monkeypatch.setattr(fused, "MIN_SEEN", 0 if walk == "fused" else 1 << 40)
-    monkeypatch.setattr(fused, "NODE_COST", 0)
+    monkeypatch.setattr(segments, "SEEN", 0 if walk == "fused" else 1 << 40)
+    monkeypatch.setattr(segments, "NODE_COST", 0)
     x, out = BUILDERS[name]()
     refs = [weakref.ref(out), *nodes(out)]
     out.backward()

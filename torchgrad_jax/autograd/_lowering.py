@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.passes import fused
+from .._engine.passes.segments import Compiled, whole_graph
 from .._engine.tensor import Tensor
 from ._passes import ones_like
 
@@ -30,11 +30,12 @@ def to_jaxpr(tensor: Tensor) -> Any:
         raise RuntimeError("to_jaxpr: the tensor has no graph")
     roots = [(grad_fn_of(tensor), tensor._onr)]
     grads = [ones_like(tensor._m)]
-    found = fused._structure(roots, grads, None)
-    if found is None or found is fused.TOO_LONG:
+    found = whole_graph(roots, grads, None)
+    if found is None:
         raise RuntimeError(
             "to_jaxpr: this graph is not one JAX function: it has hooks, custom Functions, packed or freed values, "
             "or more nodes than are compiled as one"
         )
-    compiled = fused._compile(found, roots, grads, None)
-    return jax.make_jaxpr(compiled)(found.args, [None] * len(found.leaves))
+    segment = found[1]
+    compiled = Compiled(segment.key)
+    return jax.make_jaxpr(compiled.fn)(segment.given, segment.args, [None] * len(segment.leaves))

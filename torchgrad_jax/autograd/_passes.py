@@ -18,9 +18,9 @@ from .._core.transfer import filled
 from .._engine.escapes import refuse_escape
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import AccumulateGrad, Node, accumulator
-from .._engine.passes import fused
 from .._engine.passes.fitting import fitted, leaf_grad_meta
-from .._engine.passes.order import dependencies
+from .._engine.passes.order import reachable
+from .._engine.passes.segments import run_batched as run_rows
 from .._engine.passes.walk import run
 from .._engine.strided import read
 from .._engine.tensor import Tensor, born, make
@@ -83,7 +83,7 @@ def run_backward(
 
 def _refuse_outside(roots: Sequence[Any], targets: Any, given: Sequence[Any]) -> None:
     """Refuse a pass whose gradients JAX traces, and which would leave them in leaves from outside, before it begins."""
-    nodes = [n for n, _ in targets] if targets else dependencies([n for n, _ in roots])
+    nodes = [n for n, _ in targets] if targets else reachable([n for n, _ in roots])
     leaves = [n.variable for n in nodes if isinstance(n, AccumulateGrad)]
     refuse_escape(
         map(born, leaves),
@@ -100,7 +100,7 @@ def _logged(roots: Sequence[tuple[Node, int]]) -> list[Any]:
             "Executing: %s with grad_outputs: [%s]", node, ",".join(map(_brief, grads))
         )
 
-    return [n.register_prehook(prehook(n)) for n in dependencies([n for n, _ in roots])]
+    return [n.register_prehook(prehook(n)) for n in reachable([n for n, _ in roots])]
 
 
 def _brief(t: Tensor | None) -> str:
@@ -254,7 +254,7 @@ def compiled_rows(
         if want is not m and (want.shape, want.dtype) != (m.shape, m.dtype):
             return None
         roots.append(root)
-    return fused.run_batched(roots, grads, keep, [_target(t, False) for t in inputs])
+    return run_rows(roots, grads, keep, [_target(t, False) for t in inputs])
 
 
 def _run_recorded(

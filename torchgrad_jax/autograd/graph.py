@@ -17,7 +17,6 @@ from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import Node as _EngineNode
-from .._engine.passes.order import order_of
 from .._engine.strided import read, storage_offset
 from .._engine.tensor import Tensor, check_counted, make
 from ._lowering import to_jaxpr as to_jaxpr
@@ -351,7 +350,7 @@ def _current_graph_task_execution_order() -> list[_EngineNode]:
             "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     "
             "torch.autograd.grad(...)\n"
         )
-    return order_of(task)
+    return [n for n in task.order if task.needed is None or n in task.needed]
 
 
 def _will_engine_execute_node(node: Any) -> bool:

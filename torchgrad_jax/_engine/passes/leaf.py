@@ -124,14 +124,12 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return ops.expand(g, shape)
 
 
-def store(leaf: Tensor, array: Any) -> None:
-    """Put what arrived at a leaf into its `.grad`, as the general walk would."""
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].leaf(leaf)
-    if leaf._g is not None:
-        put_sum(leaf, _add_jit(read(leaf._g), array))
-    else:
+def keep_gradient(leaf: Tensor, array: Any) -> None:
+    """Make an array a leaf's first gradient, or, with the one before already added, the next one."""
+    if leaf._g is None:
         leaf._g = make(array, grad_layout(leaf._m))
+    else:
+        put_sum(leaf, array)
 
 
 def put_sum(leaf: Tensor, array: Any) -> None:

@@ -1,86 +1,123 @@
-"""In which order a pass comes to the nodes of a graph, and which nodes it needs."""
+"""Which nodes a pass needs, and in which order it comes to them."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heappop, heappush
 
 from ..node import AccumulateGrad, Node, node_class
 
-_LAST = 1 << 62
-
-
-_FIRST = {AccumulateGrad, node_class("NotImplemented")}
-"""Nodes that run as soon as they are ready, whatever else is."""
-
-
-def priority(node: Node) -> int:
-    return -_LAST if node.__class__ in _FIRST else -node.seq
-
-
-def dependencies(roots: Sequence[Node]) -> dict[Node, int]:
-    """For every reachable node, how many edges lead to it."""
-    deps: dict[Node, int] = dict.fromkeys(roots, 0)
-    stack = list(deps)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None:
-                m = edge[0]
-                if m in deps:
-                    deps[m] += 1
-                else:
-                    deps[m] = 1
-                    stack.append(m)
-    return deps
-
-
-def order_of(task: Any) -> list[Node]:
-    """The nodes of a walk in the order in which it comes to them."""
-    deps, count, found = dependencies(task.roots), itertools.count(), []
-    ready = [(priority(n), next(count), n) for n in task.roots if deps[n] == 0]
-    heapq.heapify(ready)
-    while ready:
-        node = heapq.heappop(ready)[2]
-        if task.needed is None or node in task.needed:
-            found.append(node)
-        for edge in node.edges:
-            if edge is not None:
-                deps[edge[0]] -= 1
-                if deps[edge[0]] == 0:
-                    heapq.heappush(ready, (priority(edge[0]), next(count), edge[0]))
-    return found
-
-
-def executed(run_set: set[Node], accumulate: bool) -> set[Node]:
-    """Nodes whose function runs: those with a needed successor; leaves when accumulating."""
-    out = set()
-    for node in run_set:
-        if node.__class__ is AccumulateGrad:
-            if accumulate:
-                out.add(node)
-            continue
-        for e in node.edges:
-            if e is not None and e[0] in run_set:
-                out.add(node)
-                break
-    return out
-
-
+_NOT_IMPLEMENTED = node_class("NotImplemented")
 _SEQUENCE = operator.attrgetter("seq")
 
 
-def leading_to(deps: dict[Node, int], targets: Sequence[tuple[Node, int]]) -> set[Node]:
-    """The reachable nodes from which a target can be reached, targets included."""
-    needed = {n for n, _ in targets if n in deps}
-    for node in sorted(
-        deps, key=_SEQUENCE
-    ):  # leaves lead nowhere, so that their place is no matter
+def reachable(roots: Iterable[Node]) -> list[Node]:
+    """All nodes that a pass from `roots` could come to, the roots first."""
+    found = list(dict.fromkeys(roots))
+    known = set(found)
+    for node in found:
+        for edge in node.edges:
+            if edge is not None and edge[0] not in known:
+                known.add(edge[0])
+                found.append(edge[0])
+    return found
+
+
+def execution_order(
+    nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None = None
+) -> list[Node]:
+    """The nodes in the order in which a pass comes to them: the last one recorded first, leaves once they are complete.
+
+    Args:
+        nodes: all that can be reached.
+        roots: where the pass begins.
+        needed: the nodes that it goes on to, if not all.
+    """
+    if needed is not None:
+        wanted = {*needed, *roots}
+        nodes = [n for n in nodes if n in wanted]
+    # An edge leads to a node that was recorded before: sorted by number, each comes after all that lead to it.
+    backwards: list[Node] = []
+    placed: set[Node] = set()
+    for node in sorted(nodes, key=_SEQUENCE):
+        kind = node.__class__
+        if kind is AccumulateGrad:
+            continue
+        seq = node.seq
+        for edge in reversed(node.edges):
+            if edge is not None:
+                m = edge[0]
+                if m.__class__ is AccumulateGrad:
+                    if m not in placed and (needed is None or m in needed):
+                        placed.add(m)
+                        backwards.append(m)
+                elif m.seq >= seq:
+                    return _by_counting(nodes, roots, needed)
+        if kind is _NOT_IMPLEMENTED:
+            return _by_counting(nodes, roots, needed)
+        backwards.append(node)
+    if len(backwards) < len(nodes):  # leaves among the roots, to which nothing leads
+        backwards += [
+            n for n in reversed(roots) if n.__class__ is AccumulateGrad and n not in placed
+        ]
+    backwards.reverse()
+    return backwards
+
+
+def _by_counting(
+    nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None
+) -> list[Node]:
+    """The same where numbers do not tell it: a user has changed some, or a node runs as soon as it is ready."""
+    waiting = dict.fromkeys(nodes, 0)
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None and edge[0] in waiting:
+                waiting[edge[0]] += 1
+    order: list[Node] = []
+    ready: list[tuple[int, int, Node]] = []
+
+    def push(node: Node) -> None:
+        at_once = node.__class__ is AccumulateGrad or node.__class__ is _NOT_IMPLEMENTED
+        heappush(ready, (-(1 << 62) if at_once else -node.seq, len(order) + len(ready), node))
+
+    for node in roots:
+        if waiting[node] == 0:
+            push(node)
+    while ready:
+        node = heappop(ready)[2]
+        order.append(node)
+        for edge in node.edges:
+            if edge is not None and (needed is None or edge[0] in needed):
+                waiting[edge[0]] -= 1
+                if waiting[edge[0]] == 0:
+                    push(edge[0])
+    return order
+
+
+def leading_to(nodes: Iterable[Node], targets: Sequence[tuple[Node, int]]) -> set[Node]:
+    """Those of the nodes from which a target can be reached, targets included."""
+    nodes = sorted(nodes, key=_SEQUENCE)  # leaves lead nowhere: their place does not matter
+    needed = {n for n, _ in targets}.intersection(nodes)
+    for node in nodes:
         if node not in needed:
             for e in node.edges:
                 if e is not None and e[0] in needed:
                     needed.add(node)
                     break
     return needed
+
+
+def running(needed: set[Node], accumulates: bool) -> set[Node]:
+    """Nodes whose function runs: those with a needed successor; leaves when accumulating."""
+    out = set()
+    for node in needed:
+        if node.__class__ is AccumulateGrad:
+            if accumulates:
+                out.add(node)
+            continue
+        for e in node.edges:
+            if e is not None and e[0] in needed:
+                out.add(node)
+                break
+    return out

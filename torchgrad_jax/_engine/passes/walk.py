@@ -3,106 +3,25 @@
 from __future__ import annotations
 
 import contextvars
-import heapq
-import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import abstract, events
-from ..._core.meta import Meta, meta
+from ..._core.meta import meta
 from ..._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED, TRACED
 from ..escapes import before_gradients
 from ..node import AccumulateGrad, Node
-from ..record import apply, cast
+from ..record import apply
 from ..saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
 from ..strided import read
-from ..tensor import UNSET, Tensor, make
-from . import fused
+from ..tensor import Tensor, make
 from .fitting import fitted
 from .hooks import hook_name, post_hooks, pre_hooks, swapped
-from .leaf import accumulate as accumulate_grad, add, clone_call, spread
-from .order import dependencies, executed as executed_nodes, leading_to, priority
+from .leaf import accumulate, add, clone_call, spread
 from .second import own, recorded_gradients
-
-_task_ids = itertools.count()
-
-
-class Task:
-    """One run of the engine."""
-
-    __slots__ = (
-        "__weakref__",
-        "accumulates",
-        "callbacks",
-        "calling",
-        "create",
-        "current",
-        "depth",
-        "id",
-        "keep",
-        "needed",
-        "nodes",
-        "outer",
-        "root",
-        "roots",
-    )
-
-    def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
-        self.id = next(_task_ids)
-        self.keep, self.create, self.accumulates = keep, create, accumulates
-        self.nodes: Any = ()
-        self.root: Node | None = None
-        self.roots: list[Node] = []
-        self.needed: set[Node] | None = None
-        self.callbacks: list[Callable[[], None]] = []
-        self.current: Node | None = None
-        self.calling = False  # a node, its hooks included, is running
-        self.outer: Task | None = MODES.graph_task
-        self.depth: int = 0 if self.outer is None else self.outer.depth + 1
-
-
-def _run(
-    task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor],
-    targets: Sequence[tuple[Node, int]] | None,
-) -> list[Tensor | None]:  # fmt: skip
-    keep, create, accumulate = task.keep, task.create, task.accumulates
-    unreal = any(g._m.device.type == "meta" for g in grads)
-    before_bits, before_task = MODES.bits, MODES.graph_task
-    MODES.graph_task = task
-    MODES.bits = before_bits | GRAD if create else before_bits & ~GRAD
-    try:
-        captured = None
-        if unreal:
-            with abstract.tracing():
-                captured = _walk(task, roots, grads, targets, accumulate)
-        elif not create and not before_bits & (DUAL | OBSERVED) and MODES.grad_layout:
-            captured = fused.run(roots, grads, keep, targets, accumulate)
-        if captured is None:
-            captured = _walk(task, roots, grads, targets, accumulate)
-        task.current, task.calling = None, False
-        for callback in task.callbacks:  # a callback may queue another
-            callback()
-        return captured
-    finally:
-        MODES.bits, MODES.graph_task = before_bits, before_task
-
-
-def _put(buffers: dict[Node, list[Any]], node: Node, nr: int, g: Tensor, create: bool) -> None:
-    """Add a gradient to what a node has received so far."""
-    if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
-        g = _of_dtype(g, x.grad_dtype)
-    slots = buffers.get(node)
-    if slots is None:
-        slots = buffers[node] = [None] * node.n_outputs
-    old = slots[nr]
-    slots[nr] = g if old is None else add(old, g, create)
-
-
-def _of_dtype(g: Tensor, dtype: Any) -> Tensor:
-    """A gradient in the dtype that its leaf asked for."""
-    return g if dtype is UNSET or dtype is None or g._m.dtype is dtype else cast(g, dtype)
-
+from .segments import segment_at
+from .task import Task
 
 _DEEP = 40
 """Passes started from within passes before one gets a thread, and with it a Python stack, of its own."""
@@ -169,94 +88,85 @@ def _in_thread(fn: Callable[[], Any]) -> Any:
     return result
 
 
-def _walk(
+def _run(
     task: Task, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor],
-    targets: Sequence[tuple[Node, int]] | None, accumulate: bool,
+    targets: Sequence[tuple[Node, int]] | None,
 ) -> list[Tensor | None]:  # fmt: skip
-    create = task.create
-    deps = task.nodes = dependencies([n for n, _ in roots])
-    task.roots = list(dict.fromkeys(n for n, _ in roots))
-    task.root = roots[0][0] if len(roots) == 1 else None
-    captures: dict[Node, list[int]] = {}
-    run_set = executed = None
-    if targets is not None:
-        run_set = leading_to(deps, targets)
-        for i, (node, _) in enumerate(targets):
-            if not (
-                accumulate and node.__class__ is AccumulateGrad
-            ):  # its gradient goes to `.grad`
-                captures.setdefault(node, []).append(i)
-        task.needed = run_set
-        executed = executed_nodes(run_set, accumulate)
-        if accumulate:  # torch runs the nodes of non-leaf inputs too, freed or not
-            executed.update(n for n, _ in targets)
-    captured: list[Any] = [None] * (len(targets) if targets is not None else 0)
-    # Of several roots, those that lead to no target are left out; a single one gets its hooks run.
-    skipped = set(task.roots) - run_set if run_set is not None and len(roots) > 1 else ()
-    buffers: dict[Node, list[Any]] = {}
-    for (node, nr), g in zip(roots, grads):
-        if node not in skipped:
-            _put(buffers, node, nr, g, create)
-    ready: list[tuple[int, int, Node]] = []
-    count = itertools.count()
-    for node in task.roots:
-        if deps[node] == 0 and node not in skipped:
-            heapq.heappush(ready, (priority(node), next(count), node))
-
-    def visit(node: Node, slots: list[Any]) -> list[Any] | None:
-        """Hooks, captures and the node's function; None where the pass ends."""
-        runs = executed is None or node in executed
-        hooked = node.__class__ is AccumulateGrad or node.extras is not None
-        if hooked and not runs:
-            _tensor_hooks(node, slots, create)
-        if node in captures:  # before the tensor hooks of a node that runs, as in torch
-            for i in captures[node]:
-                captured[i] = slots[targets[i][1]]  # type: ignore[index]
-        if not runs:
-            return None
-        task.calling = True
-        if hooked:
-            _tensor_hooks(node, slots, create)
-        if node.__class__ is AccumulateGrad:
-            if MODES.bits & OBSERVED and MODES.observers:
-                events.function(node, slots, lambda: accumulate_grad(node, slots[0], create))  # type: ignore[arg-type]
-            else:
-                accumulate_grad(node, slots[0], create)  # type: ignore[arg-type]
-            return None
-        return _evaluate(task, node, slots, create, run_set)
-
-    while ready:
-        node = heapq.heappop(ready)[2]
-        slots: Any = buffers.pop(node, None) or [None] * node.n_outputs
-        task.current = node
-        task.calling = False
-        if MODES.bits & OBSERVED:
-            out = _watched(node, slots, lambda: visit(node, slots))  # noqa: B023 - runs at once
+    unreal = any(g._m.device.type == "meta" for g in grads)
+    before_bits, before_task = MODES.bits, MODES.graph_task
+    compiles = not (task.create or before_bits & (DUAL | OBSERVED)) and MODES.grad_layout
+    MODES.graph_task = task
+    MODES.bits = before_bits | GRAD if task.create else before_bits & ~GRAD
+    try:
+        if unreal:
+            with abstract.tracing():
+                task.begin(roots, grads, targets)
+                _run_nodes(task, False)
         else:
-            out = visit(node, slots)
-        if out is None:
-            continue
-        slots = None
-        for j, (edge, g) in enumerate(zip(node.edges, out)):
-            if edge is None:
-                continue
-            m, nr = edge
-            if run_set is not None and m not in run_set:
-                continue
-            if g is not None:
-                if m.extras is not None and m.extras.reshaped:
-                    g = _refitted(node, j, g, m.out_meta(nr))
-                _put(buffers, m, nr, g, create)
-            deps[m] -= 1
-            if deps[m] == 0:
-                heapq.heappush(ready, (priority(m), next(count), m))
-        out = g = None
-    return captured
+            task.begin(roots, grads, targets)
+            _run_nodes(task, compiles)
+        task.current, task.calling = None, False
+        for callback in task.callbacks:  # a callback may queue another
+            callback()
+        return task.captured
+    finally:
+        MODES.bits, MODES.graph_task = before_bits, before_task
 
 
-def _refitted(node: Node, index: int, g: Tensor, m: Meta) -> Tensor:
-    """A gradient for an output that was given another shape in place, without a record of it."""
-    return g if g._m is m else fitted(node.name(), index, g, m)
+def _run_nodes(task: Task, compiles: bool) -> None:
+    """Run the nodes in order: compiled segments where there are any, the others one by one."""
+    order, at = task.order, 0
+    while at < len(order):
+        end = at + 1 if compiles else len(order)
+        segment = segment_at(task, at) if compiles else None
+        if segment is not None:
+            end = segment.end
+            if segment.run(task):
+                at = end
+                continue
+            segment = None  # it holds what the nodes saved
+        for node in order[at:end]:
+            _visit(task, node)
+        at = end
+
+
+def _visit(task: Task, node: Node) -> None:
+    """Walk one node: what it has received comes in, and its gradients go where its edges lead."""
+    slots: Any = task.gradients.pop(node, None) or [None] * node.n_outputs
+    task.current, task.calling = node, False
+    if MODES.bits & OBSERVED:
+        out = _watched(node, slots, lambda: _outcome(task, node, slots))
+    else:
+        out = _outcome(task, node, slots)
+    needed = task.needed
+    for j, (edge, g) in enumerate(zip(node.edges, out)):
+        if edge is not None and g is not None and (needed is None or edge[0] in needed):
+            task.send(node, j, g)
+
+
+def _outcome(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
+    """Hooks, captures and the node's function: gradients by edge, none where the pass ends."""
+    leaf = node.__class__ is AccumulateGrad
+    runs = task.runs(node)
+    hooked = leaf or node.extras is not None
+    if hooked and not runs:
+        _tensor_hooks(node, slots, task.create)
+    for i, nr in task.captures.get(
+        node, ()
+    ):  # before the tensor hooks of a node that runs, as in torch
+        task.captured[i] = slots[nr]
+    if not runs:
+        return ()
+    task.calling = True
+    if hooked:
+        _tensor_hooks(node, slots, task.create)
+    if not leaf:
+        return _evaluate(task, node, slots)
+    if MODES.bits & OBSERVED and MODES.observers:
+        events.function(node, slots, lambda: accumulate(node, slots[0], task.create))  # type: ignore[arg-type]
+    else:
+        accumulate(node, slots[0], task.create)  # type: ignore[arg-type]
+    return ()
 
 
 def _watched(node: Node, slots: list[Any], visit: Callable[[], Any]) -> Any:
@@ -305,15 +215,15 @@ def _copied(t: Tensor) -> Tensor:
     return make(read(t), meta(m.shape, m.dtype, m.device))
 
 
-def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: Any) -> list[Any]:
+def _evaluate(task: Task, node: Node, slots: list[Any]) -> Sequence[Any]:
     """Pre hooks, the node's function, post hooks; gradients aligned with `node.edges`."""
     ex, saved = node.extras, node.saved
     cts = pre_hooks(node, slots) if ex is not None and ex.pre else slots
     out: Any
     if MODES.bits & OBSERVED and MODES.observers:
-        out = events.function(node, cts, lambda: _function(task, node, cts, create, run_set))
+        out = events.function(node, cts, lambda: _function(task, node, cts))
     else:
-        out = _function(task, node, cts, create, run_set)
+        out = _function(task, node, cts)
     if ex is not None and ex.post:
         out = post_hooks(node, out, cts)
     if not task.keep:
@@ -321,7 +231,7 @@ def _evaluate(task: Task, node: Node, slots: list[Any], create: bool, run_set: A
     return out
 
 
-def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any) -> Sequence[Any]:
+def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     """Run a node: one gradient (or None) per edge, each a tensor of its own."""
     if node.gp is None:
         return _each_its_own(node.backward_tensors(cts))
@@ -336,11 +246,10 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
             gp.fn()
         return [None] * len(node.edges)
     positions = gp.edge_grads
-    if run_set is not None and gp.name == "Identity":  # torch's looks at nothing
-        run_set = None
+    needed = None if gp.name == "Identity" else task.needed  # torch's looks at nothing
     wanted = [
         p for p, e in zip(positions, edges)
-        if e is not None and p >= 0 and (run_set is None or e[0] in run_set)
+        if e is not None and p >= 0 and (needed is None or e[0] in needed)
     ]  # fmt: skip
     if False in present:
         reached = gp.reached(cts)
@@ -355,7 +264,9 @@ def _function(task: Task, node: Node, cts: list[Any], create: bool, run_set: Any
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)
-    if create or MODES.bits & DUAL:  # an op of its own per gradient, which carries tangents too
+    if (
+        task.create or MODES.bits & DUAL
+    ):  # an op of its own per gradient, which carries tangents too
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [
             by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)
@@ -399,10 +310,10 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
         g = grads[0]
         if g is not None and g._m.shape != node.variable._m.shape:
             g = spread(g, node.variable._m.shape)
-        accumulate_grad(node, g, create)
+        accumulate(node, g, create)
         return ()
     try:
-        out = tuple(_function(Task(True, create), node, list(grads), create, None))
+        out = tuple(_function(Task(True, create), node, list(grads)))
     except (TypeError, ValueError) as error:
         if node.gp is None or (complaint := _misfit(node, grads)) is None:
             raise

@@ -139,7 +139,8 @@ class Segment:
         running, needed, lifting = task.running, task.needed, MODES.bits & LIFT
         places: dict[int, int] = {}
         for node in islice(task.order, at, at + limit):
-            start, why, gp, saved = len(key), None, node.gp, node.saved
+            start, why, gp = len(key), None, node.gp
+            saved: Any = node.saved
             runs = running is None or node in running
             if captures and node in captures:
                 key.append(tuple(dict.fromkeys([nr for _, nr in captures[node]])))
@@ -158,7 +159,7 @@ class Segment:
                     at += 1
                     continue
             key.append(gp)
-            for entry, then in zip(saved, node.vers):
+            for entry, then in zip(saved, node.vers):  # type: ignore[arg-type]
                 kind = entry.__class__
                 if kind is Storage and entry.version == then:
                     value = entry.array
@@ -371,16 +372,16 @@ def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[
     items = iter(key)
     for head in items:
         captured: tuple[int, ...] = ()
-        if head.__class__ is tuple:
+        if isinstance(head, tuple):
             captured, head = head, next(items)
         where, edges = [], []
-        plain = head is not None and head.__class__ is not bool
-        for _ in range(len(head.saved_in) + len(head.saved_out) if plain else 0):
+        plan: Any = None if isinstance(head, bool) else head
+        for _ in range(len(plan.saved_in) + len(plan.saved_out) if plan is not None else 0):
             place = next(items)
             where.append(next(items) if place.__class__ is type else place)
         number = next(items)
-        if plain:
-            for p in head.edge_grads:
+        if plan is not None:
+            for p in plan.edge_grads:
                 to = next(items)
                 if to is not None:
                     edges.append((p, to, next(items)))

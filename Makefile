@@ -87,6 +87,7 @@ bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 
 conformance: ORACLE = live
 conformance: LONG = only
+conformance: export BATCH_SIZES ?= 2000
 conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, and torch's own table of operators
 	$(RUN_PYTEST) tests compat_suite
 	$(PY) -m compat_suite run --oracle live

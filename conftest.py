@@ -7,8 +7,10 @@ import os
 import random
 import sys
 import tomllib
+from collections.abc import Generator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -88,6 +90,58 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
 
 
+def _resident() -> int:
+    """The megabytes of memory that this process holds; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+class _Memory:
+    """Empties all caches between two tests once a process holds much, so that a worker stays below 1.5 GB.
+
+    What the package keeps is bounded; JAX keeps all that tests compile with JAX alone.
+    """
+
+    much, step = 1000, 200
+
+    def __init__(self) -> None:
+        self.limit = self.much
+        self.most = 0
+
+    def look(self) -> None:
+        held = _resident()
+        self.most = max(self.most, held)
+        if held > self.limit:
+            jax.clear_caches()
+            if "torchgrad_jax" in sys.modules:
+                sys.modules["torchgrad_jax"].clear_caches()
+            self.limit = max(self.much, _resident() + self.step)
+
+
+_memory = _Memory()
+_of_workers: list[int] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, Any, Any]:
+    found = yield
+    _memory.look()
+    return found
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_testnodedown(node: Any) -> None:
+    _of_workers.append(getattr(node, "workeroutput", {}).get("megabytes", 0))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    most = max([_memory.most, *_of_workers])
+    terminalreporter.write_line(f"memory: no process of the tests held more than {most} MB")
+
+
 _seconds: dict[str, float] = {}
 
 
@@ -96,6 +150,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["megabytes"] = _memory.most
     least = session.config.getoption("--write-long")
     if least is not None and not hasattr(session.config, "workerinput"):
         names = sorted(name for name, seconds in _seconds.items() if seconds >= least)

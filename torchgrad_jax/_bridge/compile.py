@@ -166,6 +166,8 @@ class Compiled:
             self.evicted += 1
             if len(programs) > 1:
                 self.entries = {oldest: programs[1:], **self.entries}
+            del programs
+            caches.KERNELS.program_dropped()
 
     def _trace(
         self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
@@ -208,6 +210,7 @@ class Compiled:
                 self.carried.update({place_of(*place): place for place in watch.drifted()})
             self._keep(key, entry, effect, reason, known)
             out = entry.run(tensors)
+            caches.KERNELS.program()
         except BaseException as error:
             failed = error
             if entry is None or not entry.ran:

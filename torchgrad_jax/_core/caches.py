@@ -27,8 +27,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOCK = threading.RLock()
 """Held while an entry is added or moved. Finding one among the young needs no lock."""
-_PLAN = 0.125
-"""What a plan costs that has not compiled anything yet, in kernels: the trace that it keeps."""
+_PLAN = 0.25
+"""What a plan costs that has not compiled anything yet, in kernels: the traces that it and JAX keep."""
+_TRACES = 2048
+"""How many traces of its own functions and of this package's JAX may keep; they take 10 to 20 KB each."""
 
 
 class CacheInfo(NamedTuple):
@@ -277,7 +279,8 @@ class _Kernels(Pool):
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(name, limit)
-        self._since_lowerings = self._since_collection = 0.0
+        self._since_lowerings = self._since_collection = self._since_traces = 0.0
+        self._programs_dropped = 0
         self._shared: list[Any] = []
 
     def shared(self, jitted: Any) -> Any:
@@ -299,6 +302,27 @@ class _Kernels(Pool):
             self._since_lowerings = 0
             drop_lowerings()
         self.spend(1)
+
+    def spend(self, weight: float) -> None:
+        """Count a plan or a kernel, each of which JAX has traced."""
+        self._since_traces += weight
+        if self._since_traces >= 32:
+            self._since_traces = 0
+            drop_traces()
+        super().spend(weight)
+
+    def program(self) -> None:
+        """Count a whole program that is compiled now, and that its function keeps."""
+        drop_lowerings()
+        drop_traces()
+
+    def program_dropped(self) -> None:
+        """Count a program that its function has forgotten; programs refer to themselves."""
+        self._programs_dropped += 1
+        if self._programs_dropped >= 16:
+            self._programs_dropped = 0
+            gc.collect()
+            _trim()
 
     def dropped(self) -> None:
         """Give the memory back, also of what refers to itself and of kernels that belong to no entry."""
@@ -331,6 +355,25 @@ def drop_lowerings() -> None:
                 traced = key[0]()
                 if traced is not None and _is_ours(traced):
                     cache.evict_weakref(traced)
+
+
+def drop_traces(most: int | None = None) -> None:
+    """Let JAX forget its traces of its own functions (`jnp.where`) and of this package's, once there are so many.
+
+    JAX keeps one for each shape for as long as the function lives, without a limit. What needs one again makes it
+    again; traces of the user's functions stay. JAX does not promise these names.
+    """
+    with contextlib.suppress(ImportError, AttributeError, TypeError):
+        from jax._src.interpreters import partial_eval
+
+        cache: Any = partial_eval.trace_to_jaxpr
+        if cache.cache_info().currsize < (_TRACES if most is None else most):
+            return
+        homes = ("jax.", f"{__name__.partition('.')[0]}.")
+        functions = {id(fn): fn for key in cache.cache_keys() if (fn := key[0]()) is not None}
+        for fn in functions.values():
+            if str(getattr(fn, "__module__", "")).startswith(homes):
+                cache.evict_weakref(fn)
 
 
 def _is_ours(traced: Any) -> bool:
@@ -401,8 +444,8 @@ def cache_info() -> dict[str, CacheInfo]:
 def clear_caches() -> None:
     """Forget every plan, kernel and compiled program; what is needed again is compiled again.
 
-    Graphs that are there stay as they are. JAX's own caches, and so what `jax.jit` has compiled for you, stay
-    too; `jax.clear_caches` empties them.
+    Graphs that are there stay as they are, and so does what `jax.jit` has compiled for you; `jax.clear_caches`
+    empties JAX's own caches.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -414,6 +457,7 @@ def clear_caches() -> None:
         kept.cache_clear()
     for pool in POOLS.values():
         pool.clear()
+    drop_traces(0)
     gc.collect()
     _trim()
 

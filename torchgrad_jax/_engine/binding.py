@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from .arguments import (
 )
 from .return_types import return_type
 from .tensor import Tensor
-from .trace import Apart, Call, Overlap
+from .trace import Call
 from .views import known_view
 
 
@@ -162,55 +161,18 @@ class Binding:
                 return user_check(**_concrete(bound(leaves)))
 
             check = check_of
-        edges = _edges(row, promoted, recipe)
-        call = Call(
-            row.name, run, node_name=node, argnames=tuple(argnames), promote=row.promote,
-            promoted=promoted, nondiff=row.nondiff, grad=row.grad, layout=row.layout, check=check,
-            check_result=row.check_result, result=self.result, edges=edges,
-            statics=static, geometry=geometry, joins=row.joins,
+        return Call(
+            row.name, run, node_name=node, argnames=tuple(argnames), row=row, promoted=promoted,
+            check=check, result=self.result, edges=_edges(row, promoted, recipe), statics=static,
+            geometry=geometry, forward=row.forward and runner(row.forward),
         )  # fmt: skip
-        if (made_as := row.made_as) is not None:
-            call.made_as = lambda shape: made_as(shape, **static)
-        call.conjugated = row.conjugated
-        call.keeps, call.formal, call.idle = row.keeps, row.formal, row.idle
-        call.from_inputs = row.from_inputs
-        call.forward = row.forward and runner(row.forward)
-        call.compares = 2 if "compares_later" in row.tags else int("compares" in row.tags)
-        call.inplace_facts = (row.inplace_node, row.inplace_missing)
-        if row.severed is not None:
-            call.severed = functools.partial(row.severed, **static)
-        if (refused := row.refused) is not None:
-            call.refused = lambda keys, outs, wanted: refused(
-                dict(zip(argnames, keys)), outs, {argnames[i] for i in wanted}
-            )
-        call.masks = "masks" in row.tags
-        call.real = "real_gradient" in row.tags
-        if "reads_partly_apart" in row.tags:
-            call.apart = Apart.PARTLY
-        if "reads_as_stored" in row.tags:
-            call.apart = Apart.STORED
-        if "reads_apart" in row.tags:
-            call.apart = Apart.WHOLLY
-        if "writes_overlap" in row.tags:
-            call.overlaps = Overlap.FINE
-        if "warns_of_overlap" in row.tags:
-            call.overlaps = Overlap.WARNED
-        if fits := [tag for tag in row.tags if tag.startswith("fits")]:
-            call.fits = fits[0]
-        call.alike = "alike" in row.tags
-        call.wide_numbers = "wide_numbers" in row.tags
-        call.own_numbers = "own_numbers" in row.tags
-        call.inplace_check = row.inplace_check
-        call.undifferentiable = _undifferentiable(row, recipe)
-        call.writes = tuple((argnames.index(name), k) for name, k in row.writes.items())
-        return call
 
     def inplace_view(self, call: Call) -> Call:
         """The call whose node has the in-place form's name."""
         if self.row.inplace_node is not None and call.inplace is None:
             call.inplace = Call(
-                call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, edges=call.edges,
-                statics=call.statics, geometry=call.geometry,
+                call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, row=call.row,
+                edges=call.edges, statics=call.statics, geometry=call.geometry,
             )  # fmt: skip
         return call.inplace or call
 
@@ -282,13 +244,6 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(out)
 
 
-def _undifferentiable(row: reg.OpDef, recipe: Sequence[Any]) -> dict[int, str]:
-    """Leaves that may not require grad, and what is said when they do."""
-    aten = row.aten or row.name.lstrip("_")
-    where = {at: name for name, at, _, _ in recipe if name in row.undifferentiable}
-    return {at: errors.undifferentiable(aten, name) for at, name in where.items()}
-
-
 def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     """Leaves where a number counts as a tensor for next_functions."""
     if not row.wraps:
@@ -303,7 +258,8 @@ def _edges(
 ) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
     numbers only where torch turns them into tensors. A tensor left out has an empty entry."""
-    wrapped, without = _wrapped(row, recipe), _undifferentiable(row, recipe)
+    wrapped = _wrapped(row, recipe)
+    without = {at for name, at, _, _ in recipe if name in row.undifferentiable}
     at = {name: i for name, i, _, _ in recipe}
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)

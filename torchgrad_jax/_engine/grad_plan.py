@@ -17,7 +17,7 @@ from .._core.caches import remember
 from .._core.meta import Meta, meta
 from .._core.state import MODES
 from .._ops.aten import op_name
-from .._ops.registry import Grad
+from .._ops.registry import Compares, Grad
 from .._ops.saved_names import SAVED_TENSORS
 from . import first_uses, wide
 from .node import node_class
@@ -51,11 +51,7 @@ class GradPlan:
     def __init__(self, plan: Plan, mask: int) -> None:
         self.plan, self.mask = plan, mask
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
-        for i, complaint in plan.call.undifferentiable.items():
-            if i in self.inputs:
-                raise RuntimeError(complaint)
-        if plan.call.real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
-            raise RuntimeError(errors.no_complex_gradient(op_name(plan.call.name)))
+        _check_allowed(plan, self.inputs)
         self.edge_leaves = (
             plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
         )
@@ -129,11 +125,11 @@ class GradPlan:
         self.sources = tuple([self._source(ref) for ref in self.grad_refs])
         _, read = steps.slice(self.grad_refs, self.cuts)
         ins, outs = self._reads(read)
-        if plan.call.from_inputs is True:  # and numbers, which only the recorded gradients read
+        if plan.call.row.from_inputs is True:  # and numbers, which only the recorded gradients read
             ins = tuple(
                 dict.fromkeys((*ins, *self._reads(steps.slice(self.grad_refs, frozenset())[1])[0]))
             )
-        if plan.call.keeps:
+        if plan.call.row.keeps:
             ins, outs = self._kept(ins, outs)
         if any(isinstance(k, Meta) and not k.numel for k in plan.keys):
             ins, outs = self._as_if_filled(ins, outs)
@@ -164,7 +160,7 @@ class GradPlan:
         tensors only, what is read has to do.
         """
         plan = self.plan
-        if plan.call.geometry is not None or plan.call.joins is not None:
+        if plan.call.geometry is not None or plan.call.row.joins is not None:
             return ins, outs
         keys = tuple(_filled(k) if isinstance(k, Meta) else k for k in plan.keys)
         try:
@@ -183,10 +179,10 @@ class GradPlan:
         call, keys = self.plan.call, self.plan.keys
         stems = [_stem(name) for name in call.argnames]
         mine = {stems[i] for i in self.inputs if i < len(stems)}  # not stand-ins, which come last
-        if isinstance(call.keeps, tuple):
-            names = {n for n in call.keeps if n in mine or n == "result"}
+        if isinstance(call.row.keeps, tuple):
+            names = {n for n in call.row.keeps if n in mine or n == "result"}
         else:
-            names = {n for wanted, more in call.keeps.items() if wanted in mine for n in more}
+            names = {n for wanted, more in call.row.keeps.items() if wanted in mine for n in more}
         leaves = [i for i, s in enumerate(stems) if s in names and isinstance(keys[i], Meta)]
         labels = self._labels()
         results = [
@@ -224,7 +220,7 @@ class GradPlan:
         ins = self.saved_in if ins is None else ins
         outs = self.saved_out if outs is None else outs
         present = tuple(ct is not None for ct in cts)
-        if any(present) and not all(present) and self.plan.call.joins is None:
+        if any(present) and not all(present) and self.plan.call.row.joins is None:
             part = self._part(present)
             if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
                 return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
@@ -308,11 +304,11 @@ class GradPlan:
         if joined is not None:
             picked = range(len(self.inputs)) if wanted is None else wanted
             return wide.backward(*joined, [self.inputs[p] for p in picked])
-        if plan.call.joins is None or len(plan.diff) <= wide.WIDE:
+        if plan.call.row.joins is None or len(plan.diff) <= wide.WIDE:
             return None
         key = plan.keys[self.inputs[0]]
         assert isinstance(key, Meta)
-        axis, new = plan.call.joins(key.ndim, **plan.call.statics)
+        axis, new = plan.call.row.joins(key.ndim, **plan.call.statics)
         outs = [plan.outs[k] for k in plan.diff]
         join = wide.forward(outs, key, axis, new)
         with jax.ensure_compile_time_eval():  # kept, whatever is being traced now
@@ -333,14 +329,14 @@ class GradPlan:
         """
         key = (which, present, form)
         found = self.calls.get(key)
-        if found is None and not all(present) and self.plan.call.joins is None:
+        if found is None and not all(present) and self.plan.call.row.joins is None:
             part = self._part(present)
             call, ins, outs, reads = part.call(which, (True,) * len(part.diff))
             it = iter(reads)
             used = tuple(p and next(it) for p in present)
             found = self.calls[key] = (call, ins, outs, used)
         if found is None:
-            alone = form or self.plan.call.from_inputs is True
+            alone = form or self.plan.call.row.from_inputs is True
             cuts = frozenset() if alone else self.cuts
             _, read = self._steps.slice([self.grad_refs[which]], cuts)
             ins, outs = self._reads(read)
@@ -365,8 +361,12 @@ class GradPlan:
                 cts = [next(it) if u else None for u in used]
                 return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name))
-            call.compares, call.full = self.plan.call.compares // 2, full
+            later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
+            facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}
+            call = Call(
+                f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts
+            )
+            call.full = full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
             found = self.calls[key] = (call, ins, outs, used)
@@ -401,7 +401,7 @@ class GradPlan:
 
     def reached(self, cts: Sequence[Any]) -> frozenset[int]:
         """The gradients that depend on one that came back; where some results got none, torch has no others."""
-        if self.raises or self.plan.call.joins is not None:
+        if self.raises or self.plan.call.row.joins is not None:
             return frozenset(range(len(self.inputs)))
         part, base = self._part(tuple([c is not None for c in cts])), len(self.plan.present)
         if part.dependent is None:
@@ -413,9 +413,10 @@ class GradPlan:
 
     def compared(self, which: int) -> tuple[frozenset[int], frozenset[int]]:
         """The inputs and results that a gradient only compares, where torch's formula lets nothing through."""
-        if self.plan.call.masks:
+        compares = self.plan.call.row.compares
+        if compares is Compares.INPUTS:
             return frozenset(self.saved_in), frozenset(self.saved_out)
-        if self.plan.call.compares != 1:
+        if compares is not Compares.IN_GRADIENTS:
             return frozenset(), frozenset()
         flow = self._steps.flows([self.grad_refs[which]], self.cuts)
         ins = (leaf for leaf, p in self.prim_pos.items() if p not in flow)
@@ -558,14 +559,26 @@ def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
     return operator.itemgetter(*indices)
 
 
+def _check_allowed(plan: Plan, inputs: Sequence[int]) -> None:
+    """Refuse to record what torch refuses to."""
+    call, row = plan.call, plan.call.row
+    for i in inputs:
+        if call.argnames[i : i + 1] and (name := call.argnames[i]) in row.undifferentiable:
+            raise RuntimeError(errors.undifferentiable(row.aten or row.name.lstrip("_"), name))
+    # In place torch does not look.
+    real = row.real_gradient and not call.in_place
+    if real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
+        raise RuntimeError(errors.no_complex_gradient(op_name(call.name)))
+
+
 def grad_plan(plan: Plan, mask: int) -> GradPlan:
     """The gradient plan for the inputs whose bits are set in `mask`."""
     found = plan.grads.get(mask)
     if found is None:
         call, kind = plan.call, GradPlan
-        if call.grad is Grad.MISSING:
+        if call.row.grad is Grad.MISSING:
             kind = MissingGradPlan
-        elif call.severed is not None and call.severed(plan.keys):
+        elif call.severed(plan.keys):
             kind = SeveredGradPlan
         try:
             found = kind(plan, mask)
@@ -574,7 +587,7 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
         except errors.NoDerivative as complaint:
             found = MissingGradPlan(plan, mask)
             found.complaint = complaint.kind(str(complaint))
-        refused = call.refused and call.refused(plan.keys, plan.outs, found.inputs)
+        refused = call.refusal(plan.keys, plan.outs, found.inputs)
         if refused:
             found = RefusedGradPlan(plan, mask)
             found.complaint, found.about = refused, None

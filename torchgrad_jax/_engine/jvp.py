@@ -10,14 +10,14 @@ import jax.numpy as jnp
 
 from .._core import dtypes
 from .._core.meta import Meta
-from .._ops.registry import Layout
+from .._ops.registry import Compares, Layout
 from .steps import Steps
 from .trace import Call, Plan, aval
 
 
 def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
     """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
-    call = plan.call
+    call, layout = plan.call, plan.call.row.layout
     n, present = len(plan.keys), plan.present
     diff, single, fn = plan.diff, plan.single, plan.forward or plan.fn
     where = [present.index(i) for i in tangents]
@@ -42,10 +42,10 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         run,
         node_name=_name(call, run),
         layout=(
-            call.layout
-            if isinstance(call.layout, Layout)
+            layout
+            if isinstance(layout, Layout)
             else Layout.ELEMENTWISE
-            if Layout.steps(call.layout)
+            if Layout.steps(layout)
             else Layout.CONTIGUOUS
         ),
     )
@@ -115,7 +115,7 @@ def jvp_reads(plan: Plan) -> frozenset[int]:
 
     steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
     read = steps.slice(steps.out, frozenset())[1]
-    if plan.call.nondiff or plan.call.masks:
+    if plan.call.row.nondiff or plan.call.row.compares is Compares.INPUTS:
         # torch picks tangents by places, or under a mask: nothing depends on the values
         read = read & steps.flows(steps.out, frozenset())
     return frozenset(i for p, i in enumerate(present) if p in read)

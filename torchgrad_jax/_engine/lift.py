@@ -509,14 +509,12 @@ class Lift:
     def lay_out(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
         """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch."""
         given = [v for v in leaves if isinstance(v, Tensor)]
-        elementwise = Layout.steps(call.layout)
-        if not (elementwise or call.layout is Layout.PRESERVE):
+        elementwise = Layout.steps(call.row.layout)
+        if not (elementwise or call.row.layout is Layout.PRESERVE):
             return
         if any(id(_memory(v)) in self.steps for v in given):
             # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
-            alone = sum(v is not None for v in leaves) == 1 and (
-                elementwise or call.name == "clone"
-            )
+            alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.copies)
             for t in outs:
                 self._lie_as(t, given, elementwise, alone)
 

@@ -36,7 +36,7 @@ from .._core.state import (
     next_sequence_nr,
 )
 from .._core.transfer import filled
-from .._ops.registry import Grad, Layout
+from .._ops.registry import Apart, Grad, Layout, Overlap
 from . import deferred, lift, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
@@ -74,7 +74,7 @@ from .tensor import (
     mark_inference,
     plain_alias,
 )
-from .trace import Apart, Call, Overlap, Plan, compute_dtype
+from .trace import Call, Plan, compute_dtype
 
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
@@ -147,7 +147,7 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
 
 
 def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
-    if plan.call.real and mask not in plan.grads:
+    if plan.call.row.real_gradient and mask not in plan.grads:
         complain_first(leaves)  # nodes come before what is said about the result
     return grad_plan(plan, mask)
 
@@ -155,7 +155,7 @@ def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
 def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> Node:
     """A node for an op that ran on `leaves` and gave `outs`, which are attached to it."""
     node = begin_node(gp, leaves, mode)
-    if (call := gp.plan.call).writes:
+    if (call := gp.plan.call).row.writes:
         _write_back(call, leaves, outs)
     end_node(node, outs, mode)
     return node
@@ -263,9 +263,6 @@ def _all_inference(leaves: Sequence[Any]) -> bool:
     return all(v._x is not None and v._x.inference for v in leaves if isinstance(v, Tensor))
 
 
-_COPIES = frozenset({"clone", "clone_contiguous", "_to_copy", "_to_copy_contiguous"})
-
-
 def _copied_out(call: Call, leaves: Sequence[Any]) -> Tensor:
     """A copy of an inference tensor that asks for gradients is a write to new memory, which is recorded."""
     with no_grad():
@@ -292,7 +289,7 @@ def recorded_copy(target: Tensor, source: Tensor) -> Tensor:
 def _as_made(call: Call, leaves: Sequence[Any], out: Tensor) -> Tensor:
     """The result of an op on inference tensors, as the view that torch's kernel ends with."""
     m = out._m
-    made = call.made_as(m.shape)
+    made = call.row.made_as(m.shape, **call.statics)  # type: ignore[misc]
     if (
         made is None
         or not m.contiguous
@@ -333,8 +330,9 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
         outs = events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
     else:
         outs = _run_kernel(plan, xs)
-    if call.check_result is not None and not any(isinstance(x, jax.core.Tracer) for x in outs):
-        call.check_result(outs)
+    check = call.row.check_result
+    if check is not None and not any(isinstance(x, jax.core.Tracer) for x in outs):
+        check(outs)
     return outs
 
 
@@ -389,9 +387,7 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
             return None
         bit += bit
     plan = call.plans.get(tuple(keys))
-    if plan is None or not plan.single or not xs:
-        return None
-    if call.check is not None or call.check_result is not None or call.conjugated is not None:
+    if plan is None or not plan.single or not xs or not call.plain:
         return None
     t = make(plan.fwd(*xs), plan.outs[0])
     if mode & GRAD and mask and plan.any_diff:
@@ -414,7 +410,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
             return _apply(call, leaves)
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
-        if call.name in _COPIES and MODES.bits & GRAD and not MODES.bits & INFERENCE:
+        if call.row.copies and MODES.bits & GRAD and not MODES.bits & INFERENCE:
             return _copied_out(call, leaves)
         mask = 0
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
@@ -423,13 +419,13 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     mode = MODES.bits
     if mode & LIFT and MODES.lifts[-1].steps:
         MODES.lifts[-1].lay_out(call, leaves, outs)
-    if call.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
+    if call.row.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
-    if call.conjugated is not None and conjugations(leaves) == call.conjugated:
+    if call.row.conjugated is not None and conjugations(leaves) == call.row.conjugated:
         conjugate_lazily(outs[0])
     if mode & GRAD and mask and plan.any_diff:
         record(_gradient_of(plan, mask, leaves), leaves, outs, mode)
-    elif call.writes:
+    elif call.row.writes:
         _write_back(call, leaves, outs)
     if mode > GRAD:
         finish(call, plan, leaves, outs, mode)
@@ -440,8 +436,9 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
 
 def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
     """What torch's kernel writes to its arguments: after they are saved, uncounted, before results are."""
-    for leaf, k in [w for w in call.writes if w[1] < len(outs)]:
-        t, before = leaves[leaf], leaves[leaf]._vc.version
+    for name, k in [w for w in call.row.writes.items() if w[1] < len(outs)]:
+        t = leaves[call.argnames.index(name)]
+        before = t._vc.version
         with no_grad():
             _apply_inplace(_copy, (t, outs[k]))
         t._vc.version = before
@@ -450,7 +447,7 @@ def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> No
 def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
     run = MODES.lifts[-1] if mode & LIFT else None
-    if run is None or (tape := run.tape) is None or call.writes:
+    if run is None or (tape := run.tape) is None or call.row.writes:
         return None
     ours = False
     for v in leaves:
@@ -504,7 +501,7 @@ def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
     try:
         return call.plan(keys)
     except Exception:  # raised again, unless looking at a leaf raises first
-        if MODES.bits & GRAD and call.grad is not Grad.IN_PLACE:
+        if MODES.bits & GRAD and call.row.grad is not Grad.IN_PLACE:
             for t in leaves:
                 if isinstance(t, Tensor) and requires_grad_of(t):
                     grad_fn_of(t)
@@ -522,25 +519,20 @@ class InplaceCall(Call):
     """Writes to its first leaf: same shape, torch's rules for the dtype."""
 
     __slots__ = ("inner",)
+    in_place = True
 
     def __init__(self, inner: Call) -> None:
-        node, missing = inner.inplace_facts
         super().__init__(
-            inner.name, inner.run, node_name=node or inner.node_name, argnames=inner.argnames,
-            promote=inner.promote, promoted=inner.promoted, nondiff=inner.nondiff, grad=inner.grad,
-            layout=inner.layout, check=inner.check, check_result=inner.check_result,
-            edges=inner.edges, statics=inner.statics,
+            inner.name, inner.run, node_name=inner.row.inplace_node or inner.node_name, row=inner.row,
+            argnames=inner.argnames, promoted=inner.promoted, check=inner.check, edges=inner.edges,
+            statics=inner.statics, forward=inner.forward,
         )  # fmt: skip
         self.inner = inner
-        self.alike, self.apart, self.overlaps = inner.alike, inner.apart, inner.overlaps
-        self.masks, self.keeps, self.formal = inner.masks, inner.keeps, inner.formal
-        self.idle, self.from_inputs = inner.idle, inner.from_inputs
-        self.forward = inner.forward
-        self.compares, self.refused, self.severed = inner.compares, inner.refused, inner.severed
-        if missing:
-            self.refused = lambda *_: NotImplementedError(missing)
-        self.fits, self.wide_numbers = inner.fits, inner.wide_numbers
-        self.own_numbers = inner.own_numbers
+
+    def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
+        """The same, where torch can derive the form in place at all."""
+        missing = self.row.inplace_missing
+        return NotImplementedError(missing) if missing else super().refusal(keys, outs, wanted)
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
         plan = self._plans.get(keys)
@@ -565,7 +557,7 @@ class InplacePlan(Plan):
         try:
             super().__init__(call, keys)
         except NotImplementedError:  # that no kernel fits comes after that no result does
-            if Layout.steps(call.layout):
+            if Layout.steps(call.row.layout):
                 with contextlib.suppress(ValueError):  # they do not broadcast at all
                     shapes = [k.shape for k in keys if isinstance(k, Meta)]
                     _check_shape(keys[0].shape, np.broadcast_shapes(*shapes))
@@ -574,7 +566,7 @@ class InplacePlan(Plan):
                 raise outputs.not_castable(call.inner.name, wide, keys[0].dtype) from None
             raise
         me, out = keys[0], self.outs[0]
-        check = call.inner.inplace_check
+        check = call.row.inplace_check
         castable = check is not None and check(me, out, keys[1:])
         _check_shape(me.shape, out.shape)
         if not castable and not dtypes.can_cast(out.dtype, me.dtype):
@@ -636,8 +628,6 @@ _PLANNED = re.compile(
     r".*argument alpha"
 )
 _LACKING = re.compile(r'"\w+" not implemented')
-_MEMORY_FIRST = frozenset({"index_copy", "masked_scatter"})
-"""Operators that look at little else before."""
 
 
 def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
@@ -652,9 +642,9 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
             new_plan(call, keys, leaves)
         except Exception as error:
             later = _PLANNED.match(str(error))
-            if call.name in _MEMORY_FIRST:
+            if call.row.overlaps is Overlap.REFUSED_EARLY:
                 later = later or not str(error).startswith("Dimension out of range")
-            if Layout.steps(call.layout):
+            if Layout.steps(call.row.layout):
                 later = later or _LACKING.match(str(error))
             if not later:
                 raise error from None
@@ -685,20 +675,21 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     keys, xs, mask = keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
         mask = 0
-    if mode & GRAD and (mask or me._al is not None) and call.grad is not Grad.NO:
+    if mode & GRAD and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
+    overlaps, apart = call.row.overlaps, call.row.reads_apart
     try:
-        if call.overlaps is Overlap.REFUSED or is_mirrored(me):
-            if not (call.apart is Apart.STORED and same_memory(me, leaves[1])):
+        if overlaps in (Overlap.REFUSED, Overlap.REFUSED_EARLY) or is_mirrored(me):
+            if not (apart is Apart.STORED and same_memory(me, leaves[1])):
                 _check_written(call, keys, leaves)
-        elif call.overlaps is Overlap.WARNED:
+        elif overlaps is Overlap.WARNED:
             warn_of_overlap(me, call.name)
-        if call.inner.inplace_check is not None:  # torch looks at those before it plans the write
+        if call.row.inplace_check is not None:  # torch looks at those before it plans the write
             new_plan(call, keys, leaves)
-        if call.apart is not Apart.NO:
-            check_disjoint(me, leaves[1:], call.apart is Apart.WHOLLY, call.apart is Apart.STORED)
+        if apart is not Apart.NO:
+            check_disjoint(me, leaves[1:], apart is Apart.WHOLLY, apart is Apart.STORED)
     except RuntimeError:
-        if mode & GRAD and mask and call.grad is not Grad.NO:
+        if mode & GRAD and mask and call.row.grad is not Grad.NO:
             for v in leaves:
                 if isinstance(v, Tensor):
                     edge_of(v)  # which may be forbidden

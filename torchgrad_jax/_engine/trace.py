@@ -7,10 +7,10 @@ plan. All are built once and cached.
 
 from __future__ import annotations
 
-import enum
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from .._core.devices import FakeDevice, fake
 from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
-from .._ops.registry import Grad, Layout, Promote
+from .._ops.registry import Fits, Grad, Layout, OpDef, Promote
 from . import first_uses, wide
 
 Key = Meta | type | None
@@ -38,77 +38,56 @@ def forget_plans() -> None:
         cache.clear()
 
 
-class Overlap(enum.Enum):
-    """What happens to an in-place write to a tensor that overlaps itself."""
-
-    REFUSED = enum.auto()
-    WARNED = enum.auto()
-    FINE = enum.auto()
-
-
-class Apart(enum.Enum):
-    """How far the operands of an in-place write must keep away from what is written to."""
-
-    NO = enum.auto()
-    PARTLY = enum.auto()  # all of the same memory, seen the same way, is fine; some of it is not
-    STORED = enum.auto()  # the same, and the kernel reads conjugated tensors as they are stored
-    WHOLLY = enum.auto()
+_PLAIN = OpDef("", lambda: None, ())
+"""What holds of a call that belongs to no row of the table, unless the call says otherwise."""
 
 
 class Call:
-    """A pure function of a fixed number of leaves (arrays, numbers or None)."""
+    """A pure function of a fixed number of leaves (arrays, numbers or None): an op with its static arguments.
+
+    What holds of the op in general is in its `row`. The rest depends on the arguments: ``x.sum(0)`` and ``x.sum(1)``
+    are two calls of one row. A call without a row in the table names what is particular about it: ``grad=Grad.NO``.
+    """
 
     __slots__ = (
-        "__weakref__", "_plans", "alike", "apart", "argnames", "check", "check_result", "compares",
-        "conjugated", "edges", "fits", "formal", "forward", "from_inputs", "full", "geometry",
-        "grad", "idle", "inplace", "inplace_check", "inplace_facts", "joins", "keeps", "layout",
-        "made_as", "masks", "name", "node_name", "nondiff", "overlaps", "own_numbers", "plans",
-        "promote", "promoted", "real", "refused", "result", "severed", "run", "statics",
-        "undifferentiable", "wide_numbers", "writes",
+        "__weakref__", "_plans", "argnames", "check", "edges", "forward", "full", "geometry", "inplace", "name",
+        "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
     )  # fmt: skip
+    in_place = False
+    """Whether the result is written to the first leaf."""
 
     def __init__(
         self, name: str, run: Callable[[Sequence[Any]], Any], *, node_name: Any,
-        argnames: tuple[str, ...] = (), promote: Promote = Promote.NONE,
-        promoted: frozenset[int] = frozenset(), nondiff: tuple[int, ...] = (),
-        grad: Grad = Grad.YES, layout: Any = Layout.CONTIGUOUS, check: Any = None,
-        check_result: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
-        geometry: Any = None, joins: Any = None,
+        argnames: tuple[str, ...] = (), row: OpDef = _PLAIN, promoted: frozenset[int] = frozenset(),
+        check: Any = None, result: Any = None, edges: Any = None, statics: Any = None,
+        geometry: Any = None, forward: Any = None, **facts: Any,
     ) -> None:  # fmt: skip
-        self.joins = joins
-        self.inplace: Any = None
-        self.made_as: Any = None
-        self.conjugated: tuple[bool, ...] | None = None
-        self.compares = 0  # 1: gradients do, 2: those of the recorded gradient do
-        self.formal: tuple[str, ...] = ()
-        self.idle: tuple[str, ...] = ()
-        self.forward: Any = None  # `run` with the derivative of forward mode, where that is its own
-        self.full: Call | None = None  # of empty tensors only: the same of ones that are not
-        self.refused: Any = None
-        self.severed: Any = None
-        self.inplace_facts: tuple[str | None, str] = (None, "")
-        self.keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
-        self.undifferentiable: dict[int, str] = {}
-        self.writes: tuple[tuple[int, int], ...] = ()  # leaves that results are written to
-        self.alike = self.masks = self.real = self.wide_numbers = self.from_inputs = False
-        self.own_numbers = False
-        self.fits: str | None = None  # how numbers must fit the result's dtype: the row's tag
-        self.apart: Any = Apart.PARTLY if Layout.steps(layout) else Apart.NO
-        self.overlaps: Any = Overlap.REFUSED
-        self.inplace_check: Any = None
+        self.row = row = replace(row, **facts) if facts else row
         self.name, self.run, self.node_name, self.argnames = name, run, node_name, argnames
-        self.promote, self.promoted, self.nondiff, self.grad = promote, promoted, nondiff, grad
-        self.layout, self.check, self.check_result = layout, check, check_result
-        self.result, self.edges, self.statics, self.geometry = (
-            result,
-            edges,
-            statics or {},
-            geometry,
-        )
+        self.promoted, self.check, self.result, self.edges = promoted, check, result, edges
+        self.statics, self.geometry = statics or {}, geometry
+        self.forward = forward
+        """`run` with the derivative of forward mode, where that is its own."""
+        self.full: Call | None = None
+        """Of empty tensors only: the same of ones that are not."""
+        self.inplace: Any = None
+        self.plain = check is None and row.check_result is None and row.conjugated is None
+        """Whether nothing is to be done before the kernel runs or after it."""
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """Those that were used lately, for look-ups that cost no more than a dictionary's."""
         _PLAN_CACHES.add(self._plans)
+
+    def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
+        """What a backward pass raises in the place of the gradients of the wanted leaves, if it does."""
+        if self.row.refused is None:
+            return None
+        names = self.argnames
+        return self.row.refused(dict(zip(names, keys)), outs, {names[i] for i in wanted})
+
+    def severed(self, keys: Sequence[Any]) -> Sequence[int]:
+        """The leaves whose gradients are undefined, whatever comes in."""
+        return () if self.row.severed is None else self.row.severed(keys, **self.statics)
 
     def plan(self, keys: tuple[Key, ...]) -> Plan:
         """The plan for these input metas, built on first use."""
@@ -144,7 +123,7 @@ def aval(key: Any) -> jax.ShapeDtypeStruct:
 
 def compute_dtype(call: Call, keys: tuple[Key, ...]) -> dtypes.dtype | None:
     """The dtype that the promoted leaves are brought to, or None."""
-    if call.promote is Promote.NONE:
+    if call.row.promote is Promote.NONE:
         return None
     dimmed, zero_dim, numbers = [], [], []
     for i in call.promoted:
@@ -154,7 +133,7 @@ def compute_dtype(call: Call, keys: tuple[Key, ...]) -> dtypes.dtype | None:
         elif key is not None:
             numbers.append(dtypes.of_python(key))
     target = dtypes.result_type_of(dimmed, zero_dim, numbers)
-    if call.promote is Promote.FLOAT and target.category < dtypes.FLOATING:
+    if call.row.promote is Promote.FLOAT and target.category < dtypes.FLOATING:
         return dtypes.get_default_dtype()
     return target
 
@@ -229,16 +208,16 @@ class Plan:
             raise TypeError(
                 f"{call.name}() received an invalid combination of arguments - got ({given})"
             )
-        if call.alike and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1:
+        if call.row.alike and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1:
             raise TypeError(f"{call.name}() takes limits that are all tensors or all numbers")
         self.device = _common_device(keys, call.name)
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
-            widened = call.wide_numbers and target in _HALVES
+            widened = call.row.wide_numbers and target in _HALVES
             for i in call.promoted:
                 k = keys[i]
-                if i and call.own_numbers and _finer(k, target):
+                if i and call.row.own_numbers and _finer(k, target):
                     continue
                 if k is not None and not (isinstance(k, Meta) and k.dtype is target):
                     lone = not isinstance(k, Meta) or not k.ndim
@@ -281,8 +260,8 @@ class Plan:
         if joined is not None:
             self.fwd = wide.forward(*joined)
         self._without_data()
-        if call.fits is not None:
-            self._check_numbers(call.fits)
+        if call.row.fits is not Fits.ANY:
+            self._check_numbers(call.row.fits)
 
     def _begin(self, call: Call, keys: tuple[Key, ...]) -> None:
         self.call, self.keys = call, keys
@@ -310,15 +289,15 @@ class Plan:
         if self.device.type == "meta":
             self.fwd = abstract.kernel(self.fwd, self.outs, self.single)
 
-    def _check_numbers(self, how: str) -> None:
+    def _check_numbers(self, how: Fits) -> None:
         """Let the forward refuse numbers that do not fit the dtype of the result."""
         dt = self.outs[0].dtype
-        if dt in _HALVES and how == "fits_widely":
+        if dt in _HALVES and how is Fits.BUT_HALVES:
             return
-        if dt in _HALVES and how == "fits_as_float":
+        if dt in _HALVES and how is Fits.AS_FLOAT:
             dt = dtypes.float32
         places = [n for n, i in enumerate(self.present) if not isinstance(self.keys[i], Meta)]
-        if how == "fits_alpha":
+        if how is Fits.ALPHA:
             names = self.call.argnames
             places = [n for n in places if names[self.present[n]] == "alpha"]
         if dt is dtypes.complex128:  # holds all numbers
@@ -327,7 +306,7 @@ class Plan:
             places = [n for n in places if self.keys[self.present[n]] is complex]
         read = [
             n for n, i in enumerate(self.present)
-            if how == "fits_read" and self.call.argnames[i] == "value"
+            if how is Fits.AND_VALUES and self.call.argnames[i] == "value"
             and isinstance(key := self.keys[i], Meta) and may_not_fit(key.dtype, dt)
         ]  # fmt: skip
         if not places and not read:
@@ -351,22 +330,22 @@ class Plan:
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
         """For a call that joins more tensors than one kernel should: how it does."""
-        if self.call.joins is None or len(self.keys) <= wide.WIDE:
+        if self.call.row.joins is None or len(self.keys) <= wide.WIDE:
             return None
         assert self.out is not None
         first = next((k for k in self.keys if k.shape != (0,)), self.keys[0])  # type: ignore[union-attr]
-        return self.keys, self.out, *self.call.joins(first.ndim, **self.call.statics)  # type: ignore[union-attr]
+        return self.keys, self.out, *self.call.row.joins(first.ndim, **self.call.statics)  # type: ignore[union-attr]
 
     def _set_diff(self) -> None:
-        call = self.call
+        row = self.call.row
         self.diff = tuple(
             k for k, m in enumerate(self.outs)
-            if k not in call.nondiff and m.dtype.category >= dtypes.FLOATING
+            if k not in row.nondiff and m.dtype.category >= dtypes.FLOATING
         )  # fmt: skip
-        self.any_diff = bool(self.diff) and call.grad is not Grad.NO
+        self.any_diff = bool(self.diff) and row.grad is not Grad.NO
 
     def _strides(self, out: Any, which: int) -> tuple[int, ...] | None:
-        layout = self.call.layout
+        layout = self.call.row.layout
         if layout is Layout.CONTIGUOUS:
             return None
         if len(out.shape) < 2 and layout is not Layout.PRESERVE and not keeps_lines(layout):

@@ -142,6 +142,7 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
         node_name=node,
         argnames=("self",),
         layout=lambda metas, shape: strides_in(kind, shape),
+        copies=True,
     )
 
 

@@ -17,7 +17,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.layouts import elementwise, preserved
 from .helpers import broadcast, erf
-from .registry import NONE, Array, Layout, op, with_rule
+from .registry import NONE, Array, Compares, Layout, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(
@@ -204,7 +204,7 @@ def _hardsigmoid_jvp(primals: Any, tangents: Any) -> Any:
     return _hardsigmoid(x), where((x > -3) & (x < 3), t * 0.1666666716337204, 0)
 
 
-@_hidden(tags=frozenset({"compares_later"}))
+@_hidden(compares=Compares.IN_SECOND_GRADIENTS)
 def hardswish(input: Array) -> Array:
     """The input times hardsigmoid of it."""
     _float_only(input, "hardswish_cpu")
@@ -362,7 +362,7 @@ def _silu_slope(x: Array) -> Array:
 _silu = _sloped(lambda x: x * lax.logistic(x), _silu_slope)
 
 
-@_hidden(tags=frozenset({"real_gradient"}))
+@_hidden(real_gradient=True)
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``."""
     refuse(input, "silu_cpu", BOOL, INTEGRAL)
@@ -548,12 +548,12 @@ def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> 
 _rows = functools.partial(op, function=False, method=False, out=False)
 
 
-@_rows(name="_softmax", node="SoftmaxBackward0", tags=frozenset({"real_gradient"}))
+@_rows(name="_softmax", node="SoftmaxBackward0", real_gradient=True)
 def _softmax_row(input: Array, dim: int) -> Array:
     return _along(_softmax, "softmax", input, dim)
 
 
-@_rows(name="_log_softmax", node="LogSoftmaxBackward0", tags=frozenset({"real_gradient"}))
+@_rows(name="_log_softmax", node="LogSoftmaxBackward0", real_gradient=True)
 def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
 

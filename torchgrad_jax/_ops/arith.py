@@ -28,10 +28,21 @@ from .._core.kernels import (
 from .._core.layouts import elementwise
 from .._core.meta import Meta
 from .helpers import broadcast
-from .registry import COMMON, FLOAT, NONE, Array, Grad, Layout, Scalar, op, with_rule
+from .registry import (
+    COMMON,
+    FLOAT,
+    NONE,
+    Array,
+    Compares,
+    Fits,
+    Grad,
+    Layout,
+    Scalar,
+    op,
+    with_rule,
+)
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
-_ALPHA = frozenset({"fits_alpha"})
 
 
 # --- sums and products --------------------------------------------------------------------------
@@ -95,7 +106,7 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
 
 @_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",), left_out=("alpha",),
               wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__",
-              tags=_ALPHA)  # fmt: skip
+              fits=Fits.ALPHA)  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -122,7 +133,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
 
 
 @_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
-              wraps=True, operator="__sub__", inplace_operator="__isub__", tags=_ALPHA)  # fmt: skip
+              wraps=True, operator="__sub__", inplace_operator="__isub__", fits=Fits.ALPHA)  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
@@ -137,8 +148,16 @@ def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     return shapes.elementwise_strides(shape, operands)
 
 
-@op(promote=NONE, method=False, out=False, operator="__rsub__", layout=_other_first, tags=_ALPHA, left_out=("alpha",),
-              node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0")  # fmt: skip
+@op(
+    promote=NONE,
+    method=False,
+    out=False,
+    operator="__rsub__",
+    layout=_other_first,
+    fits=Fits.ALPHA,
+    left_out=("alpha",),
+    node=lambda a: "RsubBackward1" if a.get("other") == "scalar" else "RsubBackward0",
+)
 def rsub(input: Array, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``other - alpha * input``."""
     return _sub(other, input, alpha)
@@ -153,7 +172,7 @@ def _widely(fn: Any, x: Array, y: Array) -> Array:
     return lax.convert_element_type(wide, narrow)
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), tags=frozenset({"wide_numbers"}),
+@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), wide_numbers=True,
               wraps=True, operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
@@ -169,7 +188,7 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
     return _widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", tags=frozenset({"wide_numbers"}),
+@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", wide_numbers=True,
               forward=_true_divide_forward, wraps=True, operator="__truediv__",
               inplace_operator="__itruediv__")  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -190,8 +209,8 @@ def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options
     )(impl)  # fmt: skip
 
 
-_with_number("mul_number", mul, "MulBackward1", tags=frozenset({"wide_numbers"}))
-_with_number("div_number", true_divide, "DivBackward1", FLOAT, tags=frozenset({"wide_numbers"}))
+_with_number("mul_number", mul, "MulBackward1", wide_numbers=True)
+_with_number("div_number", true_divide, "DivBackward1", FLOAT, wide_numbers=True)
 _with_number("add_number", add, "AddBackward1")
 _with_number("sub_number", sub, "SubBackward1")
 
@@ -301,7 +320,7 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), left_out=("value",),
-              tags=frozenset({"fits_as_float", "own_numbers"}))  # fmt: skip
+              fits=Fits.AS_FLOAT, own_numbers=True)  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     refuse(input, "addcmul_cpu_out", BOOL)
@@ -340,7 +359,7 @@ def _divides_in_place(
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
-              keeps={"input": ("tensor2",)}, tags=frozenset({"fits_as_float", "own_numbers"}))  # fmt: skip
+              keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, own_numbers=True)  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     if tensor1.dtype == tensor2.dtype != input.dtype:
@@ -401,7 +420,7 @@ def _between_jvp(primals: Any, tangents: Any) -> Any:
     return _between(x, y, w), tx * (1 - w) + ty * w + tw * (y - x)
 
 
-@_elementwise(promote=NONE, inplace=True, tags=frozenset({"compares", "fits_as_float"}),
+@_elementwise(promote=NONE, inplace=True, compares=Compares.IN_GRADIENTS, fits=Fits.AS_FLOAT,
               keeps={"weight": ("weight",)},
               node=lambda a: "LerpBackward0" if a.get("weight") == "scalar" else "LerpBackward1")  # fmt: skip
 def lerp(input: Array, end: Array, weight: Array | Scalar) -> Array:

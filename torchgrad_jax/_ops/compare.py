@@ -21,8 +21,11 @@ from .registry import (
     COMMON,
     NONE,
     Array,
+    Compares,
+    Fits,
     Grad,
     Layout,
+    Overlap,
     Scalar,
     binary,
     compare,
@@ -284,7 +287,7 @@ def _share_forward(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> Arr
     return ty + jnp.where(x == y, half, wins.astype(tx.dtype)) * (tx - ty)
 
 
-_pair = functools.partial(binary, scalar=False, inplace=False, tags=frozenset({"masks"}))
+_pair = functools.partial(binary, scalar=False, inplace=False, compares=Compares.INPUTS)
 _pair(
     "maximum",
     _maximum,
@@ -386,7 +389,9 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     inplace=True,
     aliases=("clip",),
     node=_clamp_node,
-    tags=frozenset({"masks", "fits", "alike"}),
+    compares=Compares.INPUTS,
+    fits=Fits.EXACTLY,
+    alike=True,
     inplace_check=_check_clamp_inplace,
 )
 def clamp(
@@ -396,15 +401,27 @@ def clamp(
     return _clamp_any(input, min, max)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks", "fits"}), inplace_check=_check_clamp_inplace,
-              node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0")  # fmt: skip
+@_elementwise(
+    promote=COMMON,
+    inplace=True,
+    compares=Compares.INPUTS,
+    fits=Fits.EXACTLY,
+    inplace_check=_check_clamp_inplace,
+    node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
+)
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
     return _clamp_any(input, min, None)
 
 
-@_elementwise(promote=COMMON, inplace=True, tags=frozenset({"masks", "fits"}), inplace_check=_check_clamp_inplace,
-              node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0")  # fmt: skip
+@_elementwise(
+    promote=COMMON,
+    inplace=True,
+    compares=Compares.INPUTS,
+    fits=Fits.EXACTLY,
+    inplace_check=_check_clamp_inplace,
+    node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",
+)
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""
     return _clamp_any(input, None, max)
@@ -420,7 +437,7 @@ def clamp_max(input: Array, max: Array | Scalar) -> Array:
     wraps=True,
     function=False,
     method=False,
-    tags=frozenset({"fits_widely"}),
+    fits=Fits.BUT_HALVES,
     refused=stays_complex,
 )
 def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Array:
@@ -434,7 +451,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, refused=stays_complex, tags=frozenset({"warns_of_overlap", "fits_read"}),
+@op(inplace=True, out=False, refused=stays_complex, overlaps=Overlap.WARNED, fits=Fits.AND_VALUES,
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
@@ -471,7 +488,7 @@ def _limits(
 
 @op(
     promote=COMMON, inplace=True, layout=Layout.PRESERVE,
-    tags=frozenset({"compares", "real_gradient"}),
+    compares=Compares.IN_GRADIENTS, real_gradient=True,
 )  # fmt: skip
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None

@@ -568,7 +568,7 @@ def ormqr(
     grad=Grad.MISSING,
     node="GeqrfBackward0",
     layout=column_major,
-    tags=frozenset({"real_gradient"}),
+    real_gradient=True,
 )
 def geqrf(input: Array) -> tuple[Array, Array]:
     """The packed form of a QR factorisation, as LAPACK returns it."""

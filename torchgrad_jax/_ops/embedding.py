@@ -68,7 +68,7 @@ def _embedding_forward(
 
 
 @op(
-    method=False, out=False, check=_check_rows, tags=frozenset({"real_gradient"}),
+    method=False, out=False, check=_check_rows, real_gradient=True,
     forward=_embedding_forward,
 )  # fmt: skip
 def embedding(

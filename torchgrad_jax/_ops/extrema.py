@@ -15,7 +15,7 @@ from .._core.checks import fail_if, readable
 from .._core.division import divide
 from .helpers import is_bool, is_complex, is_float
 from .ordering import permutation
-from .registry import Array, Dims, Grad, Scalar, op
+from .registry import Array, Compares, Dims, Grad, Scalar, op
 
 Shape = tuple[int, ...]
 FLOAT0 = jax.dtypes.float0
@@ -99,19 +99,19 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
     return _shared(input, dims, keepdim, largest)
 
 
-@op(tags=frozenset({"masks", "real_gradient"}))
+@op(compares=Compares.INPUTS, real_gradient=True)
 def amax(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
-@op(tags=frozenset({"masks", "real_gradient"}))
+@op(compares=Compares.INPUTS, real_gradient=True)
 def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
 
 
-@op(tags=frozenset({"masks"}), returns=("min", "max"))
+@op(compares=Compares.INPUTS, returns=("min", "max"))
 def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> tuple[Array, Array]:
     """Minimum and maximum in one call."""
     dims = shapes.wrap_dims(dim, input.ndim)
@@ -137,13 +137,13 @@ def _full(x: Array, name: str, largest: bool) -> Array:
     return _shared(x, tuple(range(x.ndim)), False, largest, nan_hits=True)
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="MaxBackward1")
+@op(compares=Compares.INPUTS, function=False, method=False, node="MaxBackward1")
 def max_full(input: Array) -> Array:
     """The largest element."""
     return _full(input, "max", largest=True)
 
 
-@op(tags=frozenset({"masks"}), function=False, method=False, node="MinBackward1")
+@op(compares=Compares.INPUTS, function=False, method=False, node="MinBackward1")
 def min_full(input: Array) -> Array:
     """The smallest element."""
     return _full(input, "min", largest=False)
@@ -313,7 +313,7 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
 
 
 @op(
-    tags=frozenset({"masks", "real_gradient"}), function=False, method=False,
+    compares=Compares.INPUTS, real_gradient=True, function=False, method=False,
     node="MedianBackward0",
 )  # fmt: skip
 def median_full(input: Array) -> Array:
@@ -322,7 +322,8 @@ def median_full(input: Array) -> Array:
 
 
 @op(
-    tags=frozenset({"masks", "real_gradient"}),
+    compares=Compares.INPUTS,
+    real_gradient=True,
     function=False,
     method=False,
     node="NanmedianBackward0",
@@ -385,7 +386,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
 
 
-@op(returns=("values", "indices"), nondiff=(1,), tags=frozenset({"real_gradient"}))
+@op(returns=("values", "indices"), nondiff=(1,), real_gradient=True)
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
     axis = shapes.wrap_dim(dim, input.ndim)

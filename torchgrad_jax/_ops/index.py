@@ -29,7 +29,19 @@ from .places import (
     wrapped,
     write_at,
 )  # fmt: skip
-from .registry import Array, Arrays, Grad, Layout, OptArrays, Scalar, op
+from .registry import (
+    Apart,
+    Array,
+    Arrays,
+    Compares,
+    Fits,
+    Grad,
+    Layout,
+    OptArrays,
+    Overlap,
+    Scalar,
+    op,
+)
 
 Shape = tuple[int, ...]
 
@@ -96,7 +108,7 @@ def index(input: Array, indices: OptArrays) -> Array:
 
 
 @op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    tags=frozenset({"reads_apart"}), keeps={"input": ("indices",)})  # fmt: skip
+    apart=Apart.WHOLLY, keeps={"input": ("indices",)})  # fmt: skip
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -119,7 +131,7 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 
 
 @op(name="_index_put_number", node="IndexPutBackward0", function=False, method=False, out=False, aten="index_put",
-    layout=Layout.PRESERVE, check=_check_advanced, inplace=True, tags=frozenset({"reads_apart"}),
+    layout=Layout.PRESERVE, check=_check_advanced, inplace=True, apart=Apart.WHOLLY,
     keeps={"input": ("indices",)}, refused=stays_complex)  # fmt: skip
 def _index_put_number(
     input: Array, indices: OptArrays, values: Array, accumulate: bool = False
@@ -199,7 +211,7 @@ def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: An
 
 @op(
     keeps=("source",),
-    tags=frozenset({"reads_apart"}),
+    apart=Apart.WHOLLY,
     inplace=True,
     check=_check_index_add,
 )
@@ -264,7 +276,8 @@ def _check_index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
 
 @op(
     keeps=("source",),
-    tags=frozenset({"reads_apart"}),
+    apart=Apart.WHOLLY,
+    overlaps=Overlap.REFUSED_EARLY,
     inplace=True,
     check=_check_index_copy,
 )
@@ -280,7 +293,7 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 @op(
     inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
-    tags=frozenset({"warns_of_overlap", "fits_read"}), refused=stays_complex,
+    overlaps=Overlap.WARNED, fits=Fits.AND_VALUES, refused=stays_complex,
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
 )  # fmt: skip
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:
@@ -339,7 +352,8 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
 @op(
     inplace=True,
     check=_check_index_reduce,
-    tags=frozenset({"reads_apart", "compares"}),
+    apart=Apart.WHOLLY,
+    compares=Compares.IN_GRADIENTS,
     keeps={
         "input": ("input", "index", "source", "result"),
         "source": ("input", "index", "source", "result"),

@@ -25,6 +25,7 @@ from .registry import (
     COMMON,
     FLOAT,
     Array,
+    Compares,
     Grad,
     Layout,
     Scalar,
@@ -358,7 +359,7 @@ def _pow_const_row(input: Array, exponent: Static) -> Array:
 @_elementwise(name="pow_tensor", promote=COMMON, function=False, method=False, inplace=True,
               node=lambda a: "PowBackward0" if a.get("exponent") == "scalar"
               else "PowBackward2" if a.get("input") == "scalar" else "PowBackward1",
-              keeps={"input": ("result",)}, tags=frozenset({"compares"}))  # fmt: skip
+              keeps={"input": ("result",)}, compares=Compares.IN_GRADIENTS)  # fmt: skip
 def _pow_row(input: Array | Scalar, exponent: Array | Scalar) -> Array:
     x, y = broadcast(jnp.asarray(input), jnp.asarray(exponent))
     return _pow(x, y)

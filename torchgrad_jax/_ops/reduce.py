@@ -25,7 +25,19 @@ from .helpers import (
     is_float,
     is_integral,
 )
-from .registry import COMMON, FLOAT, Array, Dims, Dtype, Grad, Static, op, variant, with_rule
+from .registry import (
+    COMMON,
+    FLOAT,
+    Array,
+    Compares,
+    Dims,
+    Dtype,
+    Grad,
+    Static,
+    op,
+    variant,
+    with_rule,
+)
 
 Shape = tuple[int, ...]
 
@@ -85,7 +97,7 @@ def sum_(
     return _keep(_add_up(x, dims), dims, x.ndim, keepdim)
 
 
-@op(node="NansumBackward0", tags=frozenset({"compares"}))
+@op(node="NansumBackward0", compares=Compares.IN_GRADIENTS)
 def nansum(
     input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype: Dtype | None = None
 ) -> Array:
@@ -315,7 +327,7 @@ for _label, _root_of, _pair in (
 ):  # fmt: skip
     op(
         _moment_op(_root_of, _pair), name=f"{_label}_correction", function=False, method=False,
-        tags=frozenset({"compares"}),
+        compares=Compares.IN_GRADIENTS,
         node="".join(p.capitalize() for p in _label.split("_")) + "Backward0",
         doc="With the `correction` subtracted from the number of elements in the denominator.",
     )  # fmt: skip

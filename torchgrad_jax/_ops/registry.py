@@ -111,6 +111,44 @@ class Layout(enum.Enum):
         return layout is Layout.ELEMENTWISE or getattr(layout, "elementwise", False)
 
 
+class Compares(enum.Enum):
+    """What is only compared with something else, so that torch lets no gradient flow through it."""
+
+    NOTHING = "every value that a gradient reads has a gradient of its own"
+    INPUTS = "the gradients only compare the inputs: no gradient of a gradient goes back to them"
+    IN_GRADIENTS = "what a gradient only compares gets no gradient of its own"
+    IN_SECOND_GRADIENTS = "the same of what the gradients of the recorded gradients compare"
+
+
+class Fits(enum.Enum):
+    """Which Python numbers are refused because the dtype of the result cannot hold them."""
+
+    ANY = "none"
+    EXACTLY = "those that the dtype cannot hold"
+    AS_FLOAT = "the same, where types of half precision take what float32 takes"
+    BUT_HALVES = "the same, where types of half precision take anything"
+    ALPHA = "the number `alpha` alone has to fit"
+    AND_VALUES = "a tensor that is the `value`, too: torch reads it as a number"
+
+
+class Overlap(enum.Enum):
+    """What happens to an in-place write to a tensor that overlaps itself."""
+
+    REFUSED = "an error, after those about the other arguments"
+    REFUSED_EARLY = "an error, before all but those about a dimension, a size and a dtype"
+    WARNED = "a warning"
+    FINE = "the write"
+
+
+class Apart(enum.Enum):
+    """How far the operands of an in-place write must keep away from what is written to."""
+
+    NO = "they need not"
+    PARTLY = "all of the same memory, seen the same way, is fine; some of it is not"
+    STORED = "the same, and the kernel reads conjugated tensors as they are stored"
+    WHOLLY = "they share no memory at all"
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of an op, as read from its signature."""
@@ -134,89 +172,134 @@ _STATIC = (int, float, bool, str, Dims, Size, Dtype, Static)
 
 @dataclass(frozen=True)
 class OpDef:
-    """One row of the table."""
+    """One row of the table: an implementation, and what cannot be read from it.
+
+    ``binary("mul", jnp.multiply, operator="__mul__")`` says that `mul` is a function, a method and an operator; that
+    its gradients follow from the implementation, and that its result is laid out as elementwise operators do it, are
+    the defaults. A field below is given only where torch does something else.
+    """
 
     name: str
     impl: Callable[..., Any]
     params: tuple[Param, ...]
-    promote: Promote = Promote.NONE
-    promoted: tuple[str, ...] | None = None  # parameters that promote; None: every array / scalar
-    node: str | Callable[..., str] = ""  # backward node name, or a function of the bound arguments
-    returns: tuple[str, ...] | None = None  # field names of a named-tuple result
-    returns_name: str | None = None  # type name of that tuple when not the op's
-    nondiff: tuple[int, ...] = ()  # outputs that never require grad
-    grad: Grad = Grad.YES
-    layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
-    inplace: bool = False  # also derive `name_`
-    inplace_node: str | None = None  # backward node of the in-place form where it differs
-    inplace_missing: str = (
-        ""  # what torch's backward says of the in-place form, which it cannot derive
-    )
-    out: bool = True  # also accept out=
-    function: bool = True  # exposed as torch.<name> (or in `namespace`)
-    method: bool = True  # exposed as Tensor.<name>
-    namespace: str = ""  # "linalg", "fft", "special", "nn.functional"; "" is torch itself
+    doc: str = ""
+
+    # --- under which names users find it
+    function: bool = True
+    """As ``torch.<name>``, or in its namespace."""
+    method: bool = True
+    """As ``Tensor.<name>``."""
+    namespace: str = ""
+    """"linalg", "fft", "special" or "nn.functional"; "" is torch itself."""
     aliases: tuple[str, ...] = ()
     operator: str | None = None
     reflected: str | None = None
     inplace_operator: str | None = None
-    geometry: Callable[..., Any] | None = None  # view ops: (shape, strides, **args) -> view
-    forward: Callable[..., Any] | None = None  # the implementation with the derivative of torch's
-    # forward mode, where that is another one than its reverse mode takes
-    joins: Callable[..., Any] | None = None  # (ndim of the first input, **statics) -> (axis along
-    # which inputs stand one after the other in the result, or results in the input; whether the
-    # parts lack that axis)
-    formal: tuple[str, ...] = ()  # parameters that torch's gradient formula takes as arguments that
-    # could require grad, although no gradient depends on them: zeros come back
-    idle: tuple[str, ...] = ()  # such parameters to which nothing comes back
-    from_inputs: bool | Callable[..., bool] = False  # recorded gradients read inputs alone, and not
-    # results that were saved: always, or where this says so of the values of the saved inputs
-    refused: Callable[..., str | tuple[str, str] | None] | None = (
-        None  # (metas by parameter, metas of
-    )
-    # the results, parameters that want a gradient) -> what torch's backward raises for them; with the
-    # name of a parameter, only where its gradient is asked for
-    keeps: (
-        tuple[str, ...] | dict[str, tuple[str, ...]]
-    ) = ()  # what torch saves although no gradient
-    # reads it: parameters, for their own gradients, and "result"; or, for the gradient of each
-    # parameter, parameters and results
-    made_as: Callable[..., Any] | None = None  # (shape of the result, **statics) -> shape of the
-    # tensor that torch's kernel makes first and returns a view of, and how often it wrote to it, or
-    # None; that shows where no layer of autograd lies around the kernel
-    conjugated: tuple[bool, ...] | None = None  # which operands are lazily conjugated where torch's
-    # result is that too
-    wraps: bool = False  # torch has no overload for numbers: they become tensors, with an edge
-    undifferentiable: tuple[str, ...] = ()  # parameters without a formula in torch: they have no
-    # edge, and may not require grad
-    aten: str = ""  # torch's name of what runs, where it is not the row's
-    severed: Callable[..., Sequence[int]] | None = None  # (metas and types of the arguments,
-    # **statics) -> arguments that torch's formula gives undefined gradients: nothing goes along their edges
-    writes: dict[str, int] = field(
-        default_factory=dict
-    )  # parameters that torch's kernel overwrites,
-    # each with the result of this number if there is one; no version counts that
-    check: Callable[..., None] | None = None  # looks at concrete values before the kernel runs
-    check_result: Callable[..., None] | None = None  # looks at concrete results
-    inplace_check: Callable[[Any, Any, Any], Any] | None = None  # looks at the metas of what would
-    # be written to and of the result, and at the kinds of the others; true where any result may be cast
-    numbers_first: tuple[str, ...] = ()  # keyword-only numbers that torch's older overloads take as
-    # positional arguments, in front of the tensors they belong to
-    left_out: tuple[str, ...] = ()  # parameters that may be left out, but are not to be None
-    doc: str = ""
-    tags: frozenset[str] = field(default_factory=frozenset)  # "reads_apart" and
-    # "reads_partly_apart", "reads_as_stored": see check_disjoint; "writes_overlap" and "warns_of_overlap":
-    # in place, the tensor may overlap itself;
-    # "real_gradient": torch refuses to record complex results (in place it does not look);
-    # "fits": Python numbers must fit the result's dtype; "fits_as_float": half types take what
-    # float32 takes; "fits_widely": they take anything; "fits_alpha": only `alpha` has to fit;
-    # "fits_read": a tensor that is the `value` must, too, since torch reads it as a number;
-    # "alike": what is given besides the first argument is all tensors or all numbers;
-    # "wide_numbers": lone numbers meet tensors of half precision in float32;
-    # "own_numbers": those that are finer than the result reach the implementation as they are;
-    # "compares": what a gradient only compares gets no gradient of its own in torch;
-    # "compares_later": the same of the gradients of the recorded gradient;
-    # "masks": torch's gradient formula only compares the inputs, nothing flows back through them
+    out: bool = True
+    """Whether it accepts ``out=``."""
+    aten: str = ""
+    """torch's name of what runs, where it is not the row's."""
+
+    # --- arguments
+    promote: Promote = Promote.NONE
+    promoted: tuple[str, ...] | None = None
+    """The parameters that promote; None stands for every array and every parameter that may be a number."""
+    wraps: bool = False
+    """torch has no overload for numbers: they become tensors, with an edge."""
+    numbers_first: tuple[str, ...] = ()
+    """Keyword-only numbers that torch's older overloads take as positional arguments, in front of the tensors they
+    belong to."""
+    left_out: tuple[str, ...] = ()
+    """Parameters that may be left out, but are not to be None."""
+    fits: Fits = Fits.ANY
+    alike: bool = False
+    """What is given besides the first argument is all tensors or all numbers."""
+    wide_numbers: bool = False
+    """Lone numbers meet tensors of half precision in float32."""
+    own_numbers: bool = False
+    """Numbers that are finer than the result reach the implementation as they are."""
+
+    # --- the result
+    returns: tuple[str, ...] | None = None
+    """The field names of a named-tuple result."""
+    returns_name: str | None = None
+    """The type name of that tuple, when it is not the op's."""
+    layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
+    geometry: Callable[..., Any] | None = None
+    """For a view: ``(meta, **arguments)`` -> shape, strides and offset."""
+    conjugated: tuple[bool, ...] | None = None
+    """Which operands are lazily conjugated where torch's result is that too."""
+    made_as: Callable[..., Any] | None = None
+    """``(shape of the result, **statics)`` -> the shape of the tensor that torch's kernel makes first and returns a
+    view of, and how often it wrote to it, or None. That shows where no layer of autograd lies around the kernel."""
+    copies: bool = False
+    """The result is a copy of the first argument. One of an inference tensor, made for gradients, is recorded as a
+    write to new memory."""
+    writes: dict[str, int] = field(default_factory=dict)
+    """Parameters that torch's kernel overwrites, each with the result of this number if there is one; no version
+    counts that."""
+
+    # --- gradients
+    grad: Grad = Grad.YES
+    node: str | Callable[..., str] = ""
+    """The name of the backward node, or a function of the bound arguments that gives it."""
+    nondiff: tuple[int, ...] = ()
+    """Results that never require grad."""
+    undifferentiable: tuple[str, ...] = ()
+    """Parameters without a formula in torch: they have no edge, and may not require grad."""
+    severed: Callable[..., Sequence[int]] | None = None
+    """``(metas and types of the arguments, **statics)`` -> the arguments that torch's formula gives undefined
+    gradients: nothing goes along their edges."""
+    formal: tuple[str, ...] = ()
+    """Parameters that torch's gradient formula takes as arguments that could require grad, although no gradient
+    depends on them: zeros come back."""
+    idle: tuple[str, ...] = ()
+    """Such parameters to which nothing comes back."""
+    keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
+    """What torch saves although no gradient reads it: parameters, for their own gradients, and "result"; or, for the
+    gradient of each parameter, parameters and results."""
+    from_inputs: bool | Callable[..., bool] = False
+    """Recorded gradients read inputs alone, and not results that were saved: always, or where this says so of the
+    values of the saved inputs."""
+    compares: Compares = Compares.NOTHING
+    forward: Callable[..., Any] | None = None
+    """The implementation with the derivative of torch's forward mode, where that is another one than its reverse mode
+    takes."""
+    joins: Callable[..., Any] | None = None
+    """``(ndim of the first input, **statics)`` -> the axis along which inputs stand one after the other in the
+    result, or results in the input; and whether the parts lack that axis."""
+
+    # --- in place
+    inplace: bool = False
+    """Whether ``name_`` is derived, too."""
+    inplace_node: str | None = None
+    """The backward node of the form in place, where it differs."""
+    inplace_missing: str = ""
+    """What torch's backward says of the form in place, which it cannot derive."""
+    inplace_check: Callable[[Any, Any, Any], Any] | None = None
+    """Looks at the metas of what would be written to and of the result, and at the kinds of the others; true where
+    any result may be cast."""
+    apart: Apart | None = None
+    """None stands for what elementwise operators do, or for nothing: see `reads_apart`."""
+    overlaps: Overlap = Overlap.REFUSED
+
+    # --- errors
+    check: Callable[..., None] | None = None
+    """Looks at concrete values before the kernel runs."""
+    check_result: Callable[..., None] | None = None
+    """Looks at concrete results."""
+    refused: Callable[..., Any] | None = None
+    """``(metas by parameter, metas of the results, parameters that want a gradient)`` -> what torch's backward raises
+    for them; with the name of a parameter, only where its gradient is asked for."""
+    real_gradient: bool = False
+    """torch refuses to record complex results; in place it does not look."""
+
+    @property
+    def reads_apart(self) -> Apart:
+        """How far the operands of the form in place keep away from what is written to."""
+        if self.apart is not None:
+            return self.apart
+        return Apart.PARTLY if Layout.steps(self.layout) else Apart.NO
 
     @property
     def view(self) -> bool:

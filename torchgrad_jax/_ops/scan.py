@@ -181,7 +181,7 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
 
 @op(
     returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    tags=frozenset({"real_gradient"}),
+    real_gradient=True,
 )  # fmt: skip
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
     """Running maximum along `dim` and the index of its latest occurrence."""
@@ -190,7 +190,7 @@ def cummax(input: Array, dim: int) -> tuple[Array, Array]:
 
 @op(
     returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    tags=frozenset({"real_gradient"}),
+    real_gradient=True,
 )  # fmt: skip
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     """Running minimum along `dim` and the index of its latest occurrence."""

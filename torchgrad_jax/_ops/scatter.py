@@ -29,7 +29,19 @@ from .places import (
     wrapped,
     write_at,
 )  # fmt: skip
-from .registry import Array, Grad, Layout, Scalar, Static, op, with_rule
+from .registry import (
+    Apart,
+    Array,
+    Compares,
+    Fits,
+    Grad,
+    Layout,
+    Overlap,
+    Scalar,
+    Static,
+    op,
+    with_rule,
+)
 
 Shape = tuple[int, ...]
 
@@ -124,7 +136,7 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False, tags=frozenset({"reads_apart"}),
+    inplace=True, check=check_dim(RuntimeError), function=False, method=False, apart=Apart.WHOLLY,
     refused=_cut_short("ScatterBackward0"),
     node=_scatter_node("ScatterBackward0"),
 )  # fmt: skip
@@ -138,7 +150,7 @@ def scatter_src(
 
 @op(
     inplace=True, check=check_dim(RuntimeError), function=False, method=False,
-    tags=frozenset({"reads_apart", "fits"}), node=_scatter_node("ScatterBackward1"),
+    apart=Apart.WHOLLY, fits=Fits.EXACTLY, node=_scatter_node("ScatterBackward1"),
 )  # fmt: skip
 def scatter_value(
     input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
@@ -150,7 +162,7 @@ def scatter_value(
 
 
 @op(
-    tags=frozenset({"reads_apart"}),
+    apart=Apart.WHOLLY,
     refused=_cut_short("ScatterAddBackward0"),
     inplace=True,
     check=check_dim(RuntimeError),
@@ -168,7 +180,8 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @op(
-    tags=frozenset({"reads_apart", "compares"}),
+    apart=Apart.WHOLLY,
+    compares=Compares.IN_GRADIENTS,
     inplace=True,
     check=check_dim(RuntimeError),
     keeps={
@@ -228,7 +241,7 @@ def take(input: Array, index: Array) -> Array:
     layout=Layout.PRESERVE,
     check=_check_flat,
     out=False,
-    tags=frozenset({"reads_apart"}),
+    apart=Apart.WHOLLY,
 )
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
@@ -263,7 +276,7 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
     )
 
 
-@op(inplace=True, out=False, check=_check_masked_scatter)
+@op(inplace=True, out=False, check=_check_masked_scatter, overlaps=Overlap.REFUSED_EARLY)
 def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     """Successive elements of `source` written where `mask` is true."""
     if not is_bool(mask):
@@ -320,7 +333,7 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-@op(out=False, layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)  # fmt: skip
+@op(out=False, layout=Layout.PRESERVE, real_gradient=True, made_as=_written_clone)  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     axis, at = selected(input.shape, dim, index)
@@ -333,7 +346,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, tags=frozenset({"real_gradient"}), made_as=_written_clone)  # fmt: skip
+@op(layout=Layout.PRESERVE, real_gradient=True, made_as=_written_clone)  # fmt: skip
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

@@ -16,10 +16,13 @@ from .._core.meta import Meta, View
 from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from . import helpers
 from .registry import (
+    Apart,
     Array,
     Dims,
     Dtype,
+    Fits,
     Layout,
+    Overlap,
     Scalar,
     Size,
     TracedInt,
@@ -478,12 +481,26 @@ def neg_view_(input: Array) -> Array:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-@op(layout=Layout.PRESERVE, function=False, method=False, out=False, node="CloneBackward0")
+@op(
+    layout=Layout.PRESERVE,
+    function=False,
+    method=False,
+    out=False,
+    node="CloneBackward0",
+    copies=True,
+)
 def clone(input: Array) -> Array:
     return input  # arrays are immutable: a storage of its own is copy enough
 
 
-@op(name="clone_contiguous", node="CloneBackward0", function=False, method=False, out=False)
+@op(
+    name="clone_contiguous",
+    node="CloneBackward0",
+    function=False,
+    method=False,
+    out=False,
+    copies=True,
+)
 def clone_contiguous(input: Array) -> Array:
     return input
 
@@ -491,6 +508,7 @@ def clone_contiguous(input: Array) -> Array:
 @op(
     name="_to_copy",
     node="ToCopyBackward0",
+    copies=True,
     layout=Layout.PRESERVE,
     function=False,
     method=False,
@@ -512,7 +530,7 @@ variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
     out=False,
     inplace=True,
     layout=Layout.ELEMENTWISE,
-    tags=frozenset({"reads_as_stored"}),
+    apart=Apart.STORED,
 )
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
@@ -527,7 +545,7 @@ def copy(input: Array, src: Array) -> Array:
 
 
 @op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False,
-    tags=frozenset({"writes_overlap", "fits"}))  # fmt: skip
+    overlaps=Overlap.FINE, fits=Fits.EXACTLY)  # fmt: skip
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
@@ -555,7 +573,7 @@ variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
 
 
 @op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0",
-    tags=frozenset({"writes_overlap"}))  # fmt: skip
+    overlaps=Overlap.FINE)  # fmt: skip
 def zero(input: Array) -> Array:
     return jnp.zeros(input.shape, input.dtype)
 
@@ -632,13 +650,13 @@ def _check_triangle_inplace(me: Meta, out: Any, others: Any) -> bool:
     return False
 
 
-@op(inplace=True, tags=frozenset({"writes_overlap"}), inplace_check=_check_triangle_inplace)
+@op(inplace=True, overlaps=Overlap.FINE, inplace_check=_check_triangle_inplace)
 def tril(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "tril")
     return jnp.tril(input, diagonal)
 
 
-@op(inplace=True, tags=frozenset({"writes_overlap"}), inplace_check=_check_triangle_inplace)
+@op(inplace=True, overlaps=Overlap.FINE, inplace_check=_check_triangle_inplace)
 def triu(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "triu")
     return jnp.triu(input, diagonal)

@@ -18,7 +18,7 @@ from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast, from_zero
 from .logarithms import times_log
-from .registry import COMMON, FLOAT, Array, Grad, Layout, Scalar, op, unary, variant
+from .registry import COMMON, FLOAT, Array, Compares, Grad, Layout, Scalar, op, unary, variant
 
 _special = functools.partial(unary, promote=FLOAT, namespace="special", inplace=False, method=False)
 
@@ -106,7 +106,7 @@ def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @op(promote=FLOAT, namespace="special", method=False, layout=Layout.ELEMENTWISE,
-    node=_mixed("SpecialXlog1PyBackward"), tags=frozenset({"compares"}))  # fmt: skip
+    node=_mixed("SpecialXlog1PyBackward"), compares=Compares.IN_GRADIENTS)  # fmt: skip
 def special_xlog1py(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * log1p(other)``, 0 where the input is 0."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))

@@ -11,7 +11,7 @@ from .._core.dtypes import COMPLEX
 from .._core.kernels import half_as_float, refuse, where
 from .helpers import broadcast
 from .logarithms import times_log
-from .registry import FLOAT, Array, Layout, Scalar, op, with_rule
+from .registry import FLOAT, Array, Compares, Layout, Scalar, op, with_rule
 
 _elementwise = functools.partial(op, layout=Layout.ELEMENTWISE)
 
@@ -34,7 +34,7 @@ def _xlogy_rule(x: Array, y: Array, out: Array, tx: Array, ty: Array) -> Array:
 _xlogy_ruled = with_rule(_xlogy, _xlogy_rule)
 
 
-@_elementwise(promote=FLOAT, inplace=True, tags=frozenset({"compares"}),
+@_elementwise(promote=FLOAT, inplace=True, compares=Compares.IN_GRADIENTS,
               node=lambda a: "XlogyBackward1" if a.get("input") == "scalar"
               else "XlogyBackward2" if a.get("other") == "scalar" else "XlogyBackward0")  # fmt: skip
 def xlogy(input: Array | Scalar, other: Array | Scalar) -> Array:

@@ -32,7 +32,9 @@ _add_call = Call(
 )
 
 
-clone_call = Call("clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",))
+clone_call = Call(
+    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",), copies=True
+)
 
 
 def add(a: Tensor, b: Tensor, create: bool) -> Tensor:

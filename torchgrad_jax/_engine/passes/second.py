@@ -57,8 +57,8 @@ def _gradients(
 ) -> dict[int, Any]:  # fmt: skip
     by_pos = {}
     whole = node.gp is gp
-    form = _form(gp, saved) if callable(gp.plan.call.from_inputs) else ""
-    depends = gp.plan.call.formal or gp.plan.call.idle  # on more than what it reads
+    form = _form(gp, saved) if callable(gp.plan.call.row.from_inputs) else ""
+    depends = gp.plan.call.row.formal or gp.plan.call.row.idle  # on more than what it reads
     for p in wanted:
         source = gp.sources[p]
         if source is not None and cts[source] is not None and not depends:
@@ -70,8 +70,8 @@ def _gradients(
         leaves += [how(saved[i]) for i, how in picks]
         idle = []
         if whole:
-            leaves += _stand_ins(node, gp.plan.call.formal, [*cts, *saved])
-            idle = _stand_ins(node, gp.plan.call.idle, [*cts, *saved])
+            leaves += _stand_ins(node, gp.plan.call.row.formal, [*cts, *saved])
+            idle = _stand_ins(node, gp.plan.call.row.idle, [*cts, *saved])
             leaves += idle
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)
@@ -102,7 +102,7 @@ def _form(gp: Any, saved: Sequence[Any]) -> str:
     if any(isinstance(a, jax.core.Tracer) for a in arrays):
         return ""
     names = [gp.plan.call.argnames[i] for i in gp.saved_in]
-    return "*" if gp.plan.call.from_inputs(**dict(zip(names, arrays))) else ""
+    return "*" if gp.plan.call.row.from_inputs(**dict(zip(names, arrays))) else ""
 
 
 def _apart(v: Any) -> Any:

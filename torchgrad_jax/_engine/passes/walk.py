@@ -254,7 +254,12 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     if False in present:
         reached = gp.reached(cts)
         wanted = [p for p in wanted if p in reached]
-    if wanted and node.extras is not None and node.extras.post and gp.plan.call.joins is not None:
+    if (
+        wanted
+        and node.extras is not None
+        and node.extras.post
+        and gp.plan.call.row.joins is not None
+    ):
         # Hooks see the gradients of all that was joined, whether or not they lead anywhere.
         gp = gp.whole()
         edges = positions = gp.edge_grads

@@ -26,8 +26,6 @@ def poisson(rate: float, draw: Draw) -> float:
 
 def _poisson_by_rejection(rate: float, draw: Draw) -> float:
     """PTRS of W. Hörmann, The transformed rejection method for Poisson variables (1993)."""
-    if math.isinf(rate):
-        raise RuntimeError("invalid Poisson rate, expected rate to be finite")
     root, log_rate = math.sqrt(rate), math.log(rate)
     b = 0.931 + 2.53 * root
     a = -0.059 + 0.02483 * b

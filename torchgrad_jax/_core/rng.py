@@ -104,6 +104,8 @@ def check_chances(p: Any) -> None:
 def check_rates(rates: Any) -> None:
     """Rates of Poisson counts, which may be traced."""
     _check((rates >= 0).all(), "invalid Poisson rate, expected rate to be non-negative")
+    finite = numpy_of(rates).isfinite(rates).all()
+    _check(finite, "invalid Poisson rate, expected rate to be finite")
 
 
 def check_weights(weights: Any, num_samples: int, replacement: bool) -> None:

@@ -87,7 +87,7 @@ def _leading_minor(a: Array) -> Array:
     n = a.shape[-1]
 
     def definite(k: Array) -> Array:
-        return ~_has_nan(_factor_of_minor(a, k))
+        return ~_fails(_factor_of_minor(a, k), k)
 
     def halve(_: Any, span: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = span  # the minor of order `low` is definite, that of order `high` is not
@@ -99,8 +99,12 @@ def _leading_minor(a: Array) -> Array:
     return lax.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
 
 
-def _has_nan(low: Array) -> Array:
-    return jnp.any(jnp.isnan(jnp.real(diagonal_of(low))), -1)
+def _fails(low: Array, k: Array) -> Array:
+    """Whether no factor of the minor of order k was found: LAPACK divides by a pivot that is infinite, and stops at
+    the next."""
+    pivots = jnp.real(diagonal_of(low))
+    divided = _before(k - 1, low.shape[-1])
+    return jnp.any(jnp.isnan(pivots) | (jnp.isinf(pivots) & divided), -1)
 
 
 def _before(k: Array, n: int) -> Array:
@@ -138,7 +142,7 @@ def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Arra
         return a, none
     a = conj_t(a) if upper else a
     low = lax.linalg.cholesky(a, symmetrize_input=False)
-    bad = _has_nan(low)
+    bad = _fails(low, none + a.shape[-1])
 
     def failed(_: Any) -> tuple[Array, Array]:
         info = _leading_minor(a)

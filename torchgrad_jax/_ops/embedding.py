@@ -121,7 +121,11 @@ def embedding_renorm(weight: Array, indices: Array, max_norm: float, norm_type: 
 # --- bags ---
 
 
-def _check_bag(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> None:
+def _check_bag(
+    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> None:  # fmt: skip
     n, offsets, indices = weight.shape[0], readable(offsets), readable(indices)
     if offsets.size:
         fail_if(
@@ -141,7 +145,10 @@ def _check_bag(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: An
 
     def error() -> Exception:
         bad = first_outside(indices, n)
-        at = int(np.flatnonzero(indices == bad)[0])
+        if mode == MAX or padding_idx is not None or weight.dtype == np.float64:
+            found = f"Expected idx >= 0 && idx < num_embeddings but found idx to be {bad}"
+            return RuntimeError(f"embedding_bag: {found}")
+        at = int(np.flatnonzero(indices == bad)[0])  # torch's faster kernel says more
         return RuntimeError(
             f"Index {at} of input takes value {bad} which is not in the valid range [0, {n})"
         )

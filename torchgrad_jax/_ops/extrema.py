@@ -419,16 +419,14 @@ def _check_quantile(x: Array, q: Any, interpolation: str, name: str) -> None:
 
 
 def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
-    name = "nanquantile()" if ignore_nan else "quantile()"
-    q = readable(q)
-    fail_if(
-        ~((q >= 0) & (q <= 1)).all(),
-        lambda: RuntimeError(
-            f"{name} q values must be in the range [0, 1]"
-            if q.ndim
-            else f"{name} q must be in the range [0, 1] but got {q:g}"
-        ),
-    )
+    x = readable(q)
+
+    def error() -> Exception:
+        if isinstance(q, float):
+            return RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+        return RuntimeError("quantile() q values must be in the range [0, 1]")
+
+    fail_if(~((x >= 0) & (x <= 1)).all(), error)
 
 
 @op(function=False, method=False, out=False, check=_check_q, nondiff=(0, 1))

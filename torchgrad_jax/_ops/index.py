@@ -203,10 +203,11 @@ _IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANG
 
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
-    """torch adds whole slices of a matrix one by one, and single elements and scaled slices otherwise."""
+    """torch adds whole slices of a matrix one by one where indices are of int64, and single elements otherwise."""
     _check_slices("index_add_()", input, dim, index, source)
     if input.size or input.ndim < 2:
-        (_IN_ROWS if input.ndim > 1 and alpha == 1 else _ANYWHERE)(input, dim, index)
+        whole = input.ndim > 1 and alpha == 1 and index.dtype == np.int64
+        (_IN_ROWS if whole else _ANYWHERE)(input, dim, index)
 
 
 @op(

@@ -234,16 +234,25 @@ def _combined_jvp(reduce: str, include_self: bool, primals: Any, tangents: Any) 
     y = _combined(reduce, include_self, x, src, places)
     if reduce == "prod":
         cx, cs = _product_slopes(x, src, y, places, include_self)
-        tx, ts = cx * tx, cs * ts
+        tx, ts = _started(cx, src, places, include_self, 0) * tx, cs * ts
     share = None
     if reduce == "mean":
         share = _count(x, src, places, include_self)
     elif reduce in ("amax", "amin"):
-        own, theirs = (x == y).astype(x.dtype), (src == places.take(y)).astype(x.dtype)
-        tx, ts = own * tx, theirs * ts
-        share = own + _added(x, theirs, places)  # ties share
+        own, theirs, share = _ties(x, src, y, places)
+        tx, ts = _started(own, src, places, include_self, 0) * tx, theirs * ts
     t = _started(tx, src, places, include_self, 0) + _added(x, ts, places)
     return y, t if share is None else t / share
+
+
+def _ties(x: Array, src: Array, y: Array, places: Places) -> tuple[Array, Array, Array]:
+    """Which values are the extremes, and how many share a place; NaN where nothing equals the result, which is NaN."""
+    own, theirs = (x == y).astype(x.dtype), (src == places.take(y)).astype(x.dtype)
+    share = own + _added(x, theirs, places)
+    lost = share == 0  # said, since XLA takes 0 for a product of 0, once a condition, and 1 / 0
+    own = jnp.where(lost, jnp.nan, own)
+    theirs = jnp.where(places.take(lost), jnp.nan, theirs)
+    return own, theirs, jnp.where(lost, jnp.ones_like(share), share)
 
 
 def _product_slopes(

@@ -520,11 +520,14 @@ def _polygamma(n: int, x: Array) -> Array:
     sign = 1.0 if n % 2 else -1.0
     left = x < 0
     y = sign * math.gamma(n + 1) * lax.zeta(jnp.full_like(x, n + 1), where(left, 1 - x, x))
-    y = where(x == 0, sign * jnp.inf, where(lax.abs(x) == jnp.inf, 0, y))
+    y = where(
+        x == 0, sign * jnp.inf, where(x == jnp.inf, jnp.nan, y)
+    )  # torch: NaN, not its limit 0
     turn = x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     cot = 1 / lax.tan(jnp.pi * where(left, turn, 0.5))
     wave = math.pi ** (n + 1) * jnp.polyval(jnp.asarray(_cot_derivative(n), x.dtype), cot)
-    return where(left & (turn == 0), sign * jnp.inf, where(left, -sign * y - wave, y))
+    pole = left & ((turn == 0) | (x == -jnp.inf))
+    return where(pole, sign * jnp.inf, where(left, -sign * y - wave, y))
 
 
 @_polygamma.defjvp

@@ -667,8 +667,8 @@ def fractional_max_pool3d_rows(
 
 def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
     if indices.dtype != jnp.int64:
-        kind = scalar_name(indices)
-        raise RuntimeError(f"elements in indices should be type int64 but got: {kind}")
+        but = f" but got: {scalar_name(indices)}" if k == 2 else ""
+        raise RuntimeError(f"elements in indices should be type int64{but}")
     if len(size) != k:
         words = (
             "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"

@@ -18,6 +18,7 @@ from .categorical import Categorical
 from .cauchy import Cauchy
 from .continuous_bernoulli import ContinuousBernoulli
 from .dirichlet import Dirichlet
+from .distribution import require
 from .exp_family import ExponentialFamily
 from .exponential import Exponential
 from .gamma import Gamma
@@ -80,10 +81,8 @@ def _bernoulli(p: Any, q: Any) -> Any:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Any, q: Any) -> Any:
-    if (p.total_count < q.total_count).any():
-        raise NotImplementedError(
-            "KL between Binomials where q.total_count > p.total_count is not implemented"
-        )
+    text = "KL between Binomials where q.total_count > p.total_count is not implemented"
+    require(p.total_count >= q.total_count, [], lambda: NotImplementedError(text))
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return _infinite_where(p.total_count > q.total_count, p.total_count * each)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, _is_all_true, no_grad, tensor
@@ -13,6 +15,33 @@ from . import constraints
 from .utils import SCALAR, lazy_property
 
 __all__ = ["Distribution"]
+
+_LIMIT = object()
+"""Stands in the outline of a constraint for a bound whose value is not known yet."""
+
+
+def _with_limits(constraint: Any, value_of: Callable[[Any], Any]) -> Any:
+    """The same constraint with other bounds in place of those that are tensors or stand for some."""
+    made = copy.copy(constraint)
+    for name, v in list(vars(constraint).items()):
+        if v is _LIMIT or isinstance(v, Tensor):
+            setattr(made, name, value_of(v))
+        elif isinstance(v, constraints.Constraint):
+            setattr(made, name, _with_limits(v, value_of))
+    return made
+
+
+def require(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Exception]) -> None:
+    """Raise `error(*values)` unless all of `valid` is true; in a compiled function, once it runs."""
+
+    def check(arrays: Any) -> None:
+        holds, *there = arrays
+        fail_if(~holds.all(), lambda: error(*map(tensor, there)))
+
+    if is_compiling():
+        later([valid, *values], check)
+    elif not _is_all_true(valid):
+        raise error(*values)
 
 
 class Distribution:
@@ -81,23 +110,19 @@ class Distribution:
         """The same in a compiled function, where the values are not there yet."""
         mine = {k: v for k, v in self.__dict__.items() if isinstance(v, Tensor)}
         kind = type(self)
-        try:
-            limits = repr(constraint)
-        except RuntimeError:  # it depends on parameters
-            limits = type(constraint).__name__
+        limits: list[Tensor] = []
+        outline = _with_limits(constraint, lambda v: limits.append(v) or _LIMIT)
 
-        def check(arrays: Any) -> None:
-            holds, given, *values = arrays
+        names = list(mine)
 
-            def error() -> Exception:
-                shown = object.__new__(kind)
-                shown.__dict__.update(zip(mine_names, map(tensor, values)))
-                return ValueError(text.format(repr(shown), limits, tensor(given)))
+        def error(given: Tensor, *values: Tensor) -> Exception:
+            rest = iter(values)
+            there = _with_limits(outline, lambda _: next(rest))
+            shown = object.__new__(kind)
+            shown.__dict__.update(zip(names, rest))
+            return ValueError(text.format(repr(shown), repr(there), given))
 
-            fail_if(~holds.all(), error)
-
-        mine_names = list(mine)
-        later([valid, value, *mine.values()], check)
+        require(valid, [value, *limits, *mine.values()], error)
 
     def _undefined(self, name: str, advice: str) -> None:
         what = f"`{name}`" + (" to enable sample validation" if name == "support" else "")

@@ -7,7 +7,7 @@ from typing import Any
 from .. import finfo, nn, no_grad, zeros_like
 from . import constraints
 from ._odds import Odds
-from .distribution import Distribution
+from .distribution import Distribution, require
 from .utils import SCALAR, broadcast_all
 
 __all__ = ["Geometric"]
@@ -26,12 +26,17 @@ class Geometric(Odds, Distribution):
         value: Any = self._param
         super().__init__(value.size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
-            valid = value > 0
-            if not valid.all():
-                raise ValueError(
-                    f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-                    f"{self!r} to be positive but found invalid values:\n{value.data[~valid]}"
+            kind, family = type(value).__name__, type(self)
+
+            def error(probs: Any) -> Exception:
+                shown = object.__new__(family)
+                shown.probs = probs
+                return ValueError(
+                    f"Expected parameter probs ({kind} of shape {tuple(probs.shape)}) of distribution {shown!r} to be "
+                    f"positive but found invalid values:\n{probs.data[~(probs > 0)]}"
                 )
+
+            require(value > 0, [value], error)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits"))

@@ -164,3 +164,28 @@ def test_formulas_refuse_data_that_does_not_fit(data):
     with pytest.raises(RuntimeError, match=r"must match|does not expand|became complex"):
         z.backward()
     assert x.grad is None
+
+
+SHAPES = [(1,), (3,), (), (2, 3), (3, 1), (0,), (4,)]
+
+
+def _second_gradient(m, old, new, hooked):
+    """What becomes of a leaf's gradient when another comes after its data got another shape."""
+    x = m.ones(old, requires_grad=True)
+    if hooked:
+        x.register_hook(lambda g: g * 1)
+    x.sum().backward()
+    x.data = m.full(new, 2.0)
+    refused = complaint(lambda: (x * x).sum().backward())
+    assert x.grad is not None
+    return refused, tuple(x.grad.shape), x.grad.tolist()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.filterwarnings("ignore:grad and param do not obey")
+def test_a_gradient_of_another_shape_is_added_where_it_fits(hooked, oracle):
+    for old in SHAPES:
+        for new in SHAPES:
+            given = _second_gradient(tg, old, new, hooked)
+            assert given == _second_gradient(oracle, old, new, hooked), (old, new)

@@ -478,7 +478,7 @@ def untraceable() -> str:
 
 
 NO_SCRIPT: dict[str, str] = dict.fromkeys(
-    ("graph", "code", "graph_for", "inlined_graph"),
+    ("graph", "code", "code_with_constants", "graph_for", "inlined_graph", "save_to_buffer"),
     "\ntorchgrad_jax has no TorchScript: what torch.jit.script and torch.jit.trace return runs in Python, and has "
     "neither a graph nor code of its own. torch.fx.symbolic_trace makes a graph, torch.interop.export a program.",
 )

@@ -13,9 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from . import shapes
+
 
 def plus(x: Any, y: Any) -> Any:
-    """``x + y`` of two arrays of one shape and dtype."""
+    """``x + y`` in the shape of `x`, which may be a wider one than that of `y`; both have one dtype."""
+    if x.shape != y.shape:  # a leaf got another shape since its first gradient
+        both = shapes.broadcast_shapes(x.shape, y.shape)
+        if both != x.shape:
+            raise RuntimeError(
+                f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(both)}"
+            )
+        y = jnp.broadcast_to(lax.expand_dims(y, range(x.ndim - y.ndim)), x.shape)
     return _complex_sum(x, y) if _is_complex(x) else lax.add(x, y)
 
 

@@ -418,6 +418,18 @@ NOT_RETURNED = (
 )
 
 
+def keep_returned_marks(ctx: PyNode, outputs: Sequence[Any], written: Sequence[Tensor]) -> None:
+    """Take the marks of writes off inputs that are not among the outputs; of those written to, they still count."""
+    marked = _tuple_of(ctx, "dirty_tensors")
+    returned = {id(t) for t in outputs}
+    wrote = {id(t) for t in written}
+    for t in marked:
+        if id(t) in wrote and id(t) not in returned and not uncounted(t):
+            t._vc.version += 1
+    if marked:
+        ctx.dirty_tensors = tuple(t for t in marked if id(t) in returned)
+
+
 class _forward_mode:
     """What a Function's forward runs under: nothing is recorded, tangents do not flow."""
 
@@ -725,5 +737,6 @@ __all__ = [
     "UndefinedGrad",
     "WarnNotImplemented",
     "apply_function",
+    "keep_returned_marks",
     "rebase",
 ]

@@ -302,6 +302,10 @@ class Lift:
         """Whether the open level of forward mode was opened inside of the run."""
         return MODES.dual_level != self.outer_dual
 
+    def runs_alone(self) -> bool:
+        """Whether no transform that differentiates was opened inside of the run."""
+        return MODES.transforms == self.outer_transforms and not self.holds_level()
+
     def same_for_all(self, t: Tensor) -> bool:
         """Whether a tensor of the run is known not to differ between the examples of its batch."""
         array = t._st.array

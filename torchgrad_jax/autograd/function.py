@@ -14,7 +14,7 @@ from typing import Any
 from .._bridge.interop import apply_traced
 from .._core import tree
 from .._core.state import GRAD, LIFT, MODES
-from .._engine.custom import DelayedError, PyNode, apply_function
+from .._engine.custom import DelayedError, PyNode, apply_function, keep_returned_marks
 from .._engine.cut import is_traced
 from .._engine.dual import primals_only
 from .._engine.history import requires_grad_of
@@ -328,9 +328,14 @@ class Function(_SingleLevelFunction):
         with primals_only() if lift.holds_level() else nullcontext():
             batched = apply_batched(cls, lift, args, Function)
 
+        alone = lift.runs_alone()
+
         def known(ctx: Any, *inputs: Any) -> Any:
             batched.write()
             cls.setup_context(ctx, inputs, batched.output)
+            if alone:  # the rule recorded what it wrote to
+                written = [t for t, _, _ in batched.written]
+                keep_returned_marks(ctx, tree.flatten(batched.output)[0], written)
             return batched.output
 
         return known

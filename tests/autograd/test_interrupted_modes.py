@@ -6,6 +6,7 @@ import torchgrad_jax as torch
 from tests.interrupts import interrupted
 from torchgrad_jax._core.state import MODES, TRACED
 
+graph = torch.autograd.graph
 x = torch.ones(3, requires_grad=True)
 
 
@@ -15,6 +16,10 @@ def block(context):
             x * 2
 
     return run
+
+
+def same(t):
+    return t
 
 
 @torch.no_grad()
@@ -38,12 +43,19 @@ PROGRAMS = {
     "enable_grad": block(torch.enable_grad),
     "enable_grad inside of no_grad": torch.no_grad()(block(torch.enable_grad)),
     "inference_mode": block(torch.inference_mode),
+    "autocast": block(lambda: torch.autocast("cpu", dtype=torch.bfloat16)),
+    "autocast turned off": block(lambda: torch.autocast("cpu", enabled=False)),
+    "saved_tensors_hooks": block(lambda: graph.saved_tensors_hooks(same, same)),
+    "save_on_cpu": block(lambda: graph.save_on_cpu()),
+    "detect_anomaly": block(lambda: torch.autograd.detect_anomaly()),
+    "dual_level": block(torch.autograd.forward_ad.dual_level),
     "decorated": decorated,
     "backward with hooks": hooked_pass,
     "backward that is recorded": recorded_pass,
 }
 
 
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_modes_are_as_before(program):
     run = PROGRAMS[program]
@@ -61,4 +73,6 @@ def _modes():
     """The modes of this thread, less what is known of JAX's traces, which any write brings up to date."""
     known = {k: v for k, v in vars(MODES).items() if k not in ("birth", "open_traces", "undo")}
     known["bits"] = MODES.bits & ~TRACED
-    return {k: v for k, v in known.items() if v != getattr(type(MODES), k)}
+    own = {k: v for k, v in known.items() if v != getattr(type(MODES), k)}
+    shared = MODES.dual_level, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu")
+    return own, shared, torch.get_autocast_dtype("cpu")

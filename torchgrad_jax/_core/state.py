@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Any
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type[Any])
 
 GRAD = 1
 """Bit of `Modes.bits`: operations are recorded."""
@@ -105,6 +107,51 @@ next_sequence_nr = _sequence.__next__
 
 next_level = itertools.count(1).__next__
 """Number of the transform or the run of `vmap` that begins."""
+
+
+_OF_TRACES = frozenset(["birth", "open_traces", "undo"])
+"""What is known of JAX's traces, which any write brings up to date."""
+
+
+def _held() -> dict[str, Any]:
+    return {k: v for k, v in vars(MODES).items() if k not in _OF_TRACES}
+
+
+def _hold(modes: dict[str, Any]) -> None:
+    for name in _held().keys() - modes.keys():
+        delattr(MODES, name)
+    vars(MODES).update(modes)
+
+
+def steady(context: C) -> C:
+    """A class of context managers that a signal leaves either outside or inside, as far as `MODES` tells.
+
+    An interrupted beginning is taken back, and an interrupted end is done once more, from where it began.
+    """
+    enter, leave = context.__enter__, context.__exit__
+
+    def __enter__(self: Any) -> Any:
+        before = _held()
+        try:
+            entered = enter(self)
+        except BaseException:
+            _hold(before)
+            raise
+        return entered
+
+    def __exit__(self: Any, *error: Any) -> Any:
+        now = None
+        try:
+            now = _held()
+            return leave(self, *error)
+        except BaseException:
+            if now is not None:
+                _hold(now)
+            leave(self, *error)
+            raise
+
+    context.__enter__, context.__exit__ = __enter__, __exit__
+    return context
 
 
 def coming_sequence_nr() -> int:

@@ -277,11 +277,23 @@ class autocast:
         self._before = settings()
         enabled, fast, _ = self._before
         here = {self.device: self._enabled}, {self.device: self.fast_dtype}
-        _enter((enabled | here[0], fast | here[1], self._cache_enabled))
+        depth = STATE.nesting
+        try:
+            _enter((enabled | here[0], fast | here[1], self._cache_enabled))
+        except BaseException:  # a signal's, say
+            STATE.nesting = depth + 1
+            _leave(self._before)
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _leave(self._before)
+        depth = STATE.nesting
+        try:
+            _leave(self._before)
+        except BaseException:
+            STATE.nesting = depth
+            _leave(self._before)
+            raise
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

@@ -252,10 +252,19 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self._prev_check_forward = _checks_forward()
-        _set(True, self.check_nan, self.check_forward)
+        try:
+            _set(True, self.check_nan, self.check_forward)
+        except BaseException:  # a signal's, say
+            self.__exit__()
+            raise
 
     def __exit__(self, *args: object) -> None:
-        _set(self.prev, self.prev_check_nan, self._prev_check_forward)
+        before = self.prev, self.prev_check_nan, self._prev_check_forward
+        try:
+            _set(*before)
+        except BaseException:
+            _set(*before)
+            raise
 
 
 class set_detect_anomaly:

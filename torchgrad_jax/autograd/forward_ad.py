@@ -71,10 +71,21 @@ class dual_level(DecoratorContext):
     """
 
     def __enter__(self) -> int:
-        return enter_dual_level()
+        before = MODES.dual_level
+        try:
+            return enter_dual_level()
+        except BaseException:  # a signal's, say
+            if before < 0:
+                _set_level(-1)
+            raise
 
     def __exit__(self, *exc: object) -> None:
-        exit_dual_level()
+        try:
+            exit_dual_level()
+        except BaseException:
+            if MODES.dual_level >= 0:
+                exit_dual_level()
+            raise
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:

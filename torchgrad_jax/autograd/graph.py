@@ -13,7 +13,7 @@ from typing import Any, Literal
 import jax
 
 from .._core.devices import to_jax
-from .._core.state import INFERENCE, MODES, PACKING
+from .._core.state import INFERENCE, MODES, PACKING, steady
 from .._engine.history import edge_of
 from .._engine.hooks import RemovableHandle
 from .._engine.node import Node as _EngineNode
@@ -145,6 +145,7 @@ def _pop_saved_tensors_default_hooks() -> None:
         MODES.bits &= ~PACKING
 
 
+@steady
 class saved_tensors_hooks:
     """Within it, tensors saved for backward go through `pack_hook`, and back through `unpack_hook`.
 

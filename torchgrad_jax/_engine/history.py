@@ -18,11 +18,11 @@ import numpy as np
 from .._core import errors, shapes
 from .._core.caches import CALLS, KERNELS
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES, OBSERVED, next_sequence_nr
+from .._core.state import GRAD, LIFT, MODES, OBSERVED
 from .._ops.aten import usual_overload
 from . import first_uses, strided
 from .grad_plan import grad_plan
-from .node import Node, accumulator, node_class
+from .node import Node, accumulator, new_node, node_class
 from .strided import storage_offset
 from .tensor import (
     CREATED_CUSTOM,
@@ -176,14 +176,8 @@ def _mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
 def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, name: str) -> Node:
     """The node of a view with meta `m`, `offset` elements of its own from the start of `src`."""
     gp = grad_plan(window_plan(src, m, offset, name, conj, neg), 1)
-    node = object.__new__(gp.node_class)
-    node.gp = gp
-    node.edges = (edge,)
-    node.saved = (offset,) if gp.saved_in else ()
-    node.vers = (0,) * len(node.saved)
-    node.seq = next_sequence_nr()
-    node.extras = None
-    return node
+    saved = (offset,) if gp.saved_in else ()
+    return new_node(gp, (edge,), saved, (0,) * len(saved))
 
 
 def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
@@ -260,16 +254,10 @@ def rebase_history(t: Tensor, node: Node) -> None:
     relative = _relative(base, t)
     lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
     gp = copy_slices_plan(node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
-    outer = object.__new__(gp.node_class)
-    outer.gp = gp
-    first = edge_of(base)
     rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
-    outer.edges = (first, *rest)
     # While a write is not freed, it has its own node, and with it the one that the part had before.
-    outer.saved = (relative, *node.saved, node)
-    outer.vers = (0, *node.vers)
-    outer.seq = next_sequence_nr()
-    outer.extras = None
+    saved = (relative, *node.saved, node)
+    outer = new_node(gp, (edge_of(base), *rest), saved, (0, *node.vers))
     if MODES.bits & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(outer)
     base._fn, base._onr, base._rg = outer, 0, True

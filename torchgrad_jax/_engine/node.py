@@ -171,6 +171,15 @@ class Node:
             self.saved = None
 
 
+def new_node(gp: Any, edges: tuple[Any, ...], saved: Any, vers: tuple[int, ...]) -> Node:
+    """The node of an op that just ran, the youngest of all."""
+    node = object.__new__(gp.node_class)
+    node.gp, node.edges, node.saved, node.vers = gp, edges, saved, vers
+    node.seq = next_sequence_nr()
+    node.extras = None
+    return node
+
+
 class AccumulateGrad(Node):
     """The sink that adds incoming gradients to a leaf's ``.grad``."""
 

@@ -33,7 +33,6 @@ from .._core.state import (
     TRACED,
     TRANSFORM,
     WRITE_LOCK,
-    next_sequence_nr,
 )
 from .._core.transfer import filled
 from .._ops.registry import Apart, Grad, Layout, Overlap
@@ -49,7 +48,7 @@ from .history import (
     rebase_history,
     requires_grad_of,
 )
-from .node import Node, Spare
+from .node import Node, Spare, new_node
 from .strided import (
     check_disjoint,
     check_writable,
@@ -163,23 +162,21 @@ def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: in
 
 def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     """A node with its edges and saved inputs; in-place ops need these before they write."""
-    node = object.__new__(gp.node_class)
-    node.gp = gp
     mask = gp.mask
-    node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
     saved = [leaves[i] for i in gp.saved_in]
     if mode & LIFT:
         saved = [v.array() if type(v) is Number else v for v in saved]
-    node.vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
+    vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
     if (
         mode & (PACKING | INFERENCE)
         or any(isinstance(v, Tensor) and v._x is not None for v in saved)
         or (
-            None in node.edges
-            and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, node.edges))
+            None in edges
+            and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges))
         )
     ):
-        needed = needed_inputs(gp, node.edges)
+        needed = needed_inputs(gp, edges)
         saved = [
             save_general(v, False)
             if needed is None or i in needed
@@ -188,10 +185,7 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
         ]
         if needed is not None and needed.isdisjoint(gp.saved_in):
             saved = Spare(saved)
-    node.saved = tuple(saved) if saved.__class__ is list else saved
-    node.seq = next_sequence_nr()
-    node.extras = None
-    return node
+    return new_node(gp, edges, tuple(saved) if saved.__class__ is list else saved, vers)
 
 
 def needed_inputs(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
@@ -392,13 +386,9 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     t = make(plan.fwd(*xs), plan.outs[0])
     if mode & GRAD and mask and plan.any_diff:
         gp = plan.grads.get(mask) or _gradient_of(plan, mask, leaves)
-        node = t._fn = object.__new__(gp.node_class)
-        node.gp = gp
-        node.edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-        node.saved, node.vers = gp.save(*leaves, *([t._st] if gp.saved_out else ()))
-        node.seq = next_sequence_nr()
-        node.extras = None
-        t._rg = True
+        edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
+        saved, vers = gp.save(*leaves, *([t._st] if gp.saved_out else ()))
+        t._fn, t._rg = new_node(gp, edges, saved, vers), True
     return t
 
 

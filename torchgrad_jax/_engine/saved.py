@@ -103,6 +103,16 @@ def _modified(node: Any, index: int, m: Any, now: int) -> RuntimeError:
     return _complain(m, producer, nr, now, node.vers[index])
 
 
+def _check_unwritten(node: Any, index: int) -> None:
+    """Complain if a saved value was written to since."""
+    entry = node.saved[index]
+    if entry.__class__ is Storage:
+        if entry.version != node.vers[index]:
+            raise _modified(node, index, entry.meta, entry.version)
+    elif isinstance(entry, Tensor) and entry._vc.version != node.vers[index]:
+        raise _modified(node, index, entry._m, entry._vc.version)
+
+
 ALTERED: dict[int, Any] = {}
 """Tensors that were cut from a graph in place, or whose `.data` became something of another shape or dtype, by
 identity; nodes may have saved them before."""
@@ -151,15 +161,12 @@ def unpack_arrays(node: Any) -> list[Any]:
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
-    for i, (entry, then) in enumerate(zip(saved, node.vers)):
+    for i, entry in enumerate(saved[: len(node.vers)]):  # a write to a part holds a node besides
         kind = entry.__class__
+        _check_unwritten(node, i)
         if kind is Storage:
-            if entry.version != then:
-                raise _modified(node, i, entry.meta, entry.version)
             out.append(entry.array)
         elif isinstance(entry, Tensor):
-            if entry._vc.version != then:
-                raise _modified(node, i, entry._m, entry._vc.version)
             plain = entry._al is None and not MODES.bits & LIFT
             array = entry._st.array if plain else strided.read(entry)
             m = _as_saved(node, i) if ALTERED else None
@@ -225,12 +232,8 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             continue
         if arrays is None:
             arrays = True
-            for j in places:  # the version checks, with their message
-                e = saved[j]
-                vc = e if isinstance(e, Storage) else e._vc if isinstance(e, Tensor) else None
-                if vc is not None and vc.version != node.vers[j]:
-                    m = e.meta if isinstance(e, Storage) else e._m
-                    raise _modified(node, j, m, vc.version)
+            for j in places:
+                _check_unwritten(node, j)
         if isinstance(entry, Storage):
             t = make(entry.array, entry.meta)
             t._st = t._vc = entry

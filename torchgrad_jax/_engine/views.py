@@ -17,7 +17,6 @@ from .._core.state import (
     MODES,
     OBSERVED,
     TRACED,
-    next_sequence_nr,
 )
 from . import strided
 from .cut import cut_off
@@ -32,7 +31,7 @@ from .history import (
     requires_grad_of,
     window_plan,
 )
-from .node import accumulator, note_reshaped
+from .node import accumulator, new_node, note_reshaped
 from .record import begin_node, end_node, faked, no_grad, record
 from .strided import storage_offset
 from .tensor import (
@@ -270,17 +269,12 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Tensor:
         keys = (src._m, *[v.__class__ for v in tail])
         plan = call.plans.get(keys) or call.view_plan(keys, (m,))
         gp = plan.grads.get(1) or grad_plan(plan, 1)
-        n = object.__new__(gp.node_class)
-        n.gp = gp
         fn = src._fn if al is None else grad_fn_of(src)
         if fn is not None:
-            n.edges = ((fn, src._onr),)
+            edge: Any = (fn, src._onr)
         else:  # a view that requires grad through its base alone has no accumulator of its own
-            n.edges = ((accumulator(src), 0) if src._rg else None,)
-        n.saved, n.vers = gp.save(src, *tail)
-        n.seq = next_sequence_nr()
-        n.extras = None
-        t._fn, t._rg = n, True
+            edge = (accumulator(src), 0) if src._rg else None
+        t._fn, t._rg = new_node(gp, (edge,), *gp.save(src, *tail)), True
         alias.replay = gp.name
     else:
         t._fn, t._rg = None, False

@@ -124,13 +124,13 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
     "_engine.steps": frozenset(),
-    "_engine.first_uses": frozenset({"_core"}),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.first_uses", "_engine.wide"}),
+    "_engine.executors": frozenset({"_core"}),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.wide"}),
     "_engine.grad_plan": frozenset(
         {
             "_core",
             "_ops",
-            *(f"_engine.{n}" for n in ("first_uses", "node", "steps", "trace", "wide")),
+            *(f"_engine.{n}" for n in ("executors", "node", "steps", "trace", "wide")),
         }
     ),
 }

@@ -94,7 +94,8 @@ def products_in_other_modes(m):
 @program
 def writes_to_views_of_conjugated_bases(m):
     """A base whose memory holds conjugates or negatives, views of it, and recorded and unrecorded writes to them."""
-    x = m.tensor([1 + 2j, 3 - 1j, 2.0], dtype=m.complex128)
+    start = m.tensor([1 + 2j, 3 - 1j, 2.0], dtype=m.complex128)
+    x = start.clone()
     bases = (
         lambda: x.conj().detach(), lambda: x.conj().data, lambda: x.conj().imag.detach(),
         lambda: m.dot(x.conj(), x.conj()).view(1),
@@ -113,6 +114,7 @@ def writes_to_views_of_conjugated_bases(m):
             for write in writes:
                 for recorded in (False, True):
                     w = m.tensor([2 + 1j, 1 - 3j, 0.5j], requires_grad=True, dtype=m.complex128)
+                    x.copy_(start)
                     b = base()
                     u = w if b.is_complex() else w.imag
                     b.mul_(u[: b.numel()])

@@ -21,6 +21,6 @@ def functions_with_a_dtype(m):
                 ct = m.ones(out.shape, dtype=dtype, requires_grad=True)
                 (plain,) = m.autograd.grad(out, x, ct, retain_graph=True)
                 (recorded,) = m.autograd.grad(out, x, ct, create_graph=True)
-                looks = plain.tolist(), str(plain.dtype)[-7:], recorded.tolist()
+                looks = plain.detach() * 1, recorded.detach() * 1
                 seen[f"{name}{args} {dtype.itemsize}"] = looks
     return seen

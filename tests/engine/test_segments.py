@@ -23,7 +23,10 @@ def way(monkeypatch):
         monkeypatch.setattr(segments, "_seen", {})
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
-        monkeypatch.setattr(segments, "SEEN", {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER))
+        for times in ("SEEN", "OFTEN"):
+            monkeypatch.setattr(
+                segments, times, {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER)
+            )
         monkeypatch.setattr(segments, "WHOLE", 0 if name in ("short", "mixed") else NEVER)
         monkeypatch.setattr(segments, "SIZE", 5 if name == "mixed" else 3)
         monkeypatch.setattr(segments, "SHORT", 1)
@@ -271,3 +274,19 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
     x = torchgrad_jax.arange(3.0, requires_grad=True)
     (rows,) = torchgrad_jax.autograd.grad(x * x, x, torchgrad_jax.eye(3), is_grads_batched=True)
     assert rows.tolist() == [[0, 0, 0], [0, 2, 0], [0, 0, 4]]
+
+
+@pytest.mark.parametrize(
+    ("n", "times"), [(3, segments.SEEN), (300, segments.OFTEN)], ids=["NumPy", "XLA"]
+)
+def test_when_a_pass_is_compiled(monkeypatch, n, times):
+    """NumPy code costs milliseconds, and a kernel of XLA's a second."""
+    monkeypatch.setattr(segments, "_seen", {})
+    monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
+    monkeypatch.setattr(segments, "NODE_COST", 0)  # not for having kernels to compile anyway
+    x = torchgrad_jax.ones(n, n, requires_grad=True)
+    for _ in range(times + 1):
+        assert not segments._COMPILED
+        x.grad = None
+        (x * 2).tanh().sum().backward()
+    assert len(segments._COMPILED) == 1

@@ -239,7 +239,7 @@ def in_place_inside(m):
     def f(a):
         b = a * 2
         b.exp_()
-        b[0].mul_(3)
+        b[0].mul_(0.25)
         return b.sin()
 
     y = module(m).checkpoint(f, x, use_reentrant=False)

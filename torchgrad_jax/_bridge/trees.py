@@ -27,7 +27,7 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     told = (t.__class__, t._rg and t._fn is None and (t._x is None or not t._x.followed))
     if t._x is not None and t._x.inner is not None:
         return (t._x.inner,), told
-    if not isinstance(t._st.array, jax.Array):  # what JAX put there itself
+    if not isinstance(t._st.array, jax.Array | np.ndarray):  # what JAX put there itself
         return (t._st.array,), told
     own_array(t)
     return (value_for_jax(t),), told

@@ -46,7 +46,7 @@ def _signed_sum(x: Any, y: Any, sign: int) -> Any:
 
 
 def _no_times(x: Any) -> Any:
-    """``0 * x`` without the product, which NumPy may compute in XLA's stead (see `exact`)."""
+    """``0 * x`` without the product, whose sign XLA and NumPy may disagree on."""
     zero = lax.select(x < 0, lax.full_like(x, -0.0), lax.full_like(x, 0.0))
     zero = lax.select(x == 0, x, zero)
     return lax.select(lax.abs(x) < np.inf, zero, lax.full_like(x, np.nan))

@@ -8,6 +8,7 @@ arrays that this package makes saves compiling each kernel several times.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ Put = Callable[[np.ndarray], Any]
 
 
 def put(host: np.ndarray, dev: devices.device) -> Any:
-    """A host array on a device.
+    """A host array on a device. On the CPU a small one stays what it is.
 
     The bytes may be shared: the caller must never write to `host` again. Data that somebody else
     may write to is copied first (``np.array(data)``), not behind this function.
@@ -42,9 +43,13 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     return abstract.AbstractArray(m.shape, m.dtype.np)
 
 
+def for_jax(array: Any) -> Any:
+    """An array of a storage as one of JAX's, for code that is the user's."""
+    return jnp.asarray(array) if array.__class__ is np.ndarray else array
+
+
 SMALL = 1 << 14
-"""Elements; NumPy passes over so many in less time than XLA takes to begin, and its view of more would keep XLA from
-writing into their memory."""
+"""Elements; so many stay arrays of NumPy until XLA asks for them."""
 
 
 def filled(m: Meta, value: float) -> Any:
@@ -75,6 +80,8 @@ def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put
     target = devices.to_jax(dev)
     if target is not jax.devices()[0]:
         return lambda host: jax.device_put(host, target)
+    if target.platform == "cpu" and math.prod(shape) <= SMALL and stays(dtype):
+        return lambda host: host
     return _direct(target, shape, dtype) or jnp.asarray
 
 
@@ -95,6 +102,11 @@ def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype) -> Put | None:
         return None
     places = [target]
     return lambda host: give(aval, sharding, [host], places, False)
+
+
+def stays(dtype: np.dtype) -> bool:
+    """Whether small arrays of a dtype are computed with in NumPy."""
+    return dtype.kind in "biuc" or (dtype.kind == "f" and dtype.itemsize >= 4)
 
 
 @functools.cache

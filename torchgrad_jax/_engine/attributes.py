@@ -422,7 +422,7 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
             return _represent_compiled(self, lift)
         return f"tensor({array}, size={list(self._m.shape)})"
     if not unreal and not isinstance(
-        array, jax.Array
+        array, jax.Array | np.ndarray
     ):  # what JAX put there, a description of an array
         return f"tensor({array})"
     shown = None

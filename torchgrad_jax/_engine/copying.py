@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._core import devices, dtypes
 from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES
+from .._core.transfer import put
 from .concrete import concrete
 from .history import grad_fn_of, requires_grad_of
 from .hooks import warn_if_has_hooks
@@ -175,7 +175,7 @@ def _rebuild_holder(
     if values is None:
         empty = AbstractArray(shape, dtypes.BY_NAME[dtype].np)
         return _Holder(Storage(empty, meta(shape, dtypes.BY_NAME[dtype], dev, strides)))
-    array = jax.device_put(values, devices.to_jax(dev))
+    array = put(values, dev)
     return _Holder(Storage(array, meta(shape, dtypes.BY_NAME[dtype], dev, strides)))
 
 

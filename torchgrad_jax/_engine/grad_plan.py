@@ -12,14 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._core import abstract, dtypes, errors, exact
+from .._core import abstract, dtypes, errors, host
 from .._core.caches import remember
 from .._core.meta import Meta, meta
 from .._core.state import MODES
 from .._ops.aten import op_name
 from .._ops.registry import Compares, Grad
 from .._ops.saved_names import SAVED_TENSORS
-from . import first_uses, wide
+from . import executors, wide
 from .node import node_class
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
@@ -262,7 +262,7 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            found = first_uses.early(
+            found = executors.choose_later(
                 jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted)),
                 weakref.ref(self.plan),
             )  # fmt: skip
@@ -281,7 +281,7 @@ class GradPlan:
             part.forget()
 
     def in_numpy(self) -> bool:
-        """Whether NumPy gives its gradients at first, so that a walk need not compile anything for it."""
+        """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
         found = self._in_numpy
         if found is None:
             plan = self.plan
@@ -293,7 +293,9 @@ class GradPlan:
                 return self.fn(args[: len(cts)], args[len(cts) :], None)
 
             found = plan.device.type == "cpu"
-            found = found and exact.program(jax.make_jaxpr(run)(*cts, *saved)) is not None
+            found = (
+                found and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
+            )
             self._in_numpy = found
         return found
 

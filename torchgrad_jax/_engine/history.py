@@ -20,7 +20,7 @@ from .._core.caches import CALLS, KERNELS
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES, OBSERVED
 from .._ops.aten import usual_overload
-from . import first_uses, strided
+from . import executors, strided
 from .grad_plan import grad_plan
 from .node import Node, accumulator, new_node, node_class
 from .strided import storage_offset
@@ -410,7 +410,7 @@ class CopySlicesPlan:
             def copy_slices_vjp(*args: Any) -> Any:
                 return self.fn(args[:1], args[1:], wanted)
 
-            found = self.vjps[wanted] = first_uses.early(
+            found = self.vjps[wanted] = executors.choose_later(
                 jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted),
                 weakref.ref(self),
             )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core import dtypes, errors, shapes
@@ -634,7 +635,9 @@ class Lifted:
         tape, self._met = lift.tape, lift.met
         self._tape = tape
         self._steps, self._outs = steps, tuple(outs)
-        consts = [c if isinstance(c, jax.Array) else jnp.asarray(c) for _, c in tape.consts]
+        consts = [
+            c if isinstance(c, jax.Array | np.ndarray) else jnp.asarray(c) for _, c in tape.consts
+        ]
         self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
         self.mapped = [*lift.mapped, *[False] * len(consts)]
         self._about = (

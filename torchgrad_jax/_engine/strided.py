@@ -21,7 +21,7 @@ from .._core import abstract, errors, shapes
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.state import CUT, LIFT, MODES, TRACED, WRITE_LOCK
-from . import first_uses
+from . import executors
 from .cut import unrecorded, writes_unrecorded
 from .escapes import before_write
 from .tensor import CREATED_DEFAULT, Alias, Tensor
@@ -320,9 +320,9 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
 def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
-    if not first_uses.fits(store, m):
+    if not executors.fits(store, m):
         return _Called(kernel)
-    return first_uses.FirstUses(kernel, first_uses.reading(m, conj, neg), m)
+    return executors.OnHost(kernel, executors.reading(m, conj, neg))
 
 
 class _Called(NamedTuple):
@@ -337,9 +337,9 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
 
     kernel = _kernel(write_view, store)
-    if not first_uses.fits(store, m) or shapes.has_overlap(m.shape, m.strides):
+    if not executors.fits(store, m) or shapes.has_overlap(m.shape, m.strides):
         return _Called(kernel)
-    return first_uses.FirstUses(kernel, first_uses.writing(m, conj, neg), store)
+    return executors.OnHost(kernel, executors.writing(m, conj, neg))
 
 
 def storage_offset(t: Tensor) -> int:

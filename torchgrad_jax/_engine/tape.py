@@ -190,7 +190,9 @@ class Tape(jax.core.Trace):
                 refs.append(x.number)
             elif kind in _NUMBERS:
                 refs.append(Literal(x))
-            elif isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer):
+            elif kind is np.ndarray or (
+                isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
+            ):
                 refs.append(self.number_of(x))
             else:
                 return None

@@ -300,8 +300,11 @@ def wrap_array(array: Any) -> Tensor:
     """A tensor around a JAX array (or tracer), by reference."""
     from .._core import devices, dtypes
 
-    try:
-        dev = devices.of_jax(next(iter(array.devices())))
-    except (AttributeError, TypeError):  # a tracer is on no device yet
-        dev = devices.default_device()
+    if array.__class__ is np.ndarray:
+        dev = devices.CPU
+    else:
+        try:
+            dev = devices.of_jax(next(iter(array.devices())))
+        except (AttributeError, TypeError):  # a tracer is on no device yet
+            dev = devices.default_device()
     return make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), dev))

@@ -24,7 +24,7 @@ from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
 from .._ops.registry import Fits, Grad, Layout, OpDef, Promote
-from . import first_uses, wide
+from . import executors, wide
 
 Key = Meta | type | None
 PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -245,7 +245,7 @@ class Plan:
             jaxpr, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
             self.fn = fn
         self.single = not isinstance(out, tuple | list)
-        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn)
+        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(fn, jaxpr)
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
@@ -279,10 +279,13 @@ class Plan:
             if hasattr(plan, "forget"):
                 plan.forget()
 
-    def _compiled(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """`fn` as a kernel, which NumPy stands in for at first."""
+    def _compiled(self, fn: Callable[..., Any], closed: Any = None) -> Callable[..., Any]:
+        """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its jaxpr is known."""
         me = weakref.ref(self)
-        return first_uses.early(jax.jit(fn), self.device, functools.partial(_settle, me), me)
+        settle, kernel = functools.partial(_settle, me), jax.jit(fn)
+        if closed is None:
+            return executors.choose_later(kernel, self.device, settle, me)
+        return executors.choose(kernel, closed, self.single, self.device, settle, me)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""
@@ -419,15 +422,15 @@ class ViewPlan(Plan):
         self._set_diff()
 
 
-def _settle(owner: Callable[[], Plan | None], kernel: Any) -> None:
-    """Let a plan call its kernel from now on."""
+def _settle(owner: Callable[[], Plan | None], run: Any) -> None:
+    """Let a plan call this from now on."""
     plan = owner()
     if plan is None:
         return
-    if getattr(plan.fwd, "kernel", None) is kernel and plan.kernel[0] is None:
-        plan.fwd = kernel
+    if plan.kernel[0] is None:
+        plan.fwd = run
     else:
-        plan.kernel[0] = kernel
+        plan.kernel[0] = run
 
 
 def _strong(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -457,5 +460,5 @@ def _moving(fwd: Callable[..., Any], dev: Any) -> Callable[..., Any]:
 
     target = to_jax(dev)
     return lambda *xs: fwd(
-        *[jax.device_put(x, target) if isinstance(x, jax.Array) else x for x in xs]
+        *[jax.device_put(x, target) if isinstance(x, jax.Array | np.ndarray) else x for x in xs]
     )

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, events, warn
+from .._core import dtypes, errors, events, transfer, warn
 from .._core.devices import FakeDevice
 from .._core.state import GRAD, LIFT, MODES, OBSERVED
 from .concrete import concrete, no_data
@@ -120,7 +120,7 @@ def value_for_jax(t: Tensor) -> Any:
         return run.array_of(t)
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)
-    return read(t)
+    return transfer.for_jax(read(t))
 
 
 @contextmanager
@@ -157,12 +157,12 @@ def dlpack(self: Tensor, **kwargs: Any) -> Any:
         raise BufferError("Can't export tensors with the conjugate bit set")
     if kwargs.get("stream") not in (None, -1) and self._m.device.type == "cpu":
         raise AssertionError("stream should be None on cpu.")
-    return read(self).__dlpack__(**kwargs)
+    return transfer.for_jax(read(self)).__dlpack__(**kwargs)
 
 
 def dlpack_device(self: Tensor) -> Any:
     """DLPack's protocol."""
-    return read(self).__dlpack_device__()
+    return transfer.for_jax(read(self)).__dlpack_device__()
 
 
 def truth(self: Tensor) -> bool:

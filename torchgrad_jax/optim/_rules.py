@@ -19,6 +19,7 @@ from .._core import abstract
 from .._core.caches import KERNELS
 from .._core.dtypes import FLOATING
 from .._core.state import CUT, GRAD, LIFT, MODES, TRACED
+from .._engine import executors
 from .._engine.cut import stopped, unrecorded
 from .._engine.overrides import overridden
 from .._engine.record import PLAIN
@@ -235,10 +236,12 @@ def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
 class _Kernel:
     """A rule compiled for a list of parameters; knows after its first run who was written how often."""
 
-    def __init__(self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...]):  # fmt: skip
+    def __init__(
+        self, rule: Rule, fixed: dict[str, Any], traced: tuple[str, ...], names: tuple[str, ...], device: Any
+    ) -> None:  # fmt: skip
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
         self.writes: list[Sequence[int]] = []
-        self.step = jax.jit(self._step)
+        self.step = executors.choose_later(jax.jit(self._step), device, limit=executors.OF_MANY)
 
     def _step(self, packed: Any, loose: dict[str, Any], ps: Any, gs: Any, states: Any) -> Any:
         hyper = SimpleNamespace(**self.fixed)
@@ -286,11 +289,9 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     key = (rule, metas, tuple(traced), tuple(loose), tuple(fixed.items()), names, missing)
     kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
     if kernel is None:
-        kernel = _KERNELS.put(key, _Kernel(rule, fixed, tuple(traced), names), 0)
-        KERNELS.compiled()
-    packed = np.array(numbers)
+        kernel = _KERNELS.put(key, _Kernel(rule, fixed, tuple(traced), names, metas[0].device), 0)
     elsewhere, cutting = MODES.bits & (LIFT | TRACED), MODES.bits & CUT
-    args = (packed, loose, _arrays(ps), _arrays(gs), olds)
+    args = (np.array(numbers), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.step(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):

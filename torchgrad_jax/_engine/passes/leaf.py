@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-
-from ..._core import shapes, sums
-from ..._core.caches import KERNELS
+from ..._core import shapes
 from ..._core.meta import Meta, meta
 from ..._core.state import DUAL, LIFT, MODES, TRACED
 from ..._core.warn import once
 from ..._ops.registry import Layout
+from .. import executors
 from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad
 from ..record import apply, apply_inplace, no_grad
@@ -19,9 +17,6 @@ from ..strided import check_writable, read, write
 from ..tensor import Tensor, check_counted, make
 from ..trace import Call
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
-
-_add_jit = KERNELS.shared(jax.jit(sums.plus))
-
 
 _add_call = Call(
     "add",
@@ -42,7 +37,7 @@ def add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     if create or MODES.bits & DUAL:
         return apply(_add_call, (a, b))
     m = a._m
-    return make(_add_jit(read(a), read(b)), meta(m.shape, m.dtype, m.device))
+    return make(executors.add(read(a), read(b)), meta(m.shape, m.dtype, m.device))
 
 
 def accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
@@ -99,7 +94,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
     elif old is not None:
         with no_grad():
             if old._m.dtype is g._m.dtype:
-                put_sum(leaf, _add_jit(read(old), read(g)))
+                put_sum(leaf, executors.add(read(old), read(g)))
                 return
             from ..bind import ops
 

@@ -18,7 +18,7 @@ from ..._core import errors, sums
 from ..._core.caches import KERNELS
 from ..._core.meta import Meta, meta
 from ..._core.state import LIFT, MODES, TRACED
-from .. import wide
+from .. import executors, wide
 from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad, Node
 from ..saved import ALTERED, Packed, unaltered
@@ -34,8 +34,10 @@ WHOLE = 1500
 SIZE = 64
 SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
-SEEN = 2
-"""How often a segment is walked before it is compiled."""
+SEEN, OFTEN = 2, 20
+"""How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
+NODE = 10.0
+"""Microseconds that the walk takes for a node, which NumPy code may take as well."""
 _seen: dict[int, int] = {}
 _MAX_SEEN = 4096
 _COMPILED = KERNELS.cache()
@@ -200,8 +202,7 @@ class Segment:
         """The compiled form, or None where the nodes had better be walked."""
         found = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
         if found is None and _worth_compiling(self.key, self.nodes):
-            found = _COMPILED.put(self.key, Compiled(self.key), 0)
-            KERNELS.compiled()
+            found = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
         return None if found is _FAILS else found
 
     def run(self, task: Task) -> bool:
@@ -303,14 +304,14 @@ NODE_COST, GRAPH_COST = 12, 12
 
 
 def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
-    """A structure met before is; so is one whose nodes would mostly have to be compiled anyway.
+    """A structure met often is; so is one whose nodes would mostly have to be compiled anyway.
 
     The second only once per gradient plan: a program whose graphs keep changing shape settles on
     kernels per node instead of compiling every graph.
     """
     h = hash(key)
     seen = _seen.get(h, 0)
-    if seen >= SEEN:
+    if seen >= OFTEN or (seen >= SEEN and all(n.gp.in_numpy() for n in nodes)):
         return True
     if len(_seen) >= _MAX_SEEN:
         _seen.pop(next(iter(_seen)))
@@ -339,12 +340,14 @@ class Compiled:
     number of the node it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("_step", "fn", "outs", "pure")
+    __slots__ = ("_step", "fn", "kernel", "outs", "pure")
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Any, nodes: int = 0) -> None:
         self.outs: list[tuple[str, int, int, Meta]] = []
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
-        self.fn = jax.jit(self.pure)
+        self.kernel = jax.jit(self.pure)
+        device, limit = key[1][0][2].device, executors.OF_MANY + NODE * nodes
+        self.fn = executors.choose_later(self.kernel, device, limit=limit)
         self._step: Any = None
 
     def call(self, given: list[Any], args: list[Any], olds: list[Any]) -> Sequence[Any]:
@@ -358,8 +361,8 @@ class Compiled:
     def _as_step(self, given: list[Any], args: list[Any]) -> tuple[Any, Any, Any]:
         """The same as one step of a tape, where its arguments are all that tape's."""
         if self._step is None:
-            jax.eval_shape(self.fn, given, args, [])
-            fn, n = self.fn, len(given)
+            jax.eval_shape(self.kernel, given, args, [])
+            fn, n = self.kernel, len(given)
             self._step = lambda *flat: fn(list(flat[:n]), list(flat[n:]), [])
         return self._step, [*given, *args], tuple([aval_of(m) for *_, m in self.outs])
 

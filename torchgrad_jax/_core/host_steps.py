@@ -1,9 +1,15 @@
-"""JAX's primitives on NumPy arrays, as XLA computes them on the CPU: parameters and avals give a function, or None."""
+"""JAX's primitives on NumPy arrays: the parameters and avals of a step give a function, or None where XLA has to do it.
+
+`STEPS` is the table: a primitive's name, how to make its function, and how many nanoseconds NumPy takes for an element.
+The results agree with XLA's to the rounding of the dtype. Where XLA leaves a value open (a number that no integer can
+hold), the function raises `Unsure`, and the whole kernel is left to XLA.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,30 +19,6 @@ Step = Callable[..., Any]
 
 class Unsure(Exception):
     """These values leave it open what XLA would give."""
-
-
-def no_subnormals(x: Any) -> None:
-    """`Unsure` if there are subnormal numbers in `x`, which XLA flushes to zero."""
-    if has_subnormals(np.asarray(x)):
-        raise Unsure
-
-
-def has_subnormals(x: np.ndarray) -> bool:
-    """Whether there are some among floating point or complex numbers."""
-    if x.dtype.kind == "c":
-        return has_subnormals(x.real) or has_subnormals(x.imag)
-    small = np.abs(x) < _tiny(x.dtype)
-    return bool(small.any() and (x[small] != 0).any())
-
-
-def _tiny(dt: Any) -> Any:
-    found = _TINY.get(dt)
-    if found is None:
-        found = _TINY[dt] = np.asarray(jax.numpy.finfo(dt).smallest_normal, dt)
-    return found
-
-
-_TINY: dict[Any, Any] = {}
 
 
 def _always(fn: Step) -> Callable[..., Step]:
@@ -124,10 +106,10 @@ def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
 
 def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     old, new = ins[0].dtype, outs[0].dtype
-    if old.kind == "c" and new.kind != "c":
-        return None
     if new.kind == "b":
         return lambda x: x != 0
+    if old.kind == "c" and new.kind != "c":
+        return lambda x: np.real(x).astype(new) if new.kind == "f" else None
     if new.kind in "iu" and old.kind not in "iub":
         info = np.iinfo(new)
 
@@ -140,12 +122,14 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
             return np.asarray(np.trunc(wide), new)
 
         return convert
-    return lambda x: np.asarray(x).astype(new)
+    if not ins[0].shape:
+        return lambda x: np.asarray(x, new)
+    return lambda x: x.astype(new)
 
 
 def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
-    n = params["y"]
-    if n < 2 or ins[0].dtype.kind == "c" or (n > 2 and ins[0].dtype.itemsize == 2):
+    n = abs(params["y"])
+    if n == 0 or ins[0].dtype.kind == "c":
         return None
 
     def power(x: Any) -> Any:  # by squaring, as JAX does
@@ -157,7 +141,10 @@ def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
             x = x * x if k else x
         return out
 
-    return power
+    if params["y"] > 0:
+        return power
+    one = np.ones((), ins[0].dtype)
+    return lambda x: one / power(x)
 
 
 def _stack(params: Any, ins: Any, outs: Any) -> Step:
@@ -187,31 +174,10 @@ def _round(params: Any, ins: Any, outs: Any) -> Step | None:
     return np.rint if ties and ins[0].dtype.kind != "c" else None
 
 
-def _chosen(fn: Step) -> Callable[..., Step | None]:
-    """The larger or smaller: of zeros of two signs XLA takes the one that its vector code happens to."""
-
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        if ins[0].dtype.kind == "c":
-            return None
-        if ins[0].dtype.kind in "iub":
-            return fn
-
-        def chosen(x: Any, y: Any) -> Any:
-            zeros = (x == 0) & (y == 0)
-            if zeros.any() and (np.signbit(x) != np.signbit(y))[zeros].any():
-                raise Unsure
-            return fn(x, y)
-
-        return chosen
-
-    return make
-
-
 def _clamp(params: Any, ins: Any, outs: Any) -> Step | None:
-    most, least = _chosen(np.minimum)(params, ins, outs), _chosen(np.maximum)(params, ins, outs)
-    if most is None or least is None:
+    if ins[1].dtype.kind == "c":
         return None
-    return lambda low, x, high: most(least(x, low), high)
+    return lambda low, x, high: np.minimum(np.maximum(x, low), high)
 
 
 def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -228,68 +194,62 @@ def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _sum(params: Any, ins: Any, outs: Any) -> Step | None:
-    if params.get("out_sharding") is not None:
-        return None
-    axes, dt, shape = params["axes"], ins[0].dtype, ins[0].shape
-    if dt.kind in "iu":
-        return lambda x: np.asarray(np.add.reduce(x, axes, dtype=dt), dt)
-    if dt.kind != "f" or dt.itemsize < 4:
-        return None
-    long = [a for a in axes if shape[a] != 1]
-    left = outs[0].shape
-    if not long:
-        return lambda x: np.reshape(x, left)
-    if len(long) == 1 and shape[long[0]] <= 32:  # one element after the other
-        return lambda x: np.reshape(_one_by_one(np.moveaxis(x, long[0], 0)), left)
-
-    def total(
-        x: Any,
-    ) -> Any:  # XLA cuts longer rows into pieces, and takes several axes in an order of its own
-        _sums_exactly(np.abs(x).sum(dtype=np.float64), dt, x)
-        return np.asarray(np.add.reduce(x, axes, dtype=dt), dt) + np.zeros((), dt)
-
-    return total
-
-
-def _one_by_one(rows: Any) -> Any:
-    out = np.zeros(rows.shape[1:], rows.dtype)
-    for row in rows:
-        out = out + row
-    return out
-
-
-_UNIT = 1024.0
-
-
-def _sums_exactly(most: Any, dt: Any, *xs: Any) -> None:
-    """`Unsure` unless all partial sums are numbers of the dtype: multiples of one unit, few of them."""
-    if not most * _UNIT ** len(xs) < 1 << jax.numpy.finfo(dt).nmant:
-        raise Unsure
-    for x in xs:
-        scaled = x * x.dtype.type(_UNIT)
-        if (scaled != np.rint(scaled)).any():
-            raise Unsure
+    axes, dt = params["axes"], ins[0].dtype
+    return lambda x: np.add.reduce(x, axes, dtype=dt)
 
 
 def _dot(params: Any, ins: Any, outs: Any) -> Step | None:
     (left, right), (rows, columns) = params["dimension_numbers"]
     dt = outs[0].dtype
-    if any(a.dtype != dt for a in ins) or dt.kind != "f" or dt.itemsize < 4 or not outs[0].size:
+    if any(a.dtype != dt for a in ins) or dt.kind not in "fc" or not ins[0].size or not ins[1].size:
         return None
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    one, two = [""] * ins[0].ndim, [""] * ins[1].ndim
-    for i, j in zip((*rows, *left), (*columns, *right)):
-        one[i] = two[j] = next(letters)
-    one, two = ([n or next(letters) for n in names] for names in (one, two))
-    free = [n for i, n in enumerate(one) if i not in (*rows, *left)]
-    free += [n for i, n in enumerate(two) if i not in (*columns, *right)]
-    form = f"{''.join(one)},{''.join(two)}->{''.join([one[i] for i in rows] + free)}"
+    summed = math.prod([ins[0].shape[d] for d in left])
+    batch = math.prod([ins[0].shape[d] for d in rows])
+    product = _product(ins[0].size // summed // batch, summed, ins[1].size // summed // batch)
+    plain = len(ins[0].shape) == len(ins[1].shape) == 2 and not rows
+    if product is None or (plain and (left, right) == ((1,), (0,))):
+        return product
+    first = _arranged(len(ins[0].shape), rows, left, ins[0].shape, last=True)
+    second = _arranged(len(ins[1].shape), columns, right, ins[1].shape, last=False)
+    shape = outs[0].shape
+    return lambda x, y: product(first(x), second(y)).reshape(shape)
 
-    def dot(x: Any, y: Any) -> Any:
-        _sums_exactly(np.abs(x).max(initial=0) * np.abs(y).sum(dtype=np.float64), dt, x, y)
-        return np.asarray(np.einsum(form, x, y), dt) + np.zeros((), dt)
 
-    return dot
+def _product(rows: int, summed: int, columns: int) -> Step | None:
+    """The product of two matrices, or of stacks of them, in parts so small that BLAS does not start its threads.
+
+    These wait for each other by running in circles, which takes milliseconds where somebody else computes, too.
+    """
+    most = _ON_ONE_THREAD[rows == 1 or columns == 1]
+    if rows * summed * columns <= most:
+        return np.matmul
+    step = most // (summed * (columns if rows > 1 else 1))
+    if not step:
+        return None
+    cuts = [slice(k, k + step) for k in range(0, rows if rows > 1 else columns, step)]
+
+    def by_rows(x: Any, y: Any) -> Any:
+        return np.concatenate([np.matmul(x[..., cut, :], y) for cut in cuts], -2)
+
+    def by_columns(x: Any, y: Any) -> Any:
+        return np.concatenate([np.matmul(x, y[..., cut]) for cut in cuts], -1)
+
+    return by_rows if rows > 1 else by_columns
+
+
+_ON_ONE_THREAD = {False: 1 << 18, True: 9 << 10}
+"""Multiplications that OpenBLAS does without threads: of two matrices, and of a matrix and a vector."""
+
+
+def _arranged(rank: int, batch: Any, summed: Any, shape: Any, last: bool) -> Step:
+    """An operand as a stack of matrices: its summed dimensions come last, or else before its free ones."""
+    free = [d for d in range(rank) if d not in batch and d not in summed]
+    order = (*batch, *free, *summed) if last else (*batch, *summed, *free)
+    sizes = [
+        math.prod([shape[d] for d in ds]) for ds in ((free, summed) if last else (summed, free))
+    ]
+    whole = (*[shape[d] for d in batch], *sizes)
+    return lambda x: np.transpose(x, order).reshape(whole)
 
 
 def _extreme(fn: Any) -> Callable[..., Step | None]:
@@ -297,14 +257,7 @@ def _extreme(fn: Any) -> Callable[..., Step | None]:
         axes, dt = params["axes"], ins[0].dtype
         if not ins[0].size or dt.kind == "c":
             return None
-
-        def extreme(x: Any) -> Any:
-            out = np.asarray(fn.reduce(x, axes), dt)
-            if dt.kind not in "iub" and not out.all():
-                raise Unsure  # zeros of both signs may be among them
-            return out
-
-        return extreme
+        return lambda x: fn.reduce(x, axes)
 
     return make
 
@@ -321,7 +274,7 @@ def _whole(fn: Any, kinds: str) -> Callable[..., Step | None]:
 
 def _which(fn: Any) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        if ins[0].dtype.kind not in "iub" or not ins[0].size or len(params["axes"]) != 1:
+        if ins[0].dtype.kind == "c" or not ins[0].size or len(params["axes"]) != 1:
             return None
         (axis,), dt = params["axes"], outs[0].dtype
         return lambda x: np.asarray(fn(x, axis), dt)
@@ -329,11 +282,43 @@ def _which(fn: Any) -> Callable[..., Step | None]:
     return make
 
 
-def _cumsum(params: Any, ins: Any, outs: Any) -> Step | None:
-    if ins[0].dtype.kind not in "iu" or params["reverse"]:
+def _running(fn: Any) -> Callable[..., Step | None]:
+    def make(params: Any, ins: Any, outs: Any) -> Step | None:
+        axis, dt = params["axis"], ins[0].dtype
+        if dt.kind not in "iuf":
+            return None
+        if params["reverse"]:
+            return lambda x: np.flip(fn.accumulate(np.flip(x, axis), axis, dtype=dt), axis)
+        return lambda x: fn.accumulate(x, axis, dtype=dt)
+
+    return make
+
+
+def _sort(params: Any, ins: Any, outs: Any) -> Step | None:
+    axis = params["dimension"]
+    if params["num_keys"] != 1 or ins[0].dtype.kind == "c":
         return None
-    axis, dt = params["axis"], ins[0].dtype
-    return lambda x: np.cumsum(x, axis, dtype=dt)
+
+    def sort(key: Any, *others: Any) -> list[Any]:
+        order = np.argsort(key, axis, kind="stable")
+        return [np.take_along_axis(x, order, axis) for x in (key, *others)]
+
+    return sort
+
+
+def _one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
+    """A function of Python's for each element: NumPy has none."""
+
+    def make(params: Any, ins: Any, outs: Any) -> Step | None:
+        dt = ins[0].dtype
+
+        def each(x: Any) -> Any:
+            x = np.asarray(x)
+            return np.array([fn(v) for v in x.ravel().tolist()], dt).reshape(x.shape)
+
+        return each
+
+    return make
 
 
 def _real_only(fn: Step) -> Callable[..., Step | None]:
@@ -450,10 +435,11 @@ def _scatter(add: bool) -> Callable[..., Step | None]:
                 flat, new = flat[kept], new[kept]
             else:
                 flat, new = flat.reshape(-1), new.reshape(-1)
-            if np.unique(flat).size < flat.size:
-                raise Unsure  # the order counts
             out = np.array(x).reshape(-1)
-            out[flat] = out[flat] + new if add else new
+            if add:
+                np.add.at(out, flat, new)
+            else:
+                out[flat] = new
             return out.reshape(operand)
 
         return scatter
@@ -484,72 +470,135 @@ def _complex(params: Any, ins: Any, outs: Any) -> Step:
     return join
 
 
-STEPS: dict[str, Callable[[Any, Any, Any], Step | None]] = {
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "squeeze": _to_shape,
-    "expand_dims": _to_shape,
-    "transpose": _transpose,
-    "rev": _rev,
-    "slice": _slice,
-    "concatenate": _concatenate,
-    "split": _split,
-    "pad": _pad,
-    "stack": _stack,
-    "unstack": _unstack,
-    "tile": _tile,
-    "bitcast_convert_type": _bitcast,
-    "stop_gradient": _always(lambda x: x),
-    "copy": _always(lambda x: x),
-    "select_n": _select,
-    "iota": _iota,
-    "convert_element_type": _convert,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update,
-    "gather": _gather,
-    "scatter": _scatter(add=False),
-    "scatter-add": _scatter(add=True),
-    "real": _always(np.real),
-    "imag": _always(np.imag),
-    "complex": _complex,
-    "conj": _always(np.conj),
-    "add": _always(np.add),
-    "add_any": _always(np.add),
-    "sub": _always(np.subtract),
-    "mul": _always(np.multiply),
-    "div": _real_only(np.divide),
-    "divide": _always(np.divide),
-    "sqrt": _real_only(np.sqrt),
-    "square": _real_only(lambda x: x * x),
-    "integer_pow": _integer_pow,
-    "neg": _always(np.negative),
-    "abs": _real_only(np.abs),
-    "sign": _sign,
-    "max": _chosen(np.maximum),
-    "min": _chosen(np.minimum),
-    "clamp": _clamp,
-    "floor": _real_only(np.floor),
-    "ceil": _real_only(np.ceil),
-    "round": _round,
-    "eq": _always(np.equal),
-    "ne": _always(np.not_equal),
-    "lt": _real_only(np.less),
-    "le": _real_only(np.less_equal),
-    "gt": _real_only(np.greater),
-    "ge": _real_only(np.greater_equal),
-    "is_finite": _real_only(np.isfinite),
-    "and": _always(np.bitwise_and),
-    "or": _always(np.bitwise_or),
-    "xor": _always(np.bitwise_xor),
-    "not": _always(np.invert),
-    "dot_general": _dot,
-    "reduce_sum": _sum,
-    "reduce_max": _extreme(np.maximum),
-    "reduce_min": _extreme(np.minimum),
-    "reduce_and": _whole(np.logical_and, "b"),
-    "reduce_or": _whole(np.logical_or, "b"),
-    "reduce_prod": _whole(np.multiply, "iu"),
-    "argmax": _which(np.argmax),
-    "argmin": _which(np.argmin),
-    "cumsum": _cumsum,
-}
+def _floats_only(fn: Step) -> Callable[..., Step | None]:
+    return lambda params, ins, outs: fn if ins[0].dtype.kind == "f" else None
+
+
+def _logistic(x: Any) -> Any:
+    one = x.dtype.type(1)
+    return one / (one + np.exp(-x))
+
+
+def _reciprocal_root(x: Any) -> Any:
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+class Primitive(NamedTuple):
+    """How NumPy does what a primitive does."""
+
+    make: Callable[[Any, Any, Any], Step | None]
+    per_element: float = 0.2
+    """Nanoseconds for an element of the largest array that takes part, or for eight products of matrices."""
+    overhead: float = 0.5
+    """Microseconds for a call."""
+    spreads: bool = False
+    """Whether it takes operands with fewer elements than its result, as a ufunc does."""
+
+
+def _table() -> dict[str, Primitive]:
+    moves = {
+        "reshape": _reshape, "concatenate": _concatenate, "pad": _pad, "stack": _stack, "tile": _tile,
+        "bitcast_convert_type": _bitcast,
+        "optimization_barrier": _always(lambda *xs: list(xs)), "iota": _iota, "convert_element_type": _convert,
+        "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update, "complex": _complex,
+    }  # fmt: skip
+    looks = {
+        "broadcast_in_dim": _broadcast, "squeeze": _to_shape, "transpose": _transpose, "rev": _rev, "slice": _slice,
+        "split": _split, "unstack": _unstack,
+    }  # fmt: skip
+    arithmetic = {
+        "stop_gradient": _always(lambda x: x), "copy": _always(lambda x: x), "select_n": _select,
+        "real": _always(np.real), "imag": _always(np.imag), "conj": _always(np.conj),
+        "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
+        "mul": _always(np.multiply), "div": _floats_only(np.divide),
+        "divide": _floats_only(np.divide), "square": _always(lambda x: x * x),
+        "integer_pow": _integer_pow, "neg": _always(np.negative), "abs": _always(np.abs), "sign": _sign,
+        "max": _real_only(np.maximum), "min": _real_only(np.minimum), "clamp": _clamp, "floor": _floats_only(np.floor),
+        "ceil": _floats_only(np.ceil), "round": _round, "eq": _always(np.equal), "ne": _always(np.not_equal),
+        "lt": _real_only(np.less), "le": _real_only(np.less_equal), "gt": _real_only(np.greater),
+        "ge": _real_only(np.greater_equal), "is_finite": _floats_only(np.isfinite), "and": _always(np.bitwise_and),
+        "or": _always(np.bitwise_or), "xor": _always(np.bitwise_xor), "not": _always(np.invert),
+        "rem": _floats_only(np.fmod), "sqrt": _floats_only(np.sqrt), "rsqrt": _floats_only(_reciprocal_root),
+        "nextafter": _floats_only(np.nextafter),
+    }  # fmt: skip
+    curves = {
+        "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin,
+        "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
+        "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+        "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": _logistic,
+    }  # fmt: skip
+    whole = {
+        "reduce_sum": _sum, "reduce_max": _extreme(np.maximum), "reduce_min": _extreme(np.minimum),
+        "reduce_and": _whole(np.logical_and, "b"), "reduce_or": _whole(np.logical_or, "b"),
+        "reduce_prod": _whole(np.multiply, "iuf"), "argmax": _which(np.argmax), "argmin": _which(np.argmin),
+        "cumsum": _running(np.add), "cumprod": _running(np.multiply), "cummax": _running(np.maximum),
+        "cummin": _running(np.minimum),
+    }  # fmt: skip
+    return {
+        **{name: Primitive(make, 0) for name, make in looks.items()},
+        **{name: Primitive(make) for name, make in moves.items()},
+        **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
+        **{name: Primitive(_same_floats(fn), 2, spreads=True) for name, fn in curves.items()},
+        **{name: Primitive(make, 0.4, 2) for name, make in whole.items()},
+        "erf": Primitive(_one_by_one(math.erf), 50, 1),
+        "erfc": Primitive(_one_by_one(math.erfc), 50, 1),
+        "sort": Primitive(_sort, 10, 5),
+        "gather": Primitive(_gather, 4, 15),
+        "scatter": Primitive(_scatter(add=False), 4, 25),
+        "scatter-add": Primitive(_scatter(add=True), 4, 25),
+        "dot_general": Primitive(_dot, 0.05, 2),  # XLA takes nearly as long
+    }
+
+
+def _same_floats(fn: Step) -> Callable[..., Step | None]:
+    """A function of floating point numbers, all of the dtype of the result."""
+
+    def make(params: Any, ins: Any, outs: Any) -> Step | None:
+        return fn if all(a.dtype == outs[0].dtype and a.dtype.kind == "f" for a in ins) else None
+
+    return make
+
+
+def loop(params: Any, body: Step, outs: Any) -> Step:
+    """JAX's `scan`: `body` takes constants, what one round hands to the next, and a row of each array."""
+    fixed, handed, rounds = params["num_consts"], params["num_carry"], range(params["length"])
+    rounds = rounds[::-1] if params["reverse"] else rounds
+    rows = outs[handed:]
+
+    def run(*args: Any) -> Any:
+        consts, state, arrays = args[:fixed], args[fixed : fixed + handed], args[fixed + handed :]
+        stacks = [np.empty(a.shape, a.dtype) for a in rows]
+        for i in rounds:
+            out = body(*consts, *state, *[x[i, ...] for x in arrays])
+            state = out[:handed]
+            for stack, row in zip(stacks, out[handed:]):
+                stack[i] = row
+        return [*state, *stacks]
+
+    return run
+
+
+STEPS = _table()
+
+
+def filling(aval: Any) -> Step:
+    """An array of that shape, filled with what is given."""
+    shape, dt = aval.shape, aval.dtype
+
+    def fill(x: Any) -> Any:
+        out = np.empty(shape, dt)
+        out[...] = x
+        return out
+
+    return fill
+
+
+def cost(primitive: Primitive, eqn: Any) -> float:
+    """Microseconds that NumPy takes for a step, as far as its shapes tell."""
+    avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
+    if eqn.primitive.name == "dot_general":
+        (summed, _), _ = eqn.params["dimension_numbers"]
+        work = eqn.outvars[0].aval.size * math.prod([avals[0].shape[d] for d in summed]) / 8
+    else:
+        work = max([a.size for a in avals], default=0)
+    return primitive.overhead + work * primitive.per_element / 1000

@@ -1,0 +1,365 @@
+"""A kernel's jaxpr as NumPy code, for small arrays on the CPU.
+
+For `x * 2 + 1` of four elements, this makes the function
+
+    def kernel(a0, a1):
+        if a0.__class__ is not ndarray:
+            if a0.__class__ is not Array or a0.committed: return xla(a0, a1)
+            a0 = asarray(a0)
+        ...
+        v0 = multiply(a0, a1)
+        v1 = add(v0, c0)
+        return own(v1)
+
+There is nothing to compile, and a call costs what NumPy costs. Whether a kernel is done so follows from its steps and
+shapes alone, never from how often it ran: the same call on the same shapes gives the same bits each time. A kernel with
+a step that the table lacks, or with so much to do that XLA is faster, has no such code. XLA also gets a call with a
+traced value, with an array that was put on a device, or under `jax_debug_nans`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import host_steps
+from .host_steps import Step, Unsure
+
+__all__ = ["LARGEST", "LIMIT", "program", "silently"]
+
+LARGEST = 1 << 16
+"""Elements of an array."""
+LIMIT = 60.0
+"""Microseconds that NumPy may take for a kernel, or for a round of a loop in it.
+
+Compiling a kernel costs as much as a thousand calls of it."""
+ROUND = 10.0
+"""Microseconds more for each round of a loop, which XLA takes as well."""
+
+_CALLS = {
+    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr",
+}  # fmt: skip
+
+
+class _No(Exception):
+    """A step for XLA, or too much work."""
+
+
+def program(closed: Any, kernel: Callable[..., Any], single: bool, limit: float = LIMIT) -> Any:
+    """NumPy code for a closed jaxpr; None where XLA has to do it.
+
+    Args:
+        closed: the jaxpr.
+        kernel: the compiled function, for calls that NumPy can't do.
+        single: whether `kernel` gives its one result, and not a list of results.
+        limit: microseconds that it may take.
+
+    Returns:
+        A function of the same arguments as `kernel`, with the same results.
+    """
+    if closed.effects or not _on_cpu():
+        return None
+    try:
+        return _Maker(closed, kernel, limit).function(single)
+    except (_No, Unsure):
+        return None
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+class _Maker:
+    """Code in the making."""
+
+    def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
+        self.closed, self.left = closed, limit
+        self.lines: list[str] = []
+        self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
+        self.known: dict[str, Any] = {}
+        """The values of names that are the same in each call."""
+        self.compact: dict[str, Any] = {}
+        """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
+        self.count = 0
+        for v in closed.jaxpr.invars:
+            _check(v.aval)
+        self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
+        consts = [self._constant(np.asarray(c)) for c in closed.consts]
+        self.outs = self._run(closed.jaxpr, consts, self.args)
+
+    def function(self, single: bool) -> Any:
+        """What came of it."""
+        all_args = ", ".join(self.args)
+        lines = [
+            f"def kernel({all_args}):",
+            f"    if nans.value or infs.value: return xla({all_args})",
+        ]
+        for name, v in zip(self.args, self.closed.jaxpr.invars):
+            lines += self._argument(name, v.aval, all_args)
+        lines += ["    token = quietly(quiet)", "    try:", *self._numbers()]
+        outs = [f"own({name})" for name in map(self._spread, self.outs)]
+        lines += [f"        {line}" for line in self.lines]
+        lines.append(f"        return {outs[0] if single else '[' + ', '.join(outs) + ']'}")
+        lines += [f"    except Unsure: return xla({all_args})", "    finally: loudly(token)"]
+        exec("\n".join(lines), self.space)
+        made = self.space["kernel"]
+        xla = self.space["xla"]
+        made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
+        return made
+
+    def body(self) -> Step:
+        """The same for the body of a loop, whose caller has looked at the arguments: it gives a list of results."""
+        outs = [self._spread(name) for name in self.outs]
+        lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self.lines]]
+        exec("\n".join([*lines, f"    return [{', '.join(outs)}]"]), self.space)
+        return self.space["body"]
+
+    def _argument(self, name: str, aval: Any, all_args: str) -> list[str]:
+        if aval.weak_type and not aval.shape:
+            return [f"    if {name}.__class__ not in numbers: return xla({all_args})"]
+        return [
+            f"    if {name}.__class__ is not ndarray:",
+            f"        if {name}.__class__ is not Array or {name}.committed: return xla({all_args})",
+            f"        {name} = asarray({name})",
+        ]
+
+    def _numbers(self) -> list[str]:
+        lines = []
+        for name, v in zip(self.args, self.closed.jaxpr.invars):
+            if v.aval.weak_type and not v.aval.shape:
+                self.space[f"type_{name}"] = v.aval.dtype
+                lines.append(f"        {name} = number({name}, type_{name})")
+        return lines
+
+    def _constant(self, value: np.ndarray) -> str:
+        if value.size > LARGEST:
+            raise _No
+        name = f"c{len(self.known)}"
+        self.known[name] = self.space[name] = value
+        return name
+
+    def _run(self, jaxpr: Any, consts: Sequence[str], args: Sequence[str]) -> list[str]:
+        env: dict[Any, str] = dict(zip(jaxpr.constvars, consts))
+        env.update(zip(jaxpr.invars, args))
+        self.left += ROUND * sum(
+            [e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"]
+        )
+
+        def name_of(v: Any) -> str:
+            return self._constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v]
+
+        for eqn in _needed(jaxpr):
+            ins = [name_of(v) for v in eqn.invars]
+            inner = _CALLS.get(eqn.primitive.name)
+            if inner is not None:
+                closed = eqn.params[inner]
+                consts = [self._constant(np.asarray(c)) for c in getattr(closed, "consts", ())]
+                found = self._run(getattr(closed, "jaxpr", closed), consts, ins)
+            else:
+                found = self._step(eqn, ins)
+            env.update(zip(eqn.outvars, found))
+        return [name_of(v) for v in jaxpr.outvars]
+
+    def _step(self, eqn: Any, ins: list[str]) -> list[str]:
+        primitive = host_steps.STEPS.get(eqn.primitive.name)
+        if primitive is None:
+            return self._loop(eqn, ins)
+        for v in eqn.outvars:
+            _check(v.aval)
+        fn = primitive.make(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+        if fn is None:
+            raise _No
+        if all(n in self.known for n in ins) and not eqn.primitive.multiple_results:
+            with np.errstate(all="ignore"):
+                return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
+        if eqn.primitive.name == "broadcast_in_dim":
+            return [self._broadcast(eqn, *ins)]
+        self.left -= host_steps.cost(primitive, eqn)
+        if self.left < 0:
+            raise _No
+        outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
+        self.count += len(outs)
+        if primitive.spreads:
+            aval = eqn.outvars[0].aval
+            if not any(
+                n not in self.compact and v.aval.shape == aval.shape
+                for n, v in zip(ins, eqn.invars)
+            ):
+                self.compact[outs[0]] = aval
+        else:
+            ins = [self._spread(n) for n in ins]
+        called = self._called(fn)
+        target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
+        self.lines.append(f"{target} = {called}({', '.join(ins)})")
+        return outs
+
+    def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
+        """A loop with a known number of rounds."""
+        if eqn.primitive.name != "scan":
+            raise _No
+        for v in eqn.outvars:
+            _check(v.aval)
+        body = _Maker(eqn.params["jaxpr"], None, LIMIT)
+        outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
+        self.count += len(outs)
+        called = self._called(
+            host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
+        )
+        self.lines.append(f"[{', '.join(outs)}] = {called}({', '.join(map(self._spread, ins))})")
+        return outs
+
+    def _called(self, fn: Any) -> str:
+        """A name for a function."""
+        name = f"f{len(self.space)}"
+        self.space[name] = fn
+        return name
+
+    def _broadcast(self, eqn: Any, of: str) -> str:
+        """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
+        aval, dims, inner = (
+            eqn.outvars[0].aval,
+            eqn.params["broadcast_dimensions"],
+            eqn.invars[0].aval,
+        )
+        of = self._spread(of)
+        out = f"v{self.count}"
+        self.count += 1
+        form = [1] * aval.ndim
+        for d, n in zip(dims, inner.shape):
+            form[d] = n
+        self.lines.append(f"{out} = {of}.reshape({tuple(form)})" if inner.ndim else f"{out} = {of}")
+        if (tuple(form) if inner.ndim else ()) != aval.shape:
+            self.compact[out] = aval
+        return out
+
+    def _spread(self, name: str) -> str:
+        """The name of a value with all of its elements."""
+        aval = self.compact.get(name)
+        if aval is None:
+            return name
+        out = f"v{self.count}"
+        self.count += 1
+        self.lines.append(f"{out} = {self._called(host_steps.filling(aval))}({name})")
+        return out
+
+
+def _needed(jaxpr: Any) -> list[Any]:
+    """The equations that the results depend on."""
+    wanted = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects:
+            raise _No
+        if not wanted.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
+    return kept[::-1]
+
+
+def _check(aval: Any) -> None:
+    """Half types are XLA's, which computes them in a wider one; so is what has no plain shape."""
+    shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
+    if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
+        raise _No
+    if aval.size > LARGEST or dt.kind not in "biufc" or (dt.kind == "f" and dt.itemsize < 4):
+        raise _No
+
+
+def _own(x: Any) -> np.ndarray:
+    """A result as an array of its own."""
+    if x.__class__ is np.ndarray and x.base is None and x.flags.c_contiguous and x.flags.owndata:
+        return x
+    return np.array(x, order="C")
+
+
+def _number(x: Any, dt: Any) -> Any:
+    try:
+        return np.asarray(x, dt)
+    except (OverflowError, TypeError):
+        raise Unsure from None
+
+
+def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's without its warnings."""
+
+    def call(*args: Any) -> Any:
+        token = _SET(_STATE)
+        try:
+            return fn(*args)
+        finally:
+            _RESET(token)
+
+    return call
+
+
+def _no_check(xs: Any) -> None:
+    """What is to be checked before a step of it is written down: nothing."""
+
+
+class _Quiet:
+    """NumPy's warnings off, for a NumPy that does not have the faster way."""
+
+    @staticmethod
+    def set(_: Any) -> Any:
+        token = np.errstate(all="ignore")
+        token.__enter__()
+        return token
+
+    @staticmethod
+    def reset(token: Any) -> None:
+        token.__exit__(None, None, None)
+
+
+def _quiet() -> tuple[Any, Any, Any]:
+    """How to turn NumPy's warnings off and on again: an errstate costs 1 us, the variable behind it 0.1."""
+    try:
+        from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+
+        state = _make_extobj(all="ignore")
+        token = _extobj_contextvar.set(state)
+        _extobj_contextvar.reset(token)
+        return _extobj_contextvar.set, state, _extobj_contextvar.reset
+    except (ImportError, AttributeError, TypeError):
+        return _Quiet.set, None, _Quiet.reset
+
+
+class _Setting:
+    """One of JAX's settings, by a name that JAX promises."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def value(self) -> bool:
+        """Whether it is on."""
+        return getattr(jax.config, self._name)
+
+
+def _setting(name: str) -> Any:
+    """The same, three times faster where JAX still has what is behind it."""
+    from jax._src import config
+
+    found = getattr(config, name, None)
+    return found if hasattr(found, "value") else _Setting(f"jax_{name}")
+
+
+_SET, _STATE, _RESET = _quiet()
+_COMMON: dict[str, Any] = {
+    "ndarray": np.ndarray, "asarray": np.asarray, "own": _own, "number": _number, "Unsure": Unsure,
+    "numbers": frozenset((bool, int, float, complex)), "quietly": _SET, "quiet": _STATE, "loudly": _RESET,
+    "nans": _setting("debug_nans"), "infs": _setting("debug_infs"),
+}  # fmt: skip
+
+
+def _array_class() -> type:
+    """The class of JAX's arrays with values."""
+    from jax._src.array import ArrayImpl
+
+    return ArrayImpl
+
+
+_COMMON["Array"] = _array_class()

@@ -123,6 +123,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_core.state": frozenset(),
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
+    "_engine.seen": frozenset(),
     "_engine.steps": frozenset(),
     "_engine.executors": frozenset({"_core"}),
     "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.wide"}),
@@ -130,7 +131,7 @@ ONLY: Mapping[str, frozenset[str]] = {
         {
             "_core",
             "_ops",
-            *(f"_engine.{n}" for n in ("executors", "node", "steps", "trace", "wide")),
+            *(f"_engine.{n}" for n in ("executors", "node", "seen", "steps", "trace", "wide")),
         }
     ),
 }

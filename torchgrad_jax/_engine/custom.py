@@ -13,7 +13,7 @@ from typing import Any
 from .._core import dtypes, errors, events, shapes
 from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
 from .history import (
     _regenerate,
@@ -28,6 +28,8 @@ from .node import Node
 from .passes.fitting import validated
 from .record import save_general
 from .saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
+from .seen import LIVE, Seen, seen_by
+from .shared import saved_tensor
 from .strided import storage_offset
 from .tensor import (
     CREATED_CUSTOM,
@@ -139,6 +141,8 @@ class PyNode(Node):
                 entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
             saved.append(entry)
+        if LIVE and not mode & LIFT:
+            versions = list(seen_by(saved, tuple(versions)))
         self.saved, self.vers, self._is_output = tuple(saved), tuple(versions), tuple(is_output)
 
     @property
@@ -170,7 +174,13 @@ class PyNode(Node):
         if id(entry) in ALTERED and entry._fn is None:
             # torch takes it for one of the Function's own.
             producer = type(self).__name__.removesuffix("Backward")
-        check_version(self, i, entry, self.vers[i], producer, nr)
+        then = self.vers[i]
+        check_version(self, i, entry, then, producer, nr)
+        if then.__class__ is Seen or LIVE:
+            old = saved_tensor(self, entry, then)
+            if old is not None:
+                edge = edge_of(entry) if requires_grad_of(entry) else None
+                return self._as_mine(old, nr) if self._is_output[i] else rewired(old, edge)
         return (
             self._as_mine(alias_of(entry, entry._m, entry._al, entry._vc), nr)
             if self._is_output[i]

@@ -21,6 +21,7 @@ from .._ops.registry import Compares, Grad
 from .._ops.saved_names import SAVED_TENSORS
 from . import executors, wide
 from .node import node_class
+from .seen import LIVE, seen_by
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
 
@@ -547,8 +548,13 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
         outs
     )
-    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP)}
-    exec(f"def save({', '.join(args + stores)}): return {_tuple(saved)}, {_tuple(vers)}", space)
+    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP), "live": LIVE, "seen_by": seen_by}
+    exec(
+        f"def save({', '.join(args + stores)}):\n"
+        f"    if live: return (saved := {_tuple(saved)}), seen_by(saved, {_tuple(vers)})\n"
+        f"    return {_tuple(saved)}, {_tuple(vers)}",
+        space,
+    )
     return space["save"]
 
 

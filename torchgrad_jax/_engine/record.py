@@ -49,6 +49,7 @@ from .history import (
     requires_grad_of,
 )
 from .node import Node, Spare, new_node
+from .seen import LIVE, seen_by
 from .strided import (
     check_disjoint,
     check_writable,
@@ -168,6 +169,8 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     if mode & LIFT:
         saved = [v.array() if type(v) is Number else v for v in saved]
     vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
+    if LIVE and not mode & LIFT:
+        vers = seen_by(saved, vers)
     if (
         mode & (PACKING | INFERENCE)
         or any(isinstance(v, Tensor) and v._x is not None for v in saved)
@@ -225,7 +228,8 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             saved.append(t._st if plain else alias_of(t, t._m, plain_alias(t), t._vc))
             if mode & DUAL:
                 saved[-1]._x = extras(t)  # the tangent, which is attached later
-        node.vers += tuple([outs[k]._vc.version for k in gp.saved_out])
+        versions = tuple([outs[k]._vc.version for k in gp.saved_out])
+        node.vers += seen_by(saved, versions) if LIVE and not mode & LIFT else versions
         node.saved += tuple(saved)
     for nr, k in enumerate(gp.plan.diff):  # only differentiable outputs are numbered
         t = outs[k]

@@ -17,6 +17,7 @@ from .._core.transfer import put
 from . import strided
 from .escapes import refuse_escape
 from .node import note_reshaped
+from .shared import check_resizable, is_shared
 from .tensor import Alias, Tensor, born
 
 
@@ -54,6 +55,7 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
         al is None
         and offset == 0
         and m.dense
+        and not is_shared(t._st)
         and t._st.meta.contiguous
         and m.numel == t._st.meta.numel
         and _alone(t)
@@ -73,6 +75,7 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
 def _grow(t: Tensor, need: int, dtype: Any) -> None:
     """Append zeros to the storage; whoever shares it must be known, as their windows change."""
     st = t._st
+    check_resizable(st)
     base = t._al.base if t._al is not None else None
     sharing = [x for x in (t, base) if x is not None] if _alone(t, base) else _sharing(st)
     m = meta((need,), dtype, st.meta.device)

@@ -12,6 +12,8 @@ from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, seen_as, written_part
 from .node import AccumulateGrad
+from .seen import LIVE, Seen
+from .shared import SharedStorage, saved_tensor, saved_value
 from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias
 
 
@@ -32,8 +34,7 @@ def pack(value: Any, is_output: bool) -> Any:
     """Run the innermost pack hook on a value about to be saved."""
     hooks = MODES.pack_hooks
     if isinstance(value, Storage):
-        tensor = make(value.array, value.meta)
-        tensor._st = tensor._vc = value
+        tensor = _on(value)
     elif isinstance(value, Tensor):
         tensor = value
     else:
@@ -106,7 +107,7 @@ def _modified(node: Any, index: int, m: Any, now: int) -> RuntimeError:
 def _check_unwritten(node: Any, index: int) -> None:
     """Complain if a saved value was written to since."""
     entry = node.saved[index]
-    if entry.__class__ is Storage:
+    if isinstance(entry, Storage):
         if entry.version != node.vers[index]:
             raise _modified(node, index, entry.meta, entry.version)
     elif isinstance(entry, Tensor) and entry._vc.version != node.vers[index]:
@@ -164,11 +165,15 @@ def unpack_arrays(node: Any) -> list[Any]:
     for i, entry in enumerate(saved[: len(node.vers)]):  # a write to a part holds a node besides
         kind = entry.__class__
         _check_unwritten(node, i)
-        if kind is Storage:
-            out.append(entry.array)
+        then = node.vers[i]
+        if kind is Storage or kind is SharedStorage:
+            array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
+            out.append(entry.array if array is None else array)
         elif isinstance(entry, Tensor):
             plain = entry._al is None and not MODES.bits & LIFT
-            array = entry._st.array if plain else strided.read(entry)
+            array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
+            if array is None:
+                array = entry._st.array if plain else strided.read(entry)
             m = _as_saved(node, i) if ALTERED else None
             out.append(array if m is None else strided.fitted(array, m))
         elif kind is Packed:
@@ -234,9 +239,15 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             arrays = True
             for j in places:
                 _check_unwritten(node, j)
+        then = node.vers[i]
+        if then.__class__ is Seen or LIVE:
+            whole = entry if isinstance(entry, Tensor) else _on(entry)
+            old = saved_tensor(node, whole, then)
+            if old is not None:
+                out.append(_rewire(node, i, n_in, old))
+                continue
         if isinstance(entry, Storage):
-            t = make(entry.array, entry.meta)
-            t._st = t._vc = entry
+            t = _on(entry)
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         elif i >= n_in:
             t = alias_of(entry, entry._m, entry._al)
@@ -249,6 +260,13 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
                 entry = _rewire(node, i, n_in, make(array, meta(m.shape, m.dtype, m.device)))
             out.append(entry)
     return out
+
+
+def _on(st: Storage) -> Tensor:
+    """A tensor that is all of a storage."""
+    t = make(st.array, st.meta)
+    t._st = t._vc = st
+    return t
 
 
 def _as_output(node: Any, nr: int, t: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from .._core.transfer import put
 from . import strided
 from .concrete import concrete
 from .lift import is_batched
+from .shared import check_resizable, is_shared as is_shared_with_numpy
 from .tensor import Alias, Storage, Tensor, make
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
@@ -59,6 +60,7 @@ def readable(st: Storage) -> int:
     memory = st.pointer
     if (
         st.meta.device.type == "cpu"
+        and not is_shared_with_numpy(st)
         and memory.stamp != st.stamp
         and not isinstance(st.array, Tracer)
     ):
@@ -176,8 +178,9 @@ class UntypedStorage:
         return None
 
     def resizable(self) -> bool:
-        """Whether `resize_` may be called."""
-        return True
+        """Whether `resize_` may be called: not while NumPy has the memory."""
+        st = self._storage
+        return not (is_shared_with_numpy(st) and not st.pointer.is_alone())
 
     def is_pinned(self, device: Any = None) -> bool:
         """Whether the memory is page-locked."""
@@ -311,6 +314,7 @@ class UntypedStorage:
         st = self._storage
         if size == self.nbytes():
             return self
+        check_resizable(st)
         dt = st.meta.dtype
         n, rest = divmod(int(size), dt.itemsize)
         if rest:

@@ -21,6 +21,8 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
+    shared = False
+    """Whether NumPy may have its memory, too."""
 
     def __init__(self, array: Any, m: Meta) -> None:
         self.array = array
@@ -36,11 +38,15 @@ class Storage:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
         if self.meta.device.type == "meta":
             return 0
-        m = self.meta
-        size = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize
+        size = storage_size(self.meta)
         if not self.pointer or self.pointer.buffer.nbytes < size:
             self.pointer = Memory(np.empty(max(size, 1), np.uint8))
         return self.pointer.address
+
+
+def storage_size(m: Meta) -> int:
+    """Bytes of a storage."""
+    return shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize
 
 
 class Memory:

@@ -17,6 +17,7 @@ from .concrete import concrete, no_data
 from .escapes import inside_jax
 from .history import requires_grad_of
 from .lift import is_batched
+from .shared import view_of
 from .storages import (
     UntypedStorage as UntypedStorage,
 )
@@ -55,7 +56,15 @@ def tolist(self: Tensor) -> Any:
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The values as a read-only NumPy array (XLA's buffers are immutable, so nothing is shared)."""
+    """The values as a NumPy array, which shares its memory with a tensor on the CPU.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.zeros(3)
+        >>> x.numpy()[0] = 7
+        >>> x
+        tensor([7., 0., 0.])
+    """
     if not force:
         if MODES.bits & GRAD and requires_grad_of(self):
             raise RuntimeError(
@@ -76,7 +85,21 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
     if self._m.dtype in (dtypes.bfloat16, *dtypes.FLOAT8) and not force:
         raise TypeError(f"Got unsupported ScalarType {dtypes.scalar_type_name(self._m.dtype)}")
-    return _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m)
+    shared = _shared(self)
+    return (
+        _laid_out(np.array(concrete(self, errors.NO_STORAGE)), self._m)
+        if shared is None
+        else shared
+    )
+
+
+def _shared(t: Tensor) -> np.ndarray | None:
+    """A NumPy array of a tensor's own memory; None where it has none, or none that NumPy knows."""
+    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
+        MODES.lifts[-1].look_at_values(t)
+        with MODES.lifts[-1].outside():
+            return _shared(t)
+    return view_of(t)
 
 
 def _laid_out(array: np.ndarray, m: Any) -> np.ndarray:
@@ -89,12 +112,11 @@ def _laid_out(array: np.ndarray, m: Any) -> np.ndarray:
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol."""
-    out = (
-        numpy(self)
-        if self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8)
-        else np.array(concrete(self))
-    )
-    return out if dtype is None else out.astype(dtype, copy=False)
+    known = self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8)
+    out = numpy(self) if known else np.array(concrete(self))
+    if copy is False and dtype is not None and out.dtype != dtype:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return out if dtype is None and not copy else np.array(out, dtype, copy=copy)
 
 
 GRAPH_LOST = (
@@ -157,6 +179,10 @@ def dlpack(self: Tensor, **kwargs: Any) -> Any:
         raise BufferError("Can't export tensors with the conjugate bit set")
     if kwargs.get("stream") not in (None, -1) and self._m.device.type == "cpu":
         raise AssertionError("stream should be None on cpu.")
+    if self._m.dtype not in (dtypes.bfloat16, *dtypes.FLOAT8):
+        shared = _shared(self)
+        if shared is not None and shared.flags.writeable:
+            return shared.__dlpack__(**kwargs)
     return transfer.for_jax(read(self)).__dlpack__(**kwargs)
 
 

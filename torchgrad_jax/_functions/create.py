@@ -1,8 +1,7 @@
 """Tensors from data, and tensors filled with one value.
 
-JAX's arrays are immutable and XLA owns their bytes, so that no tensor shares memory with NumPy:
-`from_numpy`, `as_tensor` and `frombuffer` copy, and writing to the tensor or to the source afterwards
-is not seen by the other. What torch would report about such a tensor (strides, dtype) is kept.
+`tensor` copies what it is given. `from_numpy`, `as_tensor` and `frombuffer` share the memory of a NumPy array or
+a buffer (`exchange.py`).
 """
 
 from __future__ import annotations

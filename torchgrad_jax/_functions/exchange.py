@@ -9,26 +9,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import devices, dtypes, warn
-from .._core.state import MODES
+from .._core.meta import meta
+from .._core.state import INFERENCE, MODES
 from .._engine.attributes import detach
 from .._engine.bind import METHODS, composite, ops
 from .._engine.history import requires_grad_of
+from .._engine.shared import tensor_on
 from .._engine.storages import UntypedStorage
-from .._engine.tensor import Tensor, wrap_array
+from .._engine.tensor import Tensor, mark_inference, wrap_array
 from . import data as data_
-from .arguments import device_of, dtype_of, factory, flag, integer, type_name, wrong
+from .arguments import NO_GRAD_DTYPE, device_of, dtype_of, factory, flag, integer, type_name, wrong
 from .create import empty, from_data, from_host, with_strides
 
 
 def from_numpy_array(array: np.ndarray) -> Tensor:
-    """A copy of a NumPy array that keeps its strides."""
-    data_.numpy_dtype(array)
+    """A tensor on the memory of a NumPy array; a copy of it while JAX traces."""
+    dt = data_.numpy_dtype(array)
     strides = data_.numpy_strides(array)
+    found = tensor_on(array, meta(array.shape, dt, devices.CPU, strides))
+    if found is not None:
+        if MODES.bits & INFERENCE:
+            mark_inference(found)
+        return found
     return with_strides(np.array(array, order="C", copy=True), strides, devices.resolve("cpu"))
 
 
 def _warn_of_reading(given: str, meaning: str, what: str) -> None:
-    """torch shares memory that may only be read; here it is copied, but a program is told the same."""
+    """Memory that may only be read is shared until the tensor is written to; a program is told what torch says."""
     warn.once(
         f"The given {given} is not writable, and PyTorch does not support non-writable tensors. This means {meaning}. "
         f"You may want to copy the {what} to protect its data or make it writable before converting it to a tensor. "
@@ -39,18 +46,32 @@ def _warn_of_reading(given: str, meaning: str, what: str) -> None:
 
 @factory
 def from_numpy(ndarray: Any) -> Tensor:
-    """A CPU tensor with the values and strides of a NumPy array.
+    """A CPU tensor on the memory of a NumPy array.
 
-    Differs from torch: the memory is not shared, since XLA's buffers are immutable. The array is
-    copied, and later writes to either side are not seen by the other.
+    Example:
+        >>> n = np.zeros(3)
+        >>> t = from_numpy(n)
+        >>> n += 1
+        >>> t
+        tensor([1., 1., 1.], dtype=torch.float64)
+
+    Differs from torch: a write to a tensor of a read-only array leaves the array as it is.
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type_name(ndarray)})")
-    if not ndarray.flags.writeable:
+    return _from_user(ndarray)
+
+
+def _from_user(array: np.ndarray) -> Tensor:
+    _warn_of_read_only(array)
+    return from_numpy_array(array)
+
+
+def _warn_of_read_only(array: np.ndarray) -> None:
+    if not array.flags.writeable:
         _warn_of_reading(
             "NumPy array", "writing to this tensor will result in undefined behavior", "array"
         )
-    return from_numpy_array(ndarray)
 
 
 @composite(name="__array_wrap__", function=False)
@@ -74,7 +95,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
         t = wrap_array(data)
         return METHODS["to"](t, device=dev, dtype=dt) if dt or dev else t
     if isinstance(data, np.ndarray):
-        t = from_numpy_array(data)
+        t = _from_user(data)
         return METHODS["to"](t, device=dev or devices.default_device(), dtype=dt or t._m.dtype)
     return from_data(data, dt, dev, False)
 
@@ -83,9 +104,9 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False
 ) -> Tensor:
-    """The bytes of a buffer as a 1-dim tensor.
+    """A 1-dim tensor on the memory of a buffer.
 
-    Differs from torch: the bytes are copied, as with `from_numpy`.
+    Differs from torch: a write to a tensor of a read-only buffer leaves the buffer as it is.
     """
     dt = dtype_of("frombuffer", dtype)
     count, offset = integer("frombuffer", "count", count), integer("frombuffer", "offset", offset)
@@ -118,8 +139,16 @@ def frombuffer(
             f"actual buffer length ({size} bytes)"
         )
     n = count if count > 0 else (size - offset) // item
-    host = np.frombuffer(view, np.uint8, n * item, offset).copy().view(dt.np)
-    return from_host(host, devices.CPU, requires_grad)
+    host = np.frombuffer(view, np.uint8, n * item, offset).view(dt.np)
+    t = tensor_on(host, meta((n,), dt, devices.CPU))
+    if t is None:
+        return from_host(np.array(host), devices.CPU, requires_grad)
+    if requires_grad and dt.category < dtypes.FLOATING:
+        raise RuntimeError(NO_GRAD_DTYPE)
+    t._rg = bool(requires_grad)
+    if MODES.bits & INFERENCE:
+        mark_inference(t)
+    return t
 
 
 # --- asarray --------------------------------------------------------------------------------------
@@ -134,10 +163,7 @@ _REQUIRES_GRAD_KEPT = (
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: Any = None, requires_grad: Any = None
 ) -> Tensor:
-    """`obj` as a tensor; a tensor that already fits is returned as it is unless `copy` is True.
-
-    Differs from torch: NumPy arrays and buffers are copied even where torch would share their memory.
-    """
+    """`obj` as a tensor, on its memory where that fits and `copy` is not True."""
     dt = None if dtype is None else dtype_of("asarray", dtype)
     dev = None if device is None else device_of("asarray", device)
     if copy is not None:
@@ -155,7 +181,9 @@ def asarray(
                 "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. "
             )
         _check_alias(found, dt, dev)
-    out = _moved(found, dt, dev, bool(copy) and found is obj)
+    out = _moved(found, dt, dev, bool(copy))
+    if isinstance(obj, np.ndarray) and out is found:
+        _warn_of_read_only(obj)
     if not isinstance(obj, Tensor):
         return out.requires_grad_(True) if requires_grad else out
     return _with_flag(obj, out, requires_grad)
@@ -237,8 +265,8 @@ class _Capsule:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Tensor:
     """A tensor from an object with `__dlpack__`, or from a capsule.
 
-    A tensor of this package shares its storage with the result; JAX arrays are taken by reference;
-    everything else is copied, because its owner may write to it.
+    A tensor of this package shares its storage with the result, NumPy arrays and others in the host's memory share
+    that; JAX arrays are taken by reference; what is on another device is copied, because its owner may write to it.
     """
     if isinstance(ext_tensor, Tensor):
         if requires_grad_of(ext_tensor):
@@ -263,7 +291,7 @@ def _foreign(ext: Any) -> Tensor:
             "might have already constructed a tensor from it once."
         )
     if ext.__dlpack_device__()[0] == 1 and not isinstance(ext, _Capsule):
-        return from_numpy_array(np.from_dlpack(ext))
+        return from_numpy_array(ext if isinstance(ext, np.ndarray) else np.from_dlpack(ext))
     return wrap_array(jnp.array(jax.dlpack.from_dlpack(ext), copy=True))
 
 

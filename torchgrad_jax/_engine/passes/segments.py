@@ -22,6 +22,8 @@ from .. import executors, wide
 from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad, Node
 from ..saved import ALTERED, Packed, unaltered
+from ..seen import LIVE, Seen
+from ..shared import SharedStorage, saved_value
 from ..strided import read
 from ..tape import aval_of
 from ..tensor import UNSET, Storage, Tensor, make
@@ -163,7 +165,7 @@ class Segment:
             key.append(gp)
             for entry, then in zip(saved, node.vers):  # type: ignore[arg-type]
                 kind = entry.__class__
-                if kind is Storage and entry.version == then:
+                if (kind is Storage or kind is SharedStorage) and entry.version == then:
                     value = entry.array
                 elif (kind is Tensor or isinstance(entry, Tensor)) and entry._vc.version == then:
                     plain = entry._al is None and not lifting
@@ -176,6 +178,9 @@ class Segment:
                 else:
                     why = "what it saved is packed, or was written to"
                     break
+                if then.__class__ is Seen or LIVE:
+                    old = saved_value(node, entry, then)
+                    value = value if old is None else old
                 place = places.get(id(value))
                 if place is None:
                     place = places[id(value)] = len(args)

@@ -380,7 +380,7 @@ def as_tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str |
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
 
 def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, copy: Any = None, requires_grad: _bool | None = None) -> Tensor:
-    """`obj` as a tensor; a tensor that already fits is returned as it is unless `copy` is True."""
+    """`obj` as a tensor, on its memory where that fits and `copy` is not True."""
 
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -851,10 +851,10 @@ def from_dlpack(ext_tensor: Any, *, device: _device | str | _int | None = None, 
     """A tensor from an object with `__dlpack__`, or from a capsule."""
 
 def from_numpy(ndarray: Any) -> Tensor:
-    """A CPU tensor with the values and strides of a NumPy array."""
+    """A CPU tensor on the memory of a NumPy array."""
 
 def frombuffer(buffer: Any, *, dtype: _dtype | None, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> Tensor:
-    """The bytes of a buffer as a 1-dim tensor."""
+    """A 1-dim tensor on the memory of a buffer."""
 
 def full(size: Any, fill_value: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor filled with one value, whose type decides the dtype."""

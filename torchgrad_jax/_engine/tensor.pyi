@@ -34,6 +34,8 @@ class Storage:
     def data_ptr(self) -> _int:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
 
+def storage_size(m: Meta) -> _int:
+    """Bytes of a storage."""
 class Memory:
     address: Any
     buffer: Any
@@ -1002,7 +1004,7 @@ class Tensor:
     def numel(self) -> _int:
         """The number of elements."""
     def numpy(self, *, force: _bool = False) -> _ndarray:
-        """The values as a read-only NumPy array (XLA's buffers are immutable, so nothing is shared)."""
+        """The values as a NumPy array, which shares its memory with a tensor on the CPU."""
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """`linalg.householder_product` (older name)."""
     def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:

@@ -49,8 +49,10 @@ def from_numpy(ndarray: Any) -> Tensor:
     """A CPU tensor on the memory of a NumPy array.
 
     Example:
+        >>> import numpy as np
+        >>> import torchgrad_jax as torch
         >>> n = np.zeros(3)
-        >>> t = from_numpy(n)
+        >>> t = torch.from_numpy(n)
         >>> n += 1
         >>> t
         tensor([1., 1., 1.], dtype=torch.float64)

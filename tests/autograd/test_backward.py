@@ -373,6 +373,15 @@ def same_output_twice(m):
 
 
 @program
+def same_leaf_twice(m):
+    x, v = leaf(m, 1.0, 2.0), leaf(m, 3.0)
+    twice = m.autograd.grad([x, x], x, [m.ones(2), m.ones(2) * 2])
+    beside = m.autograd.grad([x, v, x * 2, x], [v, x], [m.ones(n) for n in (2, 1, 2, 2)])
+    m.autograd.backward([v, v], [m.ones(1), m.ones(1) * 4])
+    return twice, beside, v.grad
+
+
+@program
 def output_inside_of_other(m):
     x = leaf(m, 1.0, 2.0)
     y = x * x

@@ -29,7 +29,18 @@ from .storages import (
     untyped_storage,
 )
 from .strided import is_direct, read, storage_offset
-from .tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted
+from .tensor import (
+    UNSET,
+    Alias,
+    Tensor,
+    Version,
+    alias_of,
+    born,
+    extras,
+    leave_storage,
+    uncounted,
+    watchers,
+)
 from .values import (
     contains,
     dlpack,
@@ -263,7 +274,7 @@ def set_grad_dtype(self: Tensor, value: Any) -> None:
             f"'{_cxx(self._g)}'. Please clear the gradient (.grad = None) before changing grad_dtype, or ensure the "
             "new grad_dtype matches the existing gradient's dtype."
         )
-    extras(self).grad_dtype = value
+    watchers(self).grad_dtype = value
 
 
 def get_version(self: Tensor) -> int:
@@ -403,8 +414,9 @@ def set_data(self: Tensor, new: Tensor) -> None:
     if new._m.dtype is not self._m.dtype or new._m.device is not self._m.device:
         self._acc = None  # the node of a graph recorded before takes gradients of the old kind
     self._st, self._m, self._al = new._st, new._m, alias
-    if (new._x is not None and new._x.inference) or self._x is not None:
-        extras(self).inference = new._x is not None and new._x.inference
+    inference = new._x is not None and new._x.inference
+    if inference != (self._x is not None and self._x.inference):
+        extras(self).inference = inference
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -491,7 +503,7 @@ def get_hooks(self: Tensor) -> Any:
 
 def set_hooks(self: Tensor, hooks: Any) -> None:
     """Replace the hooks of a leaf."""
-    extras(self).hooks = hooks
+    watchers(self).hooks = hooks
 
 
 def get_name(self: Tensor) -> str | None:

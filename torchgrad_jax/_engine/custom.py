@@ -36,6 +36,7 @@ from .tensor import (
     CREATED_MULTI,
     CREATED_NO_GRAD,
     Alias,
+    Extras,
     Tensor,
     alias_of,
     born,
@@ -132,7 +133,7 @@ class PyNode(Node):
             is_output.append(mine)
             versions.append(t._vc.version)
             entry: Any = t
-            if mode & (PACKING | INFERENCE) or t._x is not None:
+            if mode & (PACKING | INFERENCE) or t._x.__class__ is Extras:
                 entry = save_general(t, mine)
             if isinstance(entry, Packed):
                 entry.output_nr = t._onr

@@ -31,7 +31,7 @@ from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
 from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
 from .strided import read
-from .tensor import Storage, Tensor, wrap_array
+from .tensor import Extras, Storage, Tensor, wrap_array
 from .views import apply_view, apply_view_inplace, fast_view
 
 
@@ -50,7 +50,7 @@ def unrollable(b: Binding) -> bool:
 # Names in generated code start with "_", so that no parameter of torch's can be shadowed.
 _LEAF = """
     _c{i} = {p}.__class__
-    if _c{i} in _plain and {p}._x is None:
+    if _c{i} in _plain and {p}._x.__class__ is not _Extras:
         _k{i} = {p}._m
         if {p}._al is None:
             _x{i} = {p}._st.array
@@ -224,7 +224,7 @@ def _source(
     """The text of a function and what it refers to."""
     row = b.row
     space: dict[str, Any] = {
-        "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_plain": PLAIN,
+        "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of,
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
         "_made": made, "_general": apply, "_taped": record.apply_taped, "_binding": b,
@@ -269,7 +269,8 @@ def _source(
         space.update(_views=b.views, _fast_view=fast_view)
         lines += [
             "    _mode = _MODES.bits",
-            f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain and {first}._x is None:",
+            f"    if not _mode & {~(GRAD | TRANSFORM | LIFT)} and {first}.__class__ in _plain "
+            f"and {first}._x.__class__ is not _Extras:",
             f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
             "        except (KeyError, TypeError): pass",
             f"        else: return _fast_view(_known, {first}, _mode & 1)",

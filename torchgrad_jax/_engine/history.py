@@ -31,7 +31,7 @@ from .tensor import (
     CREATED_MULTI,
     CREATED_NO_GRAD,
     Tensor,
-    extras,
+    watchers,
 )
 from .trace import Call, Plan
 
@@ -288,7 +288,7 @@ def move_hooks(t: Tensor) -> None:
 
 def retain_at_node(t: Tensor) -> None:
     """Put the hook of retain_grad on the tensor's node, and take it away from where it was."""
-    x = extras(t)
+    x = watchers(t)
     if x.retains is not None:
         at, nr = x.retains
         before = at()

@@ -65,6 +65,7 @@ from .tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
     Alias,
+    Extras,
     Tensor,
     alias_of,
     check_counted,
@@ -173,7 +174,7 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
         vers = seen_by(saved, vers)
     if (
         mode & (PACKING | INFERENCE)
-        or any(isinstance(v, Tensor) and v._x is not None for v in saved)
+        or any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved)
         or (
             None in edges
             and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges))
@@ -363,7 +364,7 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     for v in leaves:
         kind = v.__class__
         if kind in PLAIN:
-            if v._x is not None:
+            if v._x.__class__ is Extras:
                 return None
             keys.append(v._m)
             if v._al is None:

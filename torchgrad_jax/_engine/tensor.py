@@ -112,36 +112,40 @@ UNSET: Any = object()
 """Value of `Extras.grad_dtype`: gradients have the tensor's own dtype. None allows any."""
 
 
-class Extras:
-    """What few tensors carry."""
+class Watchers:
+    """What users attach to a tensor that an operation need not look at, such as hooks.
 
-    __slots__ = (
-        "born",
-        "dual",
-        "dual_level",
-        "followed",
-        "grad_dtype",
-        "hooks",
-        "inference",
-        "inner",
-        "name",
-        "post_acc",
-        "retains",
-        "uncounted",
-    )
+    The fields of `Extras` have the values here that they have for most tensors.
+    """
+
+    __slots__ = ("grad_dtype", "hooks", "name", "post_acc", "retains")
+    born = 0
+    dual: Any = None
+    dual_level = -1
+    inference = uncounted = followed = False
+    inner: Any = None
 
     def __init__(self) -> None:
-        self.born = 0  # of an alias made while JAX was tracing, whose storage may be older
-        self.hooks = None
-        self.post_acc = None
+        self.hooks: Any = None
+        self.post_acc: Any = None
         self.retains: Any = None
+        self.name: str | None = None
+        self.grad_dtype: Any = UNSET
+
+
+class Extras(Watchers):
+    """What few tensors carry besides, which changes how operations treat them."""
+
+    __slots__ = ("born", "dual", "dual_level", "followed", "inference", "inner", "uncounted")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.born = 0  # of an alias made while JAX was tracing, whose storage may be older
         self.dual = None
         self.dual_level = -1
         self.inference = self.uncounted = False
         self.followed = False  # requires a gradient only for JAX's derivative to go on
-        self.name = None
         self.inner: Any = None  # the tensor that is this one's only leaf, in trees of trees
-        self.grad_dtype: Any = UNSET
 
 
 class Tensor:
@@ -170,7 +174,7 @@ class Tensor:
     _onr: int
     _g: Any
     _acc: Any
-    _x: Any  # Extras, or None
+    _x: Any  # Watchers, Extras, or None
 
     __hash__ = object.__hash__
 
@@ -230,10 +234,21 @@ def plain_alias(t: Tensor) -> Alias | None:
     return out
 
 
+def watchers(t: Tensor) -> Watchers:
+    """What users attached to a tensor, made on first use."""
+    if t._x is None:
+        t._x = Watchers()
+    return t._x
+
+
 def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
-    if t._x is None:
+    before = t._x
+    if before.__class__ is not Extras:
         t._x = Extras()
+        if before is not None:
+            for name in Watchers.__slots__:
+                setattr(t._x, name, getattr(before, name))
     return t._x
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from .history import grad_fn_of, requires_grad_of, retain_at_node
 from .hooks import Hooks, RemovableHandle, enter
 from .lift import is_hidden
-from .tensor import Tensor, extras
+from .tensor import Tensor, watchers
 
 
 def register_hook(t: Tensor, hook: Any) -> RemovableHandle:
     """Call ``hook(grad)`` whenever this tensor's gradient is computed."""
     if not requires_grad_of(t) or is_hidden(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    x = extras(t)
+    x = watchers(t)
     fn = grad_fn_of(t)
     if fn is None:
         if x.hooks is None:
@@ -35,7 +35,7 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Any) -> RemovableHandle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if grad_fn_of(t) is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    x = extras(t)
+    x = watchers(t)
     if x.post_acc is None:
         x.post_acc = Hooks()
     return enter(x.post_acc, hook)
@@ -50,6 +50,6 @@ def retain_grad(t: Tensor) -> None:
     ):  # a leaf; torch counts views of something tracked later, until their node is looked at
         return
     grad_fn_of(t)
-    x = extras(t)
+    x = watchers(t)
     if x.retains is None:
         retain_at_node(t)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core import dtypes
 from .._engine.attributes import share
-from .._engine.tensor import Tensor, extras
+from .._engine.tensor import Tensor, watchers
 from .._functions.create import empty
 from ._passes import Engine
 
@@ -67,5 +67,5 @@ class Variable(metaclass=VariableMeta):
                 )
             out._rg = True
         if name is not None:
-            extras(out).name = name
+            watchers(out).name = name
         return out

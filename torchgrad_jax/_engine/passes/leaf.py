@@ -93,7 +93,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
             apply_inplace(_add_call, (old, g))
     elif old is not None:
         with no_grad():
-            if old._m.dtype is g._m.dtype:
+            if (old._m.dtype, old._m.shape) == (g._m.dtype, g._m.shape):
                 put_sum(leaf, executors.add(read(old), read(g)))
                 return
             from ..bind import ops

@@ -69,7 +69,7 @@ class Task:
         targets: Sequence[tuple[Node, int]] | None,
     ) -> None:  # fmt: skip
         """Find the way from `roots`, and hand them the gradients that the pass starts with."""
-        starts = [n for n, _ in roots]
+        starts = list(dict.fromkeys([n for n, _ in roots]))
         nodes = self.nodes = reachable(starts)
         if len(roots) == 1:
             self.root = starts[0]

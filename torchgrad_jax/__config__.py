@@ -13,7 +13,7 @@ from .version import __version__
 
 def show() -> str:
     """The libraries that do the work and the devices they found."""
-    found = ", ".join(sorted({d.device_kind for d in jax.devices()}))
+    found = ", ".join(sorted({d.device_kind for d in jax.local_devices()}))
     return "\n".join(
         [
             "torchgrad_jax runs on:",

@@ -105,13 +105,20 @@ CPU = device("cpu")
 
 @functools.cache
 def _process_default() -> device:
-    return of_jax(jax.devices()[0])
+    return of_jax(jax.local_devices()[0])
 
 
 def of_jax(jdevice: Any) -> device:
     """The device object for a JAX device; CPU has no index, as in torch."""
     type = _TYPES.get(jdevice.platform, "xla")
-    return CPU if type == "cpu" else device(type, jdevice.id)
+    return CPU if type == "cpu" else device(type, _local_index(jdevice))
+
+
+@functools.cache
+def _local_index(jdevice: Any) -> int:
+    """The number of a device in its own process; JAX numbers those of all processes in one row."""
+    mine = jax.local_devices(process_index=jdevice.process_index, backend=jdevice.client)
+    return mine.index(jdevice)
 
 
 class FakeDevice(device):
@@ -192,7 +199,7 @@ def to_jax(dev: device) -> Any:
     if platform is None:
         raise NotImplementedError(f"tensors on the {dev.type} device are not supported")
     try:
-        found = jax.devices(platform)
+        found = jax.local_devices(backend=platform)
     except RuntimeError:
         found = []
     index = dev.index or 0

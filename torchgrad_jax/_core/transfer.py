@@ -78,7 +78,7 @@ def _putter(dev: devices.device, shape: tuple[int, ...], dtype: np.dtype) -> Put
     if dev.type == "meta":
         return lambda host: abstract.AbstractArray(shape, dtype)
     target = devices.to_jax(dev)
-    if target is not jax.devices()[0]:
+    if target is not jax.local_devices()[0]:
         return lambda host: jax.device_put(host, target)
     if target.platform == "cpu" and math.prod(shape) <= SMALL and stays(dtype):
         return lambda host: host

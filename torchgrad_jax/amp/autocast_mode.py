@@ -226,7 +226,7 @@ def _checked_type(device_type: Any) -> str:
 
 def _has_gpu() -> bool:
     try:
-        return bool(jax.devices("gpu"))
+        return bool(jax.local_devices(backend="gpu"))
     except RuntimeError:
         return False
 

@@ -180,7 +180,7 @@ class save_on_cpu(saved_tensors_hooks):
         def pack_to_cpu(tensor: Tensor) -> Any:
             if tensor._m.device.type == "cpu":
                 return tensor, None
-            host = jax.device_put(read(tensor), jax.devices("cpu")[0])
+            host = jax.device_put(read(tensor), jax.local_devices(backend="cpu")[0])
             return host, tensor._m
 
         def unpack_from_cpu(packed: Any) -> Tensor:

@@ -282,7 +282,7 @@ def _explain(kind: str) -> None:
     """Say why the kernels of a device are left out."""
     if kind not in _DEVICES:
         text = f"The {kind} is not a valid device option."
-    elif kind == "cuda" and any(d.platform == "gpu" for d in jax.devices()):
+    elif kind == "cuda" and any(d.platform == "gpu" for d in jax.local_devices()):
         text = (
             "CUDA kernels are not traced here: an operation's time is that until its results are there. "
             "jax.profiler.trace records kernels; disabling CUDA profiling"

@@ -15,7 +15,7 @@ import jax
 def is_built() -> bool:
     """Whether JAX has a GPU backend."""
     try:
-        return bool(jax.devices("gpu"))
+        return bool(jax.local_devices(backend="gpu"))
     except RuntimeError:
         return False
 

@@ -14,7 +14,7 @@ NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for 
 def gpus() -> list[Any]:
     """The JAX devices."""
     try:
-        return jax.devices("gpu")
+        return jax.local_devices(backend="gpu")
     except RuntimeError:
         return []
 

@@ -13,7 +13,7 @@ _XLA = "XLA schedules by itself, and torchgrad_jax has no {}"
 def _refusal(without: Exception, what: str) -> Exception:
     """What torch says without CUDA; with a GPU, that there is no such thing."""
     try:
-        jax.devices("gpu")
+        jax.local_devices(backend="gpu")
     except RuntimeError:
         return without
     return NotImplementedError(_XLA.format(what))

@@ -85,7 +85,7 @@ def get_env_info() -> Any:
     """What the report says, by field; None is what could not be found out."""
     from .. import cuda
 
-    gpus = [d.device_kind for d in jax.devices()] if cuda.is_available() else []
+    gpus = [d.device_kind for d in jax.local_devices()] if cuda.is_available() else []
     known: dict[str, Any] = {
         "torch_version": f"{version.torch}+torchgrad.jax {version.__version__}",
         "is_debug_build": str(version.debug),
@@ -105,7 +105,7 @@ def get_env_info() -> Any:
         "is_xnnpack_available": "False",
         "cpu_info": platform.processor() or platform.machine(),
         "jax_version": jax.__version__,
-        "jax_devices": ", ".join(map(str, jax.devices())),
+        "jax_devices": ", ".join(map(str, jax.local_devices())),
         "pip_packages": get_pip_packages()[1],
     }  # fmt: skip
     return SystemEnv(**{name: known.get(name) for name in _FIELDS})

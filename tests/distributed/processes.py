@@ -1,0 +1,168 @@
+"""Tests that need several processes: a file's programs run together, once in each process and with each package.
+
+together = Together(3)
+test_same_as_torch = together.test()
+
+@together
+def sums(m, d):
+    x = m.ones(2) * d.get_rank()
+    d.all_reduce(x)
+    return x
+
+Each process runs all programs of the file in the order of their declaration, so that starting the processes is
+paid for once. What a test compares is the list of what the ranks returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import pickle
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now; drawn at random, so that two runs of the tests seldom meet."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 60000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a process of a test: this one's, with the package on the path."""
+    found = dict(os.environ, PYTHONPATH=str(ROOT), JAX_PLATFORMS="cpu", OMP_NUM_THREADS="1")
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        found.pop(name, None)
+    return {**found, **more}
+
+
+def ranks(command: list[str], n: int, **more: str) -> list[subprocess.Popen[str]]:
+    """Start `n` processes of one command that find each other by their environment."""
+    port = str(free_port())
+    return [
+        subprocess.Popen(
+            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=environment(RANK=str(r), WORLD_SIZE=str(n), LOCAL_RANK=str(r), MASTER_ADDR="127.0.0.1",
+                            MASTER_PORT=port, **more),
+        )
+        for r in range(n)
+    ]  # fmt: skip
+
+
+def finished(processes: list[subprocess.Popen[str]], timeout: float = 120) -> list[str]:
+    """What the processes wrote, once all have ended; none outlives a failure."""
+    try:
+        return [p.communicate(timeout=timeout)[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+            p.wait()
+
+
+class Together(list[Any]):
+    """Programs of one test file, run together in `n` processes."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+        self.results = functools.cache(self._results)
+
+    def __call__(self, fn: Any) -> Any:
+        self.append(fn)
+        return fn
+
+    def _results(self, package: str, module: str) -> list[Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "tests.distributed.processes", package, module, folder]
+            started = ranks(command, self.n)
+            said = finished(started)
+            if any(p.returncode for p in started):
+                pytest.fail("\n".join(said))
+            return [pickle.loads((Path(folder) / str(r)).read_bytes()) for r in range(len(started))]
+
+    def test(self) -> Any:
+        """The test of all of them, also of those that are declared later."""
+
+        @pytest.mark.parametrize("fn", self, ids=lambda f: f.__name__)
+        def test_same_as_torch(fn: Any, same: Any) -> None:
+            @functools.wraps(fn)
+            def program(m: Any) -> Any:
+                return [
+                    unpacked(m, r[fn.__name__]) for r in self.results(m.__name__, fn.__module__)
+                ]
+
+            same(program)
+
+        return test_same_as_torch
+
+
+# Tensors travel between processes as arrays of NumPy.
+class _Packed(tuple[Any, ...]):
+    __slots__ = ()
+
+
+def packed(m: Any, value: Any) -> Any:
+    """A result as bytes can hold it for either package."""
+    if isinstance(value, m.Tensor):
+        if value.dtype == m.bfloat16:
+            return _Packed(("bfloat16", value.detach().float().numpy()))
+        return _Packed((None, value.detach().numpy().copy()))
+    if isinstance(value, dict):
+        return {k: packed(m, v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(packed(m, v) for v in value)
+    return value
+
+
+def unpacked(m: Any, value: Any) -> Any:
+    """The inverse of `packed`."""
+    if isinstance(value, _Packed):
+        tensor = m.from_numpy(value[1].copy())
+        return tensor if value[0] is None else tensor.to(m.bfloat16)
+    if isinstance(value, dict):
+        return {k: unpacked(m, v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(unpacked(m, v) for v in value)
+    return value
+
+
+def _outcome(m: Any, d: Any, fn: Any) -> Any:
+    try:
+        return packed(m, fn(m, d))
+    except Exception:
+        return "raised\n" + traceback.format_exc()
+
+
+def main(package: str, module: str, folder: str) -> None:
+    """What one process does: all programs of a file, with their results in a file of its own."""
+    import datetime
+
+    m, tests = importlib.import_module(package), importlib.import_module(module)
+    d = importlib.import_module(package + ".distributed")
+    importlib.import_module(package + ".distributed.nn")
+    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+    programs = next(v for v in vars(tests).values() if isinstance(v, list) and hasattr(v, "n"))
+    results = {fn.__name__: _outcome(m, d, fn) for fn in programs}
+    Path(folder, str(d.get_rank())).write_bytes(pickle.dumps(results))
+    d.barrier()
+    d.destroy_process_group()
+
+
+if __name__ == "__main__":
+    sys.modules.setdefault("tests.distributed.processes", sys.modules["__main__"])
+    main(*sys.argv[1:])

@@ -1,11 +1,9 @@
-"""torch.distributed among one process; for several devices, JAX's sharding is the tool here.
-
-Differs from torch: a process group has one member, so that what is sent is what arrives.
-"""
+"""torch.distributed: processes that work together, as many as `torchrun` starts."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
@@ -14,23 +12,23 @@ from .distributed_c10d import *  # noqa: F403 - the names that the module lists
 
 
 def is_available() -> bool:
-    """False: several processes cannot work together. A group of this one can be begun all the same."""
-    return False
+    """True."""
+    return True
 
 
 def is_torchelastic_launched() -> bool:
-    """False."""
-    return False
+    """Whether a launcher has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def is_backend_available(backend: str) -> bool:
-    """False, whichever it is."""
-    return False
+    """Whether it is `gloo`."""
+    return backend.lower() == "gloo"
 
 
 def is_gloo_available() -> bool:
-    """False."""
-    return False
+    """True: processes exchange what is in their memories."""
+    return True
 
 
 def is_mpi_available() -> bool:
@@ -54,13 +52,13 @@ def is_xccl_available() -> bool:
 
 
 _NONE = (
-    "torch.distributed is not available in torchgrad_jax (torch.distributed.is_available() is False); "
-    "to use several devices, shard arrays with JAX"
+    "this part of torch.distributed is not available in torchgrad_jax; to use several devices of one process, shard "
+    "arrays with JAX"
 )
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
-    """Refused: nothing is spread over several processes.
+    """Refused: nothing is built here.
 
     Raises:
         RuntimeError: always.

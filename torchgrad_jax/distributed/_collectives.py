@@ -1,191 +1,288 @@
-"""What processes do together, done by one: every result is what went in."""
+"""Collectives on tensors: each checks its arguments, exchanges arrays, and writes what arrived into its tensors."""
 
 from __future__ import annotations
 
-import enum
 import functools
-import pickle
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
-from ._groups import Work, member_of
-
-
-class RedOpType(enum.IntEnum):
-    """How values of several processes become one."""
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
-
-    def __str__(self) -> str:
-        return f"RedOpType.{self.name}"
-
-
-class ReduceOp:
-    """Names of reductions."""
-
-    RedOpType = RedOpType
-    SUM, AVG, PRODUCT = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT
-    MIN, MAX = RedOpType.MIN, RedOpType.MAX
-    BAND, BOR, BXOR = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR
-    PREMUL_SUM = RedOpType.PREMUL_SUM
-
-
-reduce_op = ReduceOp
-
-
-def _tensor(value: Any, name: str) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
-            f"             but got {type(value)} instead."
-        )
-    return value
-
-
-def _tensors(value: Any, name: str) -> list[Tensor]:
-    if not isinstance(value, list) or not all(isinstance(x, Tensor) for x in value):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
-            f"             but got {type(value)} instead."
-        )
-    return value
-
-
-def _alike(x: Tensor, y: Tensor) -> None:
-    if x.dtype != y.dtype:
-        raise ValueError(f"Invalid usage of tensors with different dtypesFound {x.dtype} and  {y.dtype}")  # fmt: skip
-
-
-def _root(name: str, rank: int) -> None:
-    if rank != 0:
-        raise RuntimeError(f"ProcessGroupGloo::{name}: invalid root rank: {rank}")
-
-
-def _write(target: Tensor, source: Tensor) -> None:
-    with no_grad():
-        target.copy_(source)
-
-
-def _done(async_op: bool, *results: Any) -> Work | None:
-    return Work(results) if async_op else None
+from . import _exchange
+from ._arguments import (
+    ReduceOp,
+    alike,
+    assign,
+    fill,
+    fitting,
+    group_for,
+    perform,
+    reduction,
+    root_of,
+    size_of,
+    tensor_of,
+    tensors_of,
+    values,
+)
+from ._errors import DistBackendError
+from ._exchange import Turn
+from ._groups import ProcessGroup
+from ._work import Work
 
 
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
 ) -> Work | None:
-    """Wait for nobody."""
-    member_of(group)
-    return _done(async_op)
+    """Return when all processes of the group are here."""
+    pg = group_for("barrier", group)
+    if pg is None:
+        return None
+    turn = pg.turn("barrier", timeout=timeout)
+    return perform(async_op, [], lambda: _exchange.barrier(turn))
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Wait for nobody."""
-    member_of(group)
+    """Return when all processes of the group are here; otherwise rank 0 says who is not.
+
+    Args:
+        group: the group.
+        timeout: how long to wait.
+        wait_all_ranks: whether rank 0 names all that are missing instead of the first one.
+
+    Raises:
+        DistBackendError: somebody is not here in time.
+    """
+    pg = group_for("monitored_barrier", group)
+    if pg is None:
+        return
+    turn = pg.turn("monitored_barrier", timeout=timeout)
+    if turn.rank == 0:
+        _wait_for_all(turn, wait_all_ranks)
+        return
+    turn.send(0, _NOTHING)
+    turn.deadline += 1  # rank 0 is the one to say who is missing
+    try:
+        turn.take(0)
+    except DistBackendError as e:
+        raise DistBackendError(
+            f"Rank {turn.wires.rank} successfully reached monitoredBarrier, but received errors while waiting for "
+            f"send/recv from rank 0. Please check rank 0 logs for faulty rank.\nOriginal exception: {e}"
+        ) from None
+
+
+_NOTHING = np.zeros(0, np.uint8)
+
+
+def _wait_for_all(turn: Turn, wait_all_ranks: bool) -> None:
+    missing: list[int] = []
+    for r in range(1, turn.size):
+        try:
+            turn.take(r)
+        except DistBackendError:
+            missing.append(turn.members[r])
+            if not wait_all_ranks:
+                break
+    if missing:
+        named = f"Rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+        raise DistBackendError(
+            f"[Rank {turn.wires.rank}]: {named} failed to pass monitoredBarrier in {int(turn.timeout * 1000)} ms"
+        )
+    for r in range(1, turn.size):
+        turn.send(r, _NOTHING)
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+def _averaged(op: Any, tensor: Tensor, size: int) -> None:
+    """torch adds first, and divides then by the number of processes."""
+    if op == ReduceOp.AVG:
+        with no_grad():
+            tensor.div_(size)
 
 
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Leave the tensor as it is: there are no others to add.
+    """Write the sum of all processes' tensors into each of them.
+
+    Args:
+        tensor: what is added, and where the sum is written to.
+        op: how values become one.
+        group: which processes; all of them if it is None.
+        async_op: whether to return something to wait for.
 
     Raises:
         ValueError: there is no group, or complex numbers are to be ordered.
+        DistBackendError: a process did not take part; the message names it.
     """
-    _tensor(tensor, "tensor")
-    if tensor.is_complex() and op in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT):
-        raise ValueError(f"all_reduce does not support {op} on complex tensors")
-    member_of(group)
-    if op == ReduceOp.AVG:  # torch divides by the number of processes
-        with no_grad():
-            tensor.div_(1)
-    return _done(async_op, tensor)
+    op = reduction(op, tensor_of(tensor, "tensor"))
+    pg = group_for("all_reduce", group)
+    if pg is None:
+        return None
+    x, turn = values(tensor), pg.turn(f"all_reduce({op.name}) of {size_of(tensor)}")
+
+    def run() -> None:
+        fill(tensor, _exchange.all_reduce(turn, x, op.name))
+        _averaged(op, tensor, turn.size)
+
+    return perform(async_op, [tensor], run)
+
+
+def all_reduce_coalesced(
+    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Any:
+    """`all_reduce` of several tensors."""
+    for x in tensors_of(tensors, "tensors"):
+        work = all_reduce(x, op, group)
+    return Work(tensors) if async_op else work
 
 
 def reduce(
     tensor: Tensor, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Leave the tensor as it is."""
-    _tensor(tensor, "tensor")
-    member_of(group)
-    _root("reduce", _rank(dst, group_dst, "dst"))
-    return _done(async_op, tensor)
+    """Write the sum of all processes' tensors into that of one of them."""
+    op = reduction(op, tensor_of(tensor, "tensor"))
+    pg = group_for("reduce", group)
+    if pg is None:
+        return None
+    root = root_of("reduce", "dst", pg, dst, group_dst)
+    x, turn = values(tensor), pg.turn(f"reduce({op.name}) of {size_of(tensor)} to {root}")
+
+    def run() -> None:
+        found = _exchange.reduce(turn, x, root, op.name)
+        if turn.rank == root:
+            fill(tensor, found)
+            _averaged(op, tensor, turn.size)
+
+    return perform(async_op, [tensor], run)
 
 
-def _rank(rank: int | None, group_rank: int | None, name: str) -> int:
-    if rank is None and group_rank is None:
-        raise ValueError(f"Must specify {name} or group_{name}")
-    if rank is not None and group_rank is not None:
-        raise ValueError(f"Can't specify both group_{name} and {name}")
-    return int(rank if rank is not None else group_rank or 0)
-
-
-def broadcast(
-    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+def reduce_scatter(
+    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:  # fmt: skip
-    """Leave the tensor as it is."""
-    _tensor(tensor, "tensor")
-    member_of(group)
-    _root("broadcast", _rank(src, group_src, "src"))
-    return _done(async_op, tensor)
+    """Write the sum of the tensors that all processes have for this one into the output."""
+    tensor_of(output, "output"), tensors_of(input_list, "input_list")
+    alike(*input_list, output)
+    op = reduction(op, output)
+    pg = group_for("reduce_scatter", group)
+    if pg is None:
+        return None
+    fitting("reduce_scatter", input_list, output, pg.size())
+    return _reduce_scattered(pg, output, [values(x) for x in input_list], op, async_op)
 
 
-def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+def _reduce_scattered(
+    pg: ProcessGroup, output: Tensor, xs: Sequence[np.ndarray], op: Any, async_op: bool
 ) -> Work | None:
-    """Write the tensor into the one of the list.
+    turn = pg.turn(f"reduce_scatter({op.name}) of {size_of(output)}")
 
-    Raises:
-        RuntimeError: the list has another length, or the tensor in it another shape.
-    """
-    _tensors(tensor_list, "tensor_list"), _tensor(tensor, "tensor")
-    for x in tensor_list:
-        _alike(x, tensor)
-    member_of(group)
-    _fitting("allgather", tensor_list, tensor)
-    _write(tensor_list[0], tensor)
-    return _done(async_op, *tensor_list)
+    def run() -> None:
+        assign(output, _exchange.reduce_scatter(turn, xs, op.name))
+        _averaged(op, output, turn.size)
 
-
-def _fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor) -> None:
-    if len(outputs) != 1:
-        raise RuntimeError(
-            f"ProcessGroupGloo::{name}: invalid output tensor list at index 0 (expected length 1, got {len(outputs)})"
-        )
-    if outputs[0].shape != tensor.shape:
-        want, got = (f"({', '.join(map(str, x.shape))})" for x in (tensor, outputs[0]))
-        raise RuntimeError(
-            f"ProcessGroupGloo::{name}: invalid tensor size at index 0 (expected {want}, got {got})"
-        )
-
-
-def _flat(name: str, output: Tensor, tensor: Tensor, group: Any, async_op: bool) -> Work | None:
-    _tensor(output, "output"), _tensor(tensor, "input")
-    _alike(output, tensor)
-    member_of(group)
-    if output.numel() != tensor.numel():
-        raise ValueError(
-            f"{name}: the output has {output.numel()} elements, and the input of one process {tensor.numel()}"
-        )
-    _write(output, tensor.reshape(output.shape))
-    return _done(async_op, output)
-
-
-def all_gather_single(
-    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Write the input into the output."""
-    return _flat("all_gather_single", output_tensor, input_tensor, group, async_op)
+    return perform(async_op, [output], run)
 
 
 def reduce_scatter_single(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the input into the output."""
-    return _flat("reduce_scatter_single", output, input, group, async_op)
+    """`reduce_scatter` of the equal parts of one tensor."""
+    tensor_of(output, "output"), tensor_of(input, "input")
+    alike(output, input)
+    op = reduction(op, output)
+    pg = group_for("reduce_scatter_single", group)
+    if pg is None:
+        return None
+    _sizes("reduce_scatter_single", output, input, pg.size())
+    return _reduce_scattered(
+        pg, output, np.split(values(input).reshape(-1), pg.size()), op, async_op
+    )
+
+
+def _sizes(name: str, small: Tensor, large: Tensor, size: int) -> None:
+    if small.numel() * size != large.numel():
+        raise ValueError(
+            f"{name}: {size} processes have parts of {small.numel()} elements, which are not the {large.numel()} of "
+            "the whole"
+        )
+
+
+# --- from one to all, from all to all -------------------------------------------------------------
+
+
+def broadcast(
+    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+) -> Work | None:  # fmt: skip
+    """Write the tensor of one process into those of all."""
+    tensor_of(tensor, "tensor")
+    pg = group_for("broadcast", group)
+    if pg is None:
+        return None
+    root = root_of("broadcast", "src", pg, src, group_src)
+    x, turn = values(tensor), pg.turn(f"broadcast of {size_of(tensor)} from {root}")
+
+    def run() -> None:
+        found = _exchange.broadcast(turn, x, root)
+        if turn.rank != root:
+            fill(tensor, found)
+
+    return perform(async_op, [tensor], run)
+
+
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Write the tensors of all processes into a list.
+
+    Raises:
+        RuntimeError: the list has another length, or a tensor in it another shape.
+    """
+    tensors_of(tensor_list, "tensor_list"), tensor_of(tensor, "tensor")
+    alike(*tensor_list, tensor)
+    pg = group_for("all_gather", group)
+    if pg is None:
+        return None
+    fitting("allgather", tensor_list, tensor, pg.size())
+    x, turn = values(tensor), pg.turn(f"all_gather of {size_of(tensor)}")
+
+    def run() -> None:
+        for out, found in zip(tensor_list, _exchange.all_gather(turn, x)):
+            assign(out, found)
+
+    return perform(async_op, tensor_list, run)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Any:  # fmt: skip
+    """`all_gather` of several tensors."""
+    for outputs, x in zip(output_tensor_lists, tensors_of(input_tensor_list, "tensor_list")):
+        all_gather(outputs, x, group)
+    return Work(output_tensor_lists) if async_op else None
+
+
+def all_gather_single(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Write the tensors of all processes into one, one after another."""
+    tensor_of(output_tensor, "output"), tensor_of(input_tensor, "input")
+    alike(output_tensor, input_tensor)
+    pg = group_for("all_gather_single", group)
+    if pg is None:
+        return None
+    _sizes("all_gather_single", input_tensor, output_tensor, pg.size())
+    x, turn = values(input_tensor), pg.turn(f"all_gather_single of {size_of(input_tensor)}")
+
+    def run() -> None:
+        found = _exchange.all_gather(turn, x.reshape(-1))
+        assign(output_tensor, np.concatenate(found))
+
+    return perform(async_op, [output_tensor], run)
 
 
 def _older(name: str, newer: Any) -> Any:
@@ -210,135 +307,133 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
     async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """Write the input into the output."""
-    return _flat("all_to_all_single", output, input, group, async_op)
+    """Send a part of a tensor to each process, and put the parts from all into one.
+
+    Args:
+        output: where the parts from all processes go.
+        input: what is split.
+        output_split_sizes: how many rows come from each process; equally many if it is None.
+        input_split_sizes: how many rows go to each.
+        group: which processes.
+        async_op: whether to return something to wait for.
+
+    Raises:
+        RuntimeError: the sizes do not add up.
+    """
+    tensor_of(output, "output"), tensor_of(input, "input")
+    alike(output, input)
+    pg = group_for("all_to_all_single", group)
+    if pg is None:
+        return None
+    parts = _parts(input, input_split_sizes, pg.size())
+    incoming = _rows(output, output_split_sizes, pg.size())
+    turn = pg.turn(f"all_to_all_single of {input.dtype}")
+
+    def run() -> None:
+        found = _exchange.all_to_all(turn, parts)
+        for r, (got, rows) in enumerate(zip(found, incoming)):
+            if (len(got) if got.ndim else 0) != rows:
+                raise RuntimeError(
+                    f"all_to_all_single: rank {r} sent {len(got)} rows, and output_split_sizes says {rows}"
+                )
+        assign(output, np.concatenate(found))
+
+    return perform(async_op, [output], run)
+
+
+def _rows(x: Tensor, sizes: Any, n: int) -> list[int]:
+    rows = len(x) if x.dim() else 1
+    if not sizes:
+        if rows % n:
+            raise RuntimeError("Tensor's dim 0 does not divide equally across group size")
+        return [rows // n] * n
+    if len(sizes) != n:
+        raise RuntimeError("Number of tensor splits not equal to group size")
+    if sum(sizes) != rows:
+        raise RuntimeError("Split sizes doesn't match total dim 0 size")
+    return [int(s) for s in sizes]
+
+
+def _parts(x: Tensor, sizes: Any, n: int) -> list[np.ndarray]:
+    rows, whole = _rows(x, sizes, n), values(x)
+    ends = np.cumsum(rows).tolist()
+    whole = whole if whole.ndim else whole[None]
+    return [whole[end - size : end] for end, size in zip(ends, rows)]
 
 
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:  # fmt: skip
-    """Write the one input into the one output."""
-    outputs = _tensors(output_tensor_list, "output_tensor_list")
-    inputs = _tensors(input_tensor_list, "input_tensor_list")
-    member_of(group)
-    _fitting("alltoall", outputs, _one("all_to_all", inputs))
-    _write(outputs[0], inputs[0])
-    return _done(async_op, *outputs)
+    """Send a tensor to each process, and get one from each."""
+    outputs = tensors_of(output_tensor_list, "output_tensor_list")
+    inputs = tensors_of(input_tensor_list, "input_tensor_list")
+    alike(*outputs, *inputs)
+    pg = group_for("all_to_all", group)
+    if pg is None:
+        return None
+    for name, found in (("input", inputs), ("output", outputs)):
+        if len(found) != pg.size():
+            raise RuntimeError(
+                f"all_to_all: the {name} list has {len(found)} tensors for {pg.size()} processes"
+            )
+    xs, turn = [values(x) for x in inputs], pg.turn("all_to_all")
 
+    def run() -> None:
+        for r, (out, found) in enumerate(zip(outputs, _exchange.all_to_all(turn, xs))):
+            if out.numel() != found.size:
+                raise RuntimeError(
+                    f"all_to_all: rank {r} sent {found.size} elements, and the output has {out.numel()}"
+                )
+            assign(out, found)
 
-def reduce_scatter(
-    output: Tensor, input_list: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:  # fmt: skip
-    """Write the one input into the output."""
-    _tensor(output, "output"), _tensors(input_list, "input_list")
-    member_of(group)
-    _fitting("reduce_scatter", [output], _one("reduce_scatter", input_list))
-    _write(output, input_list[0])
-    return _done(async_op, output)
-
-
-def _one(name: str, values: Sequence[Any]) -> Any:
-    if len(values) != 1:
-        raise RuntimeError(f"{name}: one process has one part, and {len(values)} are given")
-    return values[0]
+    return perform(async_op, outputs, run)
 
 
 def gather(
     tensor: Tensor, gather_list: Any = None, dst: int | None = None, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Write the tensor into the one of the list."""
-    _tensor(tensor, "tensor")
-    member_of(group)
-    _root("gather", 0 if dst is None and group_dst is None else _rank(dst, group_dst, "dst"))
-    if not gather_list:
-        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    _tensors(gather_list, "gather_list")
-    _fitting("gather", gather_list, tensor)
-    _write(gather_list[0], tensor)
-    return _done(async_op, *gather_list)
+    """Write the tensors of all processes into a list of one of them."""
+    tensor_of(tensor, "tensor")
+    pg = group_for("gather", group)
+    if pg is None:
+        return None
+    root = root_of("gather", "dst", pg, dst, group_dst, 0)
+    _only_at_root("gather_list", "destination", gather_list, pg.rank() == root)
+    outputs = tensors_of(gather_list or [], "gather_list")
+    alike(*outputs, tensor)
+    if outputs:
+        fitting("gather", outputs, tensor, pg.size())
+    x, turn = values(tensor), pg.turn(f"gather of {size_of(tensor)} to {root}")
+
+    def run() -> None:
+        for out, found in zip(outputs, _exchange.gather(turn, x, root)):
+            assign(out, found)
+
+    return perform(async_op, outputs, run)
+
+
+def _only_at_root(argument: str, side: str, given: Any, here: bool) -> None:
+    if here and not given:
+        raise ValueError(f"Argument ``{argument}`` must be specified on {side} rank.")
+    if given and not here:
+        raise ValueError(f"Argument ``{argument}`` must NOT be specified on non-{side} ranks.")
 
 
 def scatter(
     tensor: Tensor, scatter_list: Any = None, src: int | None = None, group: Any = None, async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Write the one tensor of the list into the tensor."""
-    _tensor(tensor, "tensor")
-    member_of(group)
-    _root("scatter", 0 if src is None and group_src is None else _rank(src, group_src, "src"))
-    if not scatter_list:
-        raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-    _tensors(scatter_list, "scatter_list")
-    _fitting("scatter", scatter_list, tensor)
-    _write(tensor, scatter_list[0])
-    return _done(async_op, tensor)
-
-
-# --- objects --------------------------------------------------------------------------------------
-
-
-def _sent(obj: Any) -> Any:
-    """An object as it arrives."""
-    return pickle.loads(pickle.dumps(obj))
-
-
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Put the object into the list."""
-    member_of(group)
-    object_list[0] = _sent(obj)
-
-
-def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
-    group_dst: int | None = None,
-) -> None:  # fmt: skip
-    """Put the object into the list."""
-    member_of(group)
-    _root("gather", 0 if dst is None and group_dst is None else _rank(dst, group_dst, "dst"))
-    if not object_gather_list:
-        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    object_gather_list[0] = _sent(obj)
-
-
-def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
-) -> None:  # fmt: skip
-    """Leave the list as it is."""
-    member_of(group)
-    _root("broadcast", 0 if src is None and group_src is None else _rank(src, group_src, "src"))
-
-
-def scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None, group: Any = None, group_src: int | None = None,
-) -> None:  # fmt: skip
-    """Put the one object of the inputs into the outputs."""
-    member_of(group)
-    _root("scatter", 0 if src is None and group_src is None else _rank(src, group_src, "src"))
-    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")  # fmt: skip
-    if not scatter_object_input_list:
-        raise ValueError("source rank must provide non-None scatter_object_input_list")
-    scatter_object_output_list[0] = _sent(_one("scatter_object_list", scatter_object_input_list))
-
-
-# --- from one to another --------------------------------------------------------------------------
-
-
-def _alone(name: str, doc: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        member_of(kwargs.get("group"))
-        raise ValueError(
-            f"torch.distributed.{name}: there is one process, and nobody to send to or receive from"
-        )
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = doc
-    return refuse
-
-
-_ALONE = "Refused: there is one process.\n\nRaises:\n    ValueError: always.\n"
-send, recv = _alone("send", _ALONE), _alone("recv", _ALONE)
-isend, irecv = _alone("isend", _ALONE), _alone("irecv", _ALONE)
-batch_isend_irecv = _alone("batch_isend_irecv", _ALONE)
+    """Write the tensor that one process has for this one."""
+    tensor_of(tensor, "tensor")
+    pg = group_for("scatter", group)
+    if pg is None:
+        return None
+    root = root_of("scatter", "src", pg, src, group_src, 0)
+    _only_at_root("scatter_list", "source", scatter_list, pg.rank() == root)
+    inputs = tensors_of(scatter_list or [], "scatter_list")
+    alike(*inputs, tensor)
+    if inputs:
+        fitting("scatter", inputs, tensor, pg.size())
+    xs, turn = [values(x) for x in inputs], pg.turn(f"scatter of {size_of(tensor)} from {root}")
+    return perform(async_op, [tensor], lambda: assign(tensor, _exchange.scatter(turn, xs, root)))

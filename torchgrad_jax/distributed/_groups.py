@@ -1,30 +1,24 @@
-"""Process groups of one process: what they are, how one begins, who asks for it.
-
-Differs from torch: a group has one member. More processes are refused where they are asked for; on several
-devices, JAX's sharding is the tool.
-"""
+"""Process groups: how they begin, who is in them, and who asks."""
 
 from __future__ import annotations
 
 import datetime
 import os
-import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from ..futures import Future
+from . import _rendezvous, _wires
+from ._exchange import Turn
+from ._stores import HashStore, PrefixStore, Store, seconds
 
 default_pg_timeout = datetime.timedelta(minutes=30)
-_ONE = (
-    "torchgrad_jax has process groups of one process; to use several devices, shard arrays with JAX"
-)
 _NO_GROUP = (
     "Default process group has not been initialized, please make sure to call init_process_group."
 )
 
 
 class Backend(str):
-    """The name of a backend, of which `gloo` can be used."""
+    """The name of a backend: `gloo` between the memories of processes, `nccl` and `xla` between JAX's devices."""
 
     UNDEFINED, GLOO, NCCL, XCCL = "undefined", "gloo", "nccl", "xccl"
     UCC, MPI, FAKE = "ucc", "mpi", "fake"
@@ -36,121 +30,45 @@ class Backend(str):
         return str.__new__(cls, name.lower())
 
 
-class Store:
-    """A name for annotations; `HashStore` can be made."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"torch.distributed.{type(self).__name__}: {_ONE}")
-
-
-class HashStore(Store):
-    """Values by key, in the memory of this process."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, bytes] = {}
-
-    def set(self, key: str, value: str | bytes) -> None:
-        """Keep a value."""
-        self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
-
-    def get(self, key: str) -> bytes:
-        """The value of a key.
-
-        Raises:
-            RuntimeError: there is none, and nobody else who could set it.
-        """
-        if key not in self._values:
-            raise RuntimeError("wait timeout: no other process sets " + key)
-        return self._values[key]
-
-    def add(self, key: str, amount: int) -> int:
-        """Add to a counter and return it."""
-        self.set(key, str(int(self._values.get(key, b"0")) + amount))
-        return int(self._values[key])
-
-    def check(self, keys: Sequence[str]) -> bool:
-        """Whether all keys have values."""
-        return all(key in self._values for key in keys)
-
-    def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
-        """Return if all keys have values.
-
-        Raises:
-            RuntimeError: some do not, and nobody else could set them.
-        """
-        for key in keys:
-            self.get(key)
-
-    def delete_key(self, key: str) -> bool:
-        """Forget a key; whether it was there."""
-        return self._values.pop(key, None) is not None
-
-    def num_keys(self) -> int:
-        """How many keys have values."""
-        return len(self._values)
-
-
-class TCPStore(Store):
-    """A store over the network: refused."""
-
-
-class FileStore(Store):
-    """A store in a file: refused."""
-
-
-class PrefixStore(Store):
-    """A part of another store: refused."""
-
-
-class Work:
-    """An operation among processes, which is over as soon as it is asked for."""
-
-    def __init__(self, results: Sequence[Any]) -> None:
-        self._results = list(results)
-
-    def wait(self, timeout: Any = None) -> bool:
-        """True."""
-        return True
-
-    def is_completed(self) -> bool:
-        """True."""
-        return True
-
-    def is_success(self) -> bool:
-        """True."""
-        return True
-
-    def exception(self) -> None:
-        """None: what fails raises at once."""
-
-    def result(self) -> list[Any]:
-        """The tensors that were written to."""
-        return self._results
-
-    def get_future(self) -> Any:
-        """A future that has its results."""
-        future = Future()
-        future.set_result(self._results)
-        return future
-
-
 class ProcessGroup:
-    """A group that this process alone belongs to; `init_process_group` and `new_group` make them."""
+    """Processes that work together; `init_process_group` and `new_group` make them.
 
-    def __init__(self, backend: str = Backend.GLOO, description: str = "undefined") -> None:
-        self._backend, self.group_desc = backend, description
+    Args:
+        wires: the connections of this process.
+        members: the global ranks of the processes, in the order of their ranks here.
+        backend: its name.
+        name: of the group, the same in all processes.
+        timeout: of its operations, in seconds.
+        description: for people.
+    """
+
+    def __init__(
+        self, wires: _wires.Wires, members: Sequence[int], backend: str, name: str, timeout: float, description: str
+    ) -> None:  # fmt: skip
+        self._wires, self._members, self._backend = wires, list(members), backend
+        self.group_name, self.group_desc, self._timeout = name, description, timeout
+        self._turns = 0
+        self.store: Store = HashStore()
 
     def rank(self) -> int:
-        """0."""
-        return 0
+        """The number of this process in the group."""
+        return self._members.index(self._wires.rank)
 
     def size(self) -> int:
-        """1."""
-        return 1
+        """How many processes there are."""
+        return len(self._members)
 
     def name(self) -> str:
         """The name of its backend."""
         return self._backend
+
+    def turn(self, what: str, key: str = "", timeout: Any = None) -> Turn:
+        """The next collective of the group, or with a key, one message in it."""
+        limit = self._timeout if timeout is None else seconds(timeout)
+        if not key:
+            self._turns += 1
+            key = str(self._turns)
+        return Turn(self._wires, self._members, self.group_name, f"{self.group_name}/{key}", what, limit)  # fmt: skip
 
 
 class group:
@@ -168,6 +86,8 @@ class GroupMember(group):
 _default = group
 
 _groups: list[ProcessGroup] = []
+_made = {"groups": 0, "worlds": 0}
+_file: list[str | None] = [None]
 
 
 def is_initialized() -> bool:
@@ -179,53 +99,22 @@ def member_of(which: Any) -> ProcessGroup:
     """The group that is meant, the default one for None.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or this process is not in it.
     """
     found = group.WORLD if which is None else which
     if group.WORLD is None or found is None:
         raise ValueError(_NO_GROUP)
-    if found not in _groups:
+    if not any(found is g for g in _groups):
         raise ValueError("Invalid process group specified or Process Group has been destroyed.")
     return found
 
 
-# --- meeting --------------------------------------------------------------------------------------
+def outside(which: Any) -> bool:
+    """Whether a group is one that this process is not in."""
+    return which is not None and isinstance(which, int) and which == GroupMember.NON_GROUP_MEMBER
 
 
-def _from_environment(rank: int, world_size: int) -> tuple[int, int]:
-    def asked(name: str) -> str:
-        if name not in os.environ:
-            raise ValueError(
-                "Error initializing torch.distributed using env:// rendezvous: environment variable "
-                f"{name} expected, but not set"
-            )
-        return os.environ[name]
-
-    rank = int(asked("RANK")) if rank < 0 else rank
-    world_size = int(asked("WORLD_SIZE")) if world_size < 0 else world_size
-    asked("MASTER_ADDR"), asked("MASTER_PORT")
-    return rank, world_size
-
-
-def _from_url(method: str, rank: int, world_size: int) -> tuple[int, int]:
-    url = urllib.parse.urlparse(method)
-    if url.scheme == "env":
-        return _from_environment(rank, world_size)
-    if url.scheme not in ("tcp", "file"):
-        raise RuntimeError(f"No rendezvous handler for {url.scheme}://")
-    query = dict(urllib.parse.parse_qsl(url.query))
-    found = {
-        "rank": int(query["rank"]) if rank < 0 and "rank" in query else rank,
-        "world size": int(query["world_size"])
-        if world_size < 0 and "world_size" in query
-        else world_size,
-    }
-    for name, value in found.items():
-        if value < 0:
-            raise ValueError(
-                f"Error initializing torch.distributed using {url.scheme}:// rendezvous: {name} parameter missing"
-            )
-    return found["rank"], found["world size"]
+# --- beginning and ending -------------------------------------------------------------------------
 
 
 def _backend(name: str | None) -> str:
@@ -246,43 +135,51 @@ def init_process_group(
     rank: int = -1, store: Any = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
     _ranks: Any = None,
 ) -> None:  # fmt: skip
-    """Begin the group of all processes, which is this one.
+    """Begin the group of all processes.
 
     Args:
         backend: `gloo`, or None.
-        init_method: an address, of which the numbers are read.
-        timeout: nobody is waited for.
-        world_size: 1.
-        rank: 0.
-        store: instead of an address, nothing is put into it.
+        init_method: `env://` (which None means), `tcp://host:port` or `file:///path`.
+        timeout: how long processes wait for each other, here and in every operation; 30 minutes if it is not given.
+        world_size: how many processes there are.
+        rank: the number of this one.
+        store: instead of an address.
         group_name: deprecated in torch.
         pg_options: nothing here reads it.
         device_id: nothing here reads it.
 
-    Differs from torch: there can be one process.
-
     Raises:
-        NotImplementedError: more than one process is wanted.
         ValueError: the group is there already, or its size or the rank is not said.
+        DistBackendError: a process did not arrive in time; the message names it.
     """
     if group.WORLD is not None:
         raise ValueError("trying to initialize the default process group twice!")
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
     name = _backend(backend)
+    timeout = default_pg_timeout if timeout is None else timeout
+    if not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")  # fmt: skip
     if store is None:
-        rank, world_size = _from_url(init_method or "env://", rank, world_size)
+        met = _rendezvous.rendezvous(init_method or "env://", rank, world_size, timeout)
+        store, rank, world_size = next(iter(met))
     elif world_size <= 0 or rank < 0:
         raise AssertionError(
             f"{'world_size must be positive' if world_size <= 0 else 'rank must be non-negative'} if using store"
         )
-    if world_size != 1:
-        raise NotImplementedError(
-            f"torch.distributed.init_process_group: world_size={world_size}; {_ONE}"
-        )
-    if rank != 0:
+    if rank >= world_size:
         raise RuntimeError(f"rank < size. {rank} vs {world_size}")
-    group.WORLD = ProcessGroup(name, "default_pg")
+    _begin(store, rank, world_size, name, seconds(timeout))
+
+
+def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> None:
+    _file[0] = getattr(store, "path", None)
+    named = PrefixStore(f"world {_made['worlds']}", store)
+    wires = _wires.Wires(named, rank, world_size, timeout)
+    _made["worlds"] += 1
+    everybody = list(range(world_size))
+    group.WORLD = ProcessGroup(wires, everybody, backend, "0", timeout, "default_pg")
+    group.WORLD.store = named
     _groups.append(group.WORLD)
 
 
@@ -293,65 +190,117 @@ def destroy_process_group(group: Any = None) -> None:
         AssertionError: no group is given and there is none.
     """
     found: Any = _default.WORLD if group is None else group
+    if outside(found):
+        return
     if found is None:
         raise AssertionError("Process group cannot be None")
-    if found is _default.WORLD:
-        _default.WORLD = None
-        _groups.clear()
-    else:
-        member_of(found)
-        _groups.remove(found)
+    if found is not _default.WORLD:
+        _groups.remove(member_of(found))
+        return
+    _default.WORLD = None
+    _groups.clear()
+    _made["groups"] = 0
+    found._wires.close()
+    if found._wires.rank == 0:
+        _rendezvous.forget(_file[0])
 
 
 def new_group(
     ranks: Sequence[int] | None = None, timeout: Any = None, backend: str | None = None, pg_options: Any = None,
     use_local_synchronization: bool = False, group_desc: str | None = None, device_id: Any = None,
     sort_ranks: bool = True,
-) -> ProcessGroup:  # fmt: skip
-    """One more group of this process.
+) -> Any:  # fmt: skip
+    """A group of some of the processes. All processes call this, in the same order.
 
     Args:
-        ranks: None or [0].
-        timeout: nobody is waited for.
+        ranks: which ones; all if it is None.
+        timeout: how long its processes wait for each other; that of the default group if it is None.
         backend: `gloo`, or None for that of the default group.
         pg_options: nothing here reads it.
-        use_local_synchronization: there is nobody to synchronize with.
+        use_local_synchronization: whether only the processes of the group call this.
         group_desc: a description.
         device_id: nothing here reads it.
-        sort_ranks: there is nothing to sort.
+        sort_ranks: whether the ranks in the group follow the global ones; otherwise they are as given.
+
+    Returns:
+        The group, or `GroupMember.NON_GROUP_MEMBER` in a process that is not in it.
 
     Raises:
-        ValueError: there are other ranks among them.
+        ValueError: there is no such rank, or one is given twice.
     """
     world = member_of(None)
-    if ranks is not None:
-        if len(ranks) > 1:
-            raise ValueError(
-                "the new group's world size should be less or equal to the world size set by init_process_group"
-            )
-        for rank in ranks:
-            if rank != 0:
-                raise ValueError(
-                    f"Rank {rank} is out of range. Valid ranks are 0 to 0 (world_size=1)"
-                )
-    made = ProcessGroup(
-        world.name() if backend is None else _backend(backend), group_desc or "undefined"
-    )
+    members = list(range(world.size())) if ranks is None else list(ranks)
+    _check_members(members, world.size())
+    members = sorted(members) if sort_ranks else members
+    _made["groups"] += 0 if use_local_synchronization else 1
+    name = "-".join(map(str, members)) if use_local_synchronization else str(_made["groups"])
+    if world.rank() not in members:
+        return GroupMember.NON_GROUP_MEMBER
+    kind = world.name() if backend is None else _backend(backend)
+    limit = world._timeout if timeout is None else seconds(timeout)
+    made = ProcessGroup(world._wires, members, kind, name, limit, group_desc or "undefined")
     _groups.append(made)
     return made
+
+
+def _check_members(members: Sequence[int], size: int) -> None:
+    if len(members) > size:
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by init_process_group"
+        )
+    for rank in members:
+        if not 0 <= rank < size:
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
+            )
+    if len(set(members)) != len(members):
+        raise ValueError(f"a rank is given twice: {list(members)}")
+
+
+def new_subgroups(
+    group_size: int | None = None, group: Any = None, timeout: Any = None, backend: str | None = None,
+    pg_options: Any = None, group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Groups of neighbours, as many in each as `group_size` says; the one of this process, and all of them."""
+    n = get_world_size(group)
+    size = n if group_size is None else group_size
+    if size <= 0:
+        raise ValueError(f"The arg 'group_size' ({size}) must be positive")
+    if n < size:
+        raise ValueError(f"The arg 'group_size' ({size}) must not exceed the world size ({n})")
+    if n % size:
+        raise ValueError(f"The world size ({n}) must be divisible by '{group_size=}'")
+    everybody = get_process_group_ranks(group)
+    lists = [everybody[i : i + size] for i in range(0, n, size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]], timeout: Any = None, backend: str | None = None,
+    pg_options: Any = None, group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Groups of the ranks that are listed; the one of this process, and all of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    listed = [r for ranks in ranks_per_subgroup_list for r in ranks]
+    if len(set(listed)) != len(listed):
+        twice = next(r for r in listed if listed.count(r) > 1)
+        raise ValueError(f"Rank {twice} has appeared in more than one subgroup")
+    made = [new_group(r, timeout, backend, group_desc=group_desc) for r in ranks_per_subgroup_list]
+    return next((g for g in made if not outside(g)), None), made
 
 
 # --- asking ---------------------------------------------------------------------------------------
 
 
 def get_rank(group: Any = None) -> int:
-    """0, the rank of the one process."""
-    return member_of(group).rank()
+    """The number of this process in a group; -1 if it is not in it."""
+    return -1 if outside(group) else member_of(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """1, how many processes there are."""
-    return member_of(group).size()
+    """How many processes a group has; -1 if this one is not in it."""
+    return -1 if outside(group) else member_of(group).size()
 
 
 def get_backend(group: Any = None) -> str:
@@ -360,26 +309,29 @@ def get_backend(group: Any = None) -> str:
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """[0], the processes of a group."""
-    member_of(group)
-    return [0]
+    """The processes of a group, by their global ranks."""
+    return list(member_of(group)._members)
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """0, the rank in the group of the one process."""
-    return _only(group, "Global rank", global_rank)
+    """The rank in the group of the process with a global rank."""
+    members = member_of(group)._members
+    if global_rank not in members:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return members.index(global_rank)
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """0, the rank of the one process in the group."""
-    return _only(group, "Group rank", group_rank)
+    """The global rank of the process with a rank in the group."""
+    members = member_of(group)._members
+    if not 0 <= group_rank < len(members):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return members[group_rank]
 
 
-def _only(group: Any, asked: str, rank: int) -> int:
-    member_of(group)
-    if rank != 0:
-        raise ValueError(f"{asked} {rank} is not part of group {group}")
-    return 0
+def get_pg_count() -> int:
+    """How many groups this process is in."""
+    return len(_groups)
 
 
 def get_default_backend_for_device(device: Any) -> str:

@@ -1,43 +1,38 @@
 """torch.distributed.distributed_c10d: process groups and what they do together, under the name of their module."""
 
-from ._collectives import (
+from ._arguments import (
     ReduceOp,
+    reduce_op,
+)
+from ._collectives import (
     all_gather,
+    all_gather_coalesced,
     all_gather_into_tensor,
-    all_gather_object,
     all_gather_single,
     all_reduce,
+    all_reduce_coalesced,
     all_to_all,
     all_to_all_single,
     barrier,
-    batch_isend_irecv,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
-    irecv,
-    isend,
     monitored_barrier,
-    recv,
     reduce,
-    reduce_op,
     reduce_scatter,
     reduce_scatter_single,
     reduce_scatter_tensor,
     scatter,
-    scatter_object_list,
-    send,
+)
+from ._errors import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
 )
 from ._groups import (
     Backend,
-    FileStore,
     GroupMember,
-    HashStore,
-    PrefixStore,
     ProcessGroup,
-    Store,
-    TCPStore,
-    Work,
     default_pg_timeout,
     destroy_process_group,
     get_backend,
@@ -45,6 +40,7 @@ from ._groups import (
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
+    get_pg_count,
     get_process_group_ranks,
     get_rank,
     get_world_size,
@@ -53,13 +49,50 @@ from ._groups import (
     is_initialized,
     member_of as _member_of,
     new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+)
+from ._messages import (
+    P2POp,
+    batch_isend_irecv,
+    irecv,
+    isend,
+    recv,
+    recv_object_list,
+    send,
+    send_object_list,
+)
+from ._objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    scatter_object_list,
+)
+from ._rendezvous import (
+    register_rendezvous_handler,
+    rendezvous,
+)
+from ._stores import (
+    FileStore,
+    HashStore,
+    PrefixStore,
+    Store,
+    TCPStore,
+)
+from ._work import (
+    Work,
 )
 
 __all__ = [
     "Backend",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
     "FileStore",
     "GroupMember",
     "HashStore",
+    "P2POp",
     "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
@@ -67,10 +100,12 @@ __all__ = [
     "TCPStore",
     "Work",
     "all_gather",
+    "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_gather_single",
     "all_reduce",
+    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
     "barrier",
@@ -86,6 +121,7 @@ __all__ = [
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
+    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -96,18 +132,29 @@ __all__ = [
     "isend",
     "monitored_barrier",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_op",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",
+    "register_rendezvous_handler",
+    "rendezvous",
     "scatter",
     "scatter_object_list",
     "send",
+    "send_object_list",
 ]
 
 
 def _get_default_group() -> ProcessGroup:
     """The default group."""
     return _member_of(None)
+
+
+def _get_default_store() -> Store:
+    """The store of the default group, with keys of its own."""
+    return _member_of(None).store

@@ -1,4 +1,4 @@
-"""torch.distributed.nn: collectives with gradients, which there are none of here."""
+"""torch.distributed.nn: collectives with gradients."""
 
 from . import functional as functional
 from .functional import (

@@ -7,6 +7,7 @@ from typing import Any
 from ..._core import dtypes
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
+from ...distributed import get_world_size, is_initialized
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -276,6 +277,9 @@ class SyncBatchNorm(_BatchNorm):
         """Normalise."""
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
+        alone = not is_initialized() or get_world_size(self.process_group) == 1
+        if self.training and not alone:
+            raise NotImplementedError("torch.nn.SyncBatchNorm in a group of several processes")
         return super().forward(input)
 
     @classmethod

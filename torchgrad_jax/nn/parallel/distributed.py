@@ -39,7 +39,11 @@ class DistributedDataParallel(Module):
         broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: Any = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        get_world_size(process_group)
+        if get_world_size(process_group) > 1:
+            raise NotImplementedError(
+                "torch.nn.parallel.DistributedDataParallel in a group of several processes; add the gradients with "
+                "torch.distributed.all_reduce after backward()"
+            )
         unknown = options.keys() - _OPTIONS
         if unknown:
             raise TypeError(

@@ -1,0 +1,187 @@
+"""Arguments of collectives: what they must be, and how tensors become arrays and get their new values."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.meta import meta
+from .._core.transfer import put
+from .._engine.record import no_grad
+from .._engine.strided import read
+from .._engine.tensor import Tensor, make
+from ..compiler import is_compiling
+from ._groups import ProcessGroup, get_group_rank, group as _default, member_of, outside
+from ._work import Work
+
+
+class RedOpType(enum.IntEnum):
+    """How values of several processes become one."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+
+class ReduceOp:
+    """Names of reductions."""
+
+    RedOpType = RedOpType
+    SUM, AVG, PRODUCT = RedOpType.SUM, RedOpType.AVG, RedOpType.PRODUCT
+    MIN, MAX = RedOpType.MIN, RedOpType.MAX
+    BAND, BOR, BXOR = RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR
+    PREMUL_SUM = RedOpType.PREMUL_SUM
+
+
+reduce_op = ReduceOp
+_BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def tensor_of(value: Any, name: str) -> Tensor:
+    """The argument, which must be a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
+            f"             but got {type(value)} instead."
+        )
+    return value
+
+
+def tensors_of(value: Any, name: str) -> list[Tensor]:
+    """The argument, which must be a list of tensors."""
+    if not isinstance(value, list) or not all(isinstance(x, Tensor) for x in value):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            f"             but got {type(value)} instead."
+        )
+    return value
+
+
+def alike(*tensors: Tensor) -> None:
+    """Tensors of one call have one dtype."""
+    for x in tensors[:-1]:
+        if x.dtype != tensors[-1].dtype:
+            raise ValueError(
+                f"Invalid usage of tensors with different dtypesFound {x.dtype} and  {tensors[-1].dtype}"
+            )
+
+
+def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> None:
+    """A list has a tensor for each process, of the same shape."""
+    if len(outputs) != size:
+        raise RuntimeError(
+            f"ProcessGroupGloo::{name}: invalid output tensor list at index 0 "
+            f"(expected length {size}, got {len(outputs)})"
+        )
+    for i, out in enumerate(outputs):
+        if out.shape != tensor.shape:
+            want, got = (f"({', '.join(map(str, x.shape))})" for x in (tensor, out))
+            raise RuntimeError(
+                f"ProcessGroupGloo::{name}: invalid tensor size at index {i} (expected {want}, got {got})"
+            )
+
+
+def reduction(op: Any, tensor: Tensor) -> RedOpType:
+    """The reduction that is meant, which must suit the dtype."""
+    op = RedOpType(int(op))
+    if tensor.is_complex() and op in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, *_BITWISE):
+        raise ValueError(f"all_reduce does not support {op} on complex tensors")
+    if op in _BITWISE and tensor.is_floating_point():
+        raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
+    if op == ReduceOp.PREMUL_SUM:
+        raise RuntimeError("Cannot use ReduceOp.PREMUL_SUM with Gloo")
+    return op
+
+
+def one_rank(
+    rank: int | None, group_rank: int | None, name: str, default: int | None = None
+) -> int | None:
+    """Checks that a rank is given in one of two ways; the global one, if it is."""
+    if rank is None and group_rank is None and default is None:
+        raise ValueError(f"Must specify {name} or group_{name}")
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"Can't specify both group_{name} and {name}")
+    return default if rank is None and group_rank is None else rank
+
+
+def root_of(
+    call: str, name: str, pg: ProcessGroup, rank: Any, group_rank: Any, default: Any = None
+) -> int:
+    """The rank in the group of the process that sends to, or gets from, all others."""
+    found = one_rank(rank, group_rank, name, default)
+    root = group_rank if found is None else found
+    if found is not None and pg is not _default.WORLD:
+        root = get_group_rank(pg, found)
+    if not 0 <= root < pg.size():
+        raise RuntimeError(f"ProcessGroupGloo::{call}: invalid root rank: {root}")
+    return int(root)
+
+
+def group_for(call: str, group: Any) -> ProcessGroup | None:
+    """The group, or None with a warning where this process is not in it."""
+    if outside(group):
+        rank = -1 if _default.WORLD is None else _default.WORLD.rank()
+        warnings.warn(
+            f"Running {call} on global rank {rank} which does not belong to the given group.", stacklevel=3
+        )  # fmt: skip
+        return None
+    return member_of(group)
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def values(tensor: Tensor) -> np.ndarray:
+    """The values of a tensor in the memory of this process.
+
+    Raises:
+        NotImplementedError: there are none, because the code is being compiled or mapped.
+    """
+    if is_compiling():
+        raise NotImplementedError(_COMPILED)
+    plain = tensor.detach()
+    return np.asarray(read(plain.resolve_conj() if plain.is_complex() else plain))
+
+
+_COMPILED = (
+    "a collective between processes cannot be part of a compiled program; call it outside of the compiled function, "
+    "or turn that part off with torch.compiler.disable"
+)
+
+
+def tensor_from(array: np.ndarray, like: Tensor) -> Tensor:
+    """An array as a tensor with the dtype and on the device of another one."""
+    return make(put(array, like._m.device), meta(array.shape, like.dtype, like._m.device))
+
+
+def fill(target: Tensor, array: np.ndarray) -> None:
+    """Give a tensor new values, as if they had arrived in its memory: its version stays what it was."""
+    if array.size:
+        target.data.copy_(tensor_from(array.reshape(target.shape), target))
+
+
+def assign(target: Tensor, array: np.ndarray) -> None:
+    """Give a tensor new values by an in-place copy, which counts as a version."""
+    with no_grad():
+        target.copy_(tensor_from(array.reshape(target.shape), target))
+
+
+def size_of(x: Tensor) -> str:
+    """What the processes of a collective must agree on about a tensor."""
+    return f"{x.numel()} elements of {x.dtype}"
+
+
+def perform(async_op: bool, results: Sequence[Any], run: Callable[[], Any]) -> Work | None:
+    """Run a collective now, or in a thread of its own."""
+    if async_op:
+        return Work(results, run)
+    run()
+    return None

@@ -1,0 +1,181 @@
+"""Messages from one process to another: `send`, `recv`, and those that do not wait."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._engine.tensor import Tensor
+from ._arguments import fill, group_for, one_rank, tensor_of, values
+from ._exchange import Turn
+from ._groups import ProcessGroup, get_group_rank
+from ._work import ReceiveWork, Work
+
+
+def _peer(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
+    found = one_rank(rank, group_rank, name)
+    peer = group_rank if found is None else get_group_rank(pg, found)
+    assert peer is not None
+    if peer == pg.rank():
+        side = "destination" if name == "dst" else "source"
+        raise ValueError(
+            f"Invalid {side} rank: {side} rank should not be the same as the rank of the current process."
+        )
+    return peer
+
+
+def _turn(pg: ProcessGroup, tag: int) -> Turn:
+    return pg.turn(f"send or recv with tag {tag}", f"message {tag}")
+
+
+def isend(
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
+) -> Work | None:  # fmt: skip
+    """Send a tensor; it is kept at the other process until that receives it."""
+    tensor_of(tensor, "tensor")
+    pg = group_for("isend", group)
+    if pg is None:
+        return None
+    peer = _peer(pg, dst, group_dst, "dst")
+    _turn(pg, tag).send(peer, values(tensor))
+    return Work([tensor])
+
+
+def send(
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
+) -> None:  # fmt: skip
+    """Send a tensor to another process.
+
+    Args:
+        tensor: what is sent.
+        dst: the global rank of the other process.
+        group: the group in which both are.
+        tag: a number, by which messages between the same two are told apart.
+        group_dst: the rank in the group, instead of `dst`.
+
+    Differs from torch: it does not wait until the other one receives.
+
+    Raises:
+        ValueError: the other process is this one, or not in the group.
+        DistBackendError: it has ended.
+    """
+    isend(tensor, dst, group, tag, group_dst)
+
+
+def irecv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+) -> ReceiveWork | None:  # fmt: skip
+    """Begin to receive a tensor; the one that comes is there after `wait()`."""
+    tensor_of(tensor, "tensor")
+    pg = group_for("irecv", group)
+    if pg is None:
+        return None
+    sources = _sources(pg, src, group_src)
+    turn = _turn(pg, tag)
+    work: ReceiveWork
+
+    def run() -> None:
+        work.source = _received(turn, sources, tensor)
+
+    work = ReceiveWork.__new__(ReceiveWork)
+    work.__init__([tensor], run)  # `run` may begin before a constructor has returned
+    return work
+
+
+def _sources(pg: ProcessGroup, src: int | None, group_src: int | None) -> list[int]:
+    if src is None and group_src is None:
+        return [r for r in range(pg.size()) if r != pg.rank()]
+    return [_peer(pg, src, group_src, "src")]
+
+
+def _received(turn: Turn, sources: Sequence[int], tensor: Tensor) -> int:
+    source, found = turn.take_any(sources)
+    if found.size != tensor.numel() or found.dtype != tensor._m.dtype.np:
+        raise RuntimeError(
+            f"recv: rank {turn.members[source]} sent {found.size} elements of {found.dtype}, and the tensor has "
+            f"{tensor.numel()} of {tensor._m.dtype.np}"
+        )
+    fill(tensor, found)
+    return turn.members[source]
+
+
+def recv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+) -> int:  # fmt: skip
+    """Receive a tensor from another process, or from any if none is named; who sent it.
+
+    Raises:
+        RuntimeError: it has another size or dtype.
+        DistBackendError: nothing came in time.
+    """
+    tensor_of(tensor, "tensor")
+    pg = group_for("recv", group)
+    if pg is None:
+        return -1
+    return _received(_turn(pg, tag), _sources(pg, src, group_src), tensor)
+
+
+class P2POp:
+    """One operation for `batch_isend_irecv`.
+
+    Args:
+        op: `isend` or `irecv`.
+        tensor: what is sent or received.
+        peer: the global rank of the other process.
+        group: the group.
+        tag: as of `send`.
+        group_peer: the rank in the group, instead of `peer`.
+    """
+
+    def __init__(
+        self, op: Any, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:  # fmt: skip
+        if op not in (isend, irecv):
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``."
+            )
+        self.op, self.tensor, self.group, self.tag = op, tensor_of(tensor, "tensor"), group, tag
+        self.peer, self.group_peer = peer, group_peer
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Any]:
+    """Begin several sends and receives."""
+    if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
+        raise ValueError(
+            "Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``."
+        )
+    begun = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
+    return [work for work in begun if work is not None]
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def send_object_list(
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:  # fmt: skip
+    """Send objects to another process."""
+    pg = group_for("send_object_list", group)
+    if pg is not None:
+        sent = np.frombuffer(pickle.dumps(object_list), np.uint8)
+        pg.turn("objects", "objects").send(_peer(pg, dst, group_dst, "dst"), sent)
+
+
+def recv_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:  # fmt: skip
+    """Receive objects into a list; who sent them."""
+    pg = group_for("recv_object_list", group)
+    if pg is None:
+        return -1
+    turn = pg.turn("objects", "objects")
+    source, found = turn.take_any(_sources(pg, src, group_src))
+    object_list[:] = pickle.loads(found.tobytes())
+    return turn.members[source]

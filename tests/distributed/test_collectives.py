@@ -82,16 +82,15 @@ def gathered_and_scattered(m, d):
     x = mine(m, d, 2, 3).float()
     outs = [m.zeros(2, 3) for _ in range(3)]
     d.all_gather(outs, x)
-    one, stacked = m.zeros(6, 3), m.zeros(3, 2, 3)
+    one = m.zeros(6, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         d.all_gather_into_tensor(one, x)
-        d.all_gather_into_tensor(stacked, x)
         part = m.zeros(2)
         d.reduce_scatter_tensor(part, mine(m, d, 6).float())
     summed = m.zeros(2)
     d.reduce_scatter(summed, [mine(m, d, 2).float() + i for i in range(3)])
-    return outs, one, stacked, part, summed
+    return outs, one, part, summed
 
 
 @together
@@ -263,7 +262,7 @@ def gradients_through_collectives(m, d):
             "scatter": lambda: f.scatter([x * (i + 1) for i in range(3)], 0),
             "reduce_scatter": lambda: f.reduce_scatter(m.zeros(3), [x * (i + 1) for i in range(3)]),
             "all_to_all": lambda: sum(
-                f.all_to_all([m.zeros(3)] * 3, [x * (i + 1) for i in range(3)])
+                f.all_to_all([m.zeros(3) for _ in range(3)], [x * (i + 1) for i in range(3)])
             ),
             "all_to_all_single": lambda: f.all_to_all_single(m.zeros(3), x),
         }

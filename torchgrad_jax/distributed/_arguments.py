@@ -106,9 +106,9 @@ def one_rank(
 ) -> int | None:
     """Checks that a rank is given in one of two ways; the global one, if it is."""
     if rank is None and group_rank is None and default is None:
-        raise ValueError(f"Must specify {name} or group_{name}")
+        raise ValueError("Must specify global_rank or group_rank")
     if rank is not None and group_rank is not None:
-        raise ValueError(f"Can't specify both group_{name} and {name}")
+        raise ValueError("Can't specify both group_rank and global_rank")
     return default if rank is None and group_rank is None else rank
 
 

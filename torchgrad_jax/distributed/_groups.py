@@ -282,10 +282,14 @@ def new_subgroups_by_enumeration(
     """Groups of the ranks that are listed; the one of this process, and all of them."""
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
-    listed = [r for ranks in ranks_per_subgroup_list for r in ranks]
-    if len(set(listed)) != len(listed):
-        twice = next(r for r in listed if listed.count(r) > 1)
-        raise ValueError(f"Rank {twice} has appeared in more than one subgroup")
+    owner: dict[int, Sequence[int]] = {}
+    for ranks in ranks_per_subgroup_list:
+        for rank in ranks:
+            if rank in owner:
+                raise ValueError(
+                    f"Rank {rank} has appeared in both subgroup {owner[rank]} and {ranks}"
+                )
+            owner[rank] = ranks
     made = [new_group(r, timeout, backend, group_desc=group_desc) for r in ranks_per_subgroup_list]
     return next((g for g in made if not outside(g)), None), made
 

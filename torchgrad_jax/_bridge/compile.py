@@ -184,6 +184,10 @@ class Compiled:
         containers.value(given)
         if (why := watch.unknowable() or containers.unknowable()) is not None:
             return self._not_traced(why, given)
+        for entry in self.entries.get(
+            key, ()
+        ):  # numbers that were changed from outside may change again
+            self.carried.update({place_of(*place): place for place in entry.watch.drifted()})
         numbers = self._carrying(watch, containers)
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         modes = MODES.bits & ~TRACED
@@ -199,6 +203,9 @@ class Compiled:
                 watch.make_plain()
                 containers.make_plain()
             noticed.release()
+            for optimizer in entry.program.started:
+                watch.state_began(optimizer)
+                containers.state_began(optimizer)
             effect = noticed.found or numbers.unfit
             for watched in (watch, containers):
                 effect = effect or watched.advanced() or watched.changed()
@@ -219,6 +226,7 @@ class Compiled:
                 lenient and isinstance(error, Unsupported)
             ):
                 if entry is None or not entry.ran:
+                    self._forget(entry)
                     surely(lambda: self._undo(noticed, (watch, containers), modes))
                 raise
         else:
@@ -252,6 +260,12 @@ class Compiled:
                 self._drop_oldest()
             self.entries.setdefault(key, []).append(entry)
             self._used(key)
+
+    def _forget(self, entry: Entry | None) -> None:
+        """Drop a program that did not run once, and the state with it that was made for it."""
+        if entry is not None and entry.program.started:
+            for key, kept in list(self.entries.items()):
+                self.entries[key] = [e for e in kept if e is not entry]
 
     def _undo(self, noticed: Noticing, watches: Sequence[Watch], modes: int) -> None:
         """After an error or an interrupt: what the function has changed in Python is as it was before the call."""

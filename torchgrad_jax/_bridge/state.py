@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -91,8 +92,17 @@ class StateLift(Lift):
         self.checked = checked
         """Whether what an eager call checks is checked in the program."""
         self.checks: list[Noted] = []
+        self.started: dict[int, Any] = {}
+        """Optimizers whose state began in this run, by identity."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
+
+    @contextmanager
+    def making_state(self, optimizer: Any) -> Iterator[None]:
+        """State that an optimizer makes on its first step is made before the program, which finds it there."""
+        self.started[id(optimizer)] = optimizer
+        with self.outside():
+            yield
 
     # -- arguments
     def enter(self) -> None:
@@ -279,6 +289,7 @@ class Program:
         "peers",
         "run",
         "sources",
+        "started",
         "writes",
     )
 
@@ -300,6 +311,8 @@ class Program:
     """(leaf or argument's number, result or tensor, meta, version): gradients that were replaced."""
     counters: list[tuple[Any, int]]
     """(version counter or argument's number, how much it grows)."""
+    started: list[Any]
+    """Optimizers whose state was made for the run, before it."""
     fresh: list[tuple[Any, int]]
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
@@ -358,6 +371,7 @@ def discover(
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources
+    program.started = list(lift.started.values())
     program.looked = list(lift.looked.values())
     program.known = [
         (weakref.ref(k[0]), *k[1:5])

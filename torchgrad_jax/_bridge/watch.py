@@ -37,7 +37,7 @@ class Watch:
     """Places and what was found there."""
 
     __slots__ = (
-        "arrays", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders", "places",
+        "arrays", "before_state", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders", "places",
         "schedules", "seen",
     )  # fmt: skip
 
@@ -55,6 +55,8 @@ class Watch:
         """Iterators, generators of random numbers, files."""
         self.calls = False
         """Whether some function names what asks for the time, or reads or writes outside of the program."""
+        self.before_state: list[tuple[Any, Any, Any]] = []
+        """Places and dicts as they were found before the state of an optimizer began."""
         self.optimizers: list[Any] = []
         self.schedules: list[Any] = []
         self.seen: set[int] = set()
@@ -100,6 +102,9 @@ class Watch:
 
     def undo(self) -> None:
         """Put everything back to what was found."""
+        if self.before_state:
+            (self.places, self.dicts, self.orders), self.columns = self.before_state[0], None
+            self.before_state.clear()
         there: dict[int, set[Any]] = {}
         for holder, key, before in self.places:
             if isinstance(holder, dict):
@@ -117,6 +122,24 @@ class Watch:
         for held, before in self.lists:
             held.clear()
             held.update(before) if isinstance(held, set) else held.extend(before)
+
+    def state_began(self, optimizer: Any) -> None:
+        """The state that an optimizer made on its first step is what is watched from here on."""
+        if not any(optimizer is known for known in self.optimizers):
+            return
+        self.before_state.append((list(self.places), list(self.dicts), list(self.orders)))
+        found = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
+        ids = {id(held) for held in found}
+        self.dicts, self.places, self.orders = (
+            [row for row in rows if id(row[0]) not in ids]  # type: ignore[index]
+            for rows in (self.dicts, self.places, self.orders)
+        )  # type: ignore[assignment]
+        for held in found:
+            self._mark(held)
+            self._dict(held)
+            if len(held) > 1:
+                self.orders.append((held, list(held)))
+        self.columns = None
 
     def _lists_changed(self) -> str | None:
         for holder, before in self.lists:
@@ -170,13 +193,16 @@ class Watch:
     def numbers(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """The places of numbers that are read anew in each run: (holder, key). They are no longer watched.
 
-        These are learning rates, what schedules count, and the places `more`.
+        These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), what
+        schedules count, and the places `more`.
         """
         found: dict[Any, tuple[Any, Any]] = {}
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                if is_number(group.get("lr")):
-                    found[id(group), "lr"] = (group, "lr")
+                cycled = ("momentum", "betas") if "max_momentum" in group else ()
+                for key in ("lr", *cycled):
+                    if can_be_carried(group.get(key)):
+                        found[id(group), key] = (group, key)
         for schedule in self.schedules:
             held = vars(schedule)
             for key, value in held.items():

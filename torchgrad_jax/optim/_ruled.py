@@ -11,7 +11,7 @@ from .._core import devices
 from .._core.dtypes import float64
 from .._core.meta import meta
 from .._core.python_numbers import Number, plain
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, LIFT, MODES
 from .._engine.bind import NAMESPACES
 from .._engine.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
@@ -174,6 +174,20 @@ class Ruled(Optimizer):
         for name in self._STATE:
             state[name] = self._zeros(p)
 
+    def _start_outside(self, state: dict[str, Any], group: dict[str, Any], p: Any) -> None:
+        """`_start`; where the step is being compiled, before the program, which then is the same in each call."""
+        run = self.compiling(p)
+        if run is None:
+            self._start(state, group, p)
+            return
+        with run.making_state(self):
+            self._start(state, group, p)
+
+    def compiling(self, p: Any) -> Any:
+        """The run in which a step on a parameter from outside is being compiled, or None."""
+        run = MODES.lifts[-1] if MODES.bits & LIFT else None
+        return run if run is not None and run.stateful and not run.inside(p) else None
+
     def _rate(self, group: dict[str, Any]) -> Any:
         """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""
         return plain(next(g["lr"] for g in self.param_groups if g["params"] is group["params"]))
@@ -188,7 +202,7 @@ class Ruled(Optimizer):
             if not state:
                 if group.get("fused"):
                     check_fused_param(p)
-                self._start(state, group, p)
+                self._start_outside(state, group, p)
         columns = [[state.get(name) for state in states] for name in names]
         return [params, [p.grad for p in params], *columns]
 

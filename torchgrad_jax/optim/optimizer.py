@@ -231,10 +231,10 @@ class Optimizer:
             self._patch_step_function()
         with record_function(self._zero_grad_profile_name):
             for p in itertools.chain.from_iterable(g["params"] for g in self.param_groups):
-                if p.grad is None:
-                    continue
-                if set_to_none:
+                if set_to_none:  # whatever there was: a compiled step need not look
                     p.grad = None
+                    continue
+                if p.grad is None:
                     continue
                 if p.grad.grad_fn is None:
                     p.grad.requires_grad_(False)

@@ -71,6 +71,7 @@ class SGD(Ruled):
             for p in params[:1]:
                 check_fused_param(p)
         old = [self.state[p].get("momentum_buffer") for p in params] if moving else []
+        old = [self._momentum(group, p) if b is None else b for p, b in zip(params, old)]
         buffers = list(old)
         sgd(
             params, grads, buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
@@ -81,6 +82,19 @@ class SGD(Ruled):
         for p, before, buffer in zip(params, old, buffers):
             if before is not buffer:
                 self.state[p]["momentum_buffer"] = buffer
+
+    def _momentum(self, group: dict[str, Any], p: Any) -> Any:
+        """The buffer of a parameter's first step: None, for a copy of the gradient.
+
+        Where the step is being compiled it is zeros made before the program, which is the same in each call then.
+        """
+        run = self.compiling(p)
+        if run is None or group["dampening"] != 0 or group["differentiable"]:
+            return None
+        with run.making_state(self):
+            buffer = self.state[p]["momentum_buffer"] = self._zeros(p)
+        buffer._vc.version -= 2  # of the two writes that a copy of the gradient does without
+        return buffer
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:

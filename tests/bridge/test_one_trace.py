@@ -1,0 +1,236 @@
+"""A compiled training step is traced once, and gives eager's numbers: every optimizer, every schedule around it."""
+
+import copy
+
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax import optim
+from torchgrad_jax.optim import lr_scheduler as schedules
+
+STEPS = 50
+OPTIMIZERS = {
+    "SGD": lambda ps: optim.SGD(ps, lr=0.05, weight_decay=0.01),
+    "momentum": lambda ps: optim.SGD(ps, lr=0.05, momentum=0.9),
+    "nesterov": lambda ps: optim.SGD(ps, lr=0.05, momentum=0.9, nesterov=True),
+    "amsgrad": lambda ps: optim.AdamW(ps, lr=0.01, amsgrad=True),
+    "centered": lambda ps: optim.RMSprop(ps, lr=0.01, momentum=0.1, eps=0.01, centered=True),
+    **{
+        name: lambda ps, name=name: getattr(optim, name)(ps, lr=0.01)
+        for name in ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "Muon",
+                     "NAdam", "RAdam", "RMSprop", "Rprop")
+    },
+}  # fmt: skip
+SCHEDULES = {
+    "LambdaLR": lambda o: schedules.LambdaLR(o, lambda n: 1 / (n + 1)),
+    "MultiplicativeLR": lambda o: schedules.MultiplicativeLR(o, lambda n: 0.95),
+    "StepLR": lambda o: schedules.StepLR(o, 10),
+    "MultiStepLR": lambda o: schedules.MultiStepLR(o, [5, 20]),
+    "ConstantLR": lambda o: schedules.ConstantLR(o, 0.5, 10),
+    "LinearLR": lambda o: schedules.LinearLR(o, 0.1, total_iters=20),
+    "ExponentialLR": lambda o: schedules.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda o: schedules.PolynomialLR(o, 40),
+    "CosineAnnealingLR": lambda o: schedules.CosineAnnealingLR(o, 50),
+    "CosineAnnealingWarmRestarts": lambda o: schedules.CosineAnnealingWarmRestarts(o, 8),
+    "CyclicLR": lambda o: schedules.CyclicLR(o, 0.001, 0.1, step_size_up=7),
+    "OneCycleLR": lambda o: schedules.OneCycleLR(o, 0.1, total_steps=STEPS + 1),
+    "ChainedScheduler": lambda o: schedules.ChainedScheduler(
+        [schedules.ConstantLR(o, 0.5, 10), schedules.ExponentialLR(o, 0.9)]
+    ),
+    "SequentialLR": lambda o: schedules.SequentialLR(
+        o, [schedules.LinearLR(o, 0.1, total_iters=9), schedules.ExponentialLR(o, 0.9)], [9]
+    ),
+}  # fmt: skip
+
+
+def parts(make):
+    torch.manual_seed(0)
+    w = torch.randn(3, 3, requires_grad=True)
+    opt = make([w])
+
+    def step(x):
+        opt.zero_grad()
+        loss = ((x @ w).tanh() ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return w, opt, step
+
+
+def train(make, schedule, compiled):
+    """All losses, the weight, its version, and the state of the optimizer after a training; how it was traced."""
+    w, opt, step = parts(make)
+    around = schedule(opt)
+    run = torch.compile(step) if compiled else step
+    x = torch.randn(4, 3)
+    losses = []
+    for _ in range(STEPS):
+        loss = run(x)
+        losses.append(loss.detach())
+        around.step(loss.detach()) if isinstance(
+            around, schedules.ReduceLROnPlateau
+        ) else around.step()
+    state = {k: v for k, v in opt.state[w].items() if isinstance(v, torch.Tensor)}
+    seen = {"loss": torch.stack(losses), "w": w.detach(), **state}
+    return seen, (w._version, {k: v._version for k, v in state.items()}), run
+
+
+def assert_same_training(make, schedule):
+    want, versions, _ = train(make, schedule, False)
+    found, found_versions, run = train(make, schedule, True)
+    assert found.keys() == want.keys()
+    for key, value in want.items():
+        torch.testing.assert_close(found[key], value, msg=lambda text, key=key: f"{key}: {text}")
+    assert found_versions == versions
+    assert run.counts == {"traced": 1, "run": STEPS, "eager": 0}, run.reasons
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_makes_its_state_before_the_program(name):
+    assert_same_training(OPTIMIZERS[name], SCHEDULES["StepLR"])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_outside_of_the_step_traces_nothing_again(name):
+    assert_same_training(OPTIMIZERS["momentum"], SCHEDULES[name])
+
+
+@pytest.mark.parametrize("name", ["CyclicLR", "OneCycleLR"])
+def test_a_schedule_that_changes_betas(name):
+    assert_same_training(OPTIMIZERS["Adam"], SCHEDULES[name])
+
+
+def test_a_schedule_that_waits_for_a_plateau():
+    assert_same_training(
+        OPTIMIZERS["Adam"], lambda o: schedules.ReduceLROnPlateau(o, patience=1, threshold=0.5)
+    )
+
+
+def test_an_option_that_is_changed_from_outside_is_traced_once_more():
+    _, opt, step = parts(OPTIMIZERS["Adam"])
+    eager_w, eager_opt, eager = parts(OPTIMIZERS["Adam"])
+    fast = torch.compile(step)
+    for i in range(8):
+        for o in (opt, eager_opt):
+            o.param_groups[0]["weight_decay"] = 0.01 * (i + 1)
+        torch.testing.assert_close(fast(torch.eye(3)), eager(torch.eye(3)))
+    assert fast.counts["traced"] == 2
+
+
+def test_an_error_in_the_first_call_leaves_no_state():
+    w = torch.ones(2, requires_grad=True)
+    opt = optim.Adam([w])
+    table = torch.eye(2)
+
+    @torch.compile
+    def step(i):
+        w.grad = None
+        loss = (w @ table[i]).sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    with pytest.raises(IndexError):
+        step(torch.tensor(5))
+    assert not opt.state
+    assert w.tolist() == [1.0, 1.0]
+    step(torch.tensor(1))
+    assert opt.state[w]["step"].item() == 1
+
+
+def test_state_that_is_loaded_is_that_of_the_program():
+    w, opt, step = parts(OPTIMIZERS["Adam"])
+    eager_w, eager_opt, eager = parts(OPTIMIZERS["Adam"])
+    fast, x = torch.compile(step), torch.eye(3)
+    fast(x), eager(x)
+    saved = [copy.deepcopy(o.state_dict()) for o in (opt, eager_opt)]
+    fast(x), eager(x)
+    for o, state in zip((opt, eager_opt), saved):
+        o.load_state_dict(state)
+    torch.testing.assert_close(fast(x), eager(x))
+    torch.testing.assert_close(w, eager_w)
+
+
+def around_the_step(kind):
+    """A step with what real trainings put in it, and the parameters that it changes."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 3)
+    opt = optim.Adam(model.parameters(), lr=0.01)
+    counter = {"n": 0}
+
+    def clipped(x):
+        opt.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        opt.step()
+        return loss, norm
+
+    def accumulated(x):
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        counter["n"] += 1
+        if counter["n"] % 2 == 0:
+            opt.step()
+            opt.zero_grad(set_to_none=False)
+        return loss
+
+    return {"clip": clipped, "accumulate": accumulated}[kind], list(model.parameters())
+
+
+@pytest.mark.parametrize(("kind", "traced"), [("clip", 1), ("accumulate", 4)])
+def test_what_is_done_in_a_step(kind, traced):
+    eager, seen = around_the_step(kind)
+    step, found = around_the_step(kind)
+    fast = torch.compile(step)
+    for i in range(8):
+        x = torch.full((2, 3), 0.1 * (i + 1))
+        torch.testing.assert_close(fast(x), eager(x))
+        torch.testing.assert_close(found, seen)
+    assert fast.counts["eager"] == 0
+    assert fast.counts["traced"] <= traced, fast.reasons
+
+
+def scaled():
+    w, opt, _ = parts(OPTIMIZERS["Adam"])
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)
+
+    def step(x):
+        opt.zero_grad()
+        loss = ((x @ w) ** 2).mean()
+        scaler.scale(loss).backward()
+        return loss
+
+    def after():
+        scaler.step(opt)
+        scaler.update()
+
+    return w, scaler, step, after
+
+
+def test_a_gradient_scaler_after_the_step_skips_where_eager_code_does():
+    w, scaler, eager, after = scaled()
+    v, own, step, own_after = scaled()
+    fast = torch.compile(step)
+    for i in range(8):
+        x = torch.full((2, 3), float("inf") if i == 4 else 0.1 * (i + 1))
+        torch.testing.assert_close(fast(x), eager(x), equal_nan=True)
+        after()
+        own_after()
+        torch.testing.assert_close(v, w)
+        assert own.get_scale() == scaler.get_scale()
+    assert fast.counts["eager"] == 0
+
+
+def test_a_gradient_scaler_in_the_step_is_refused():
+    w, _, step, after = scaled()
+    before = w.tolist()
+
+    def whole(x):
+        step(x)
+        after()
+
+    with pytest.raises(RuntimeError, match=r"scaler\.step\(opt\)"):
+        torch.compile(whole)(torch.ones(2, 3))
+    assert w.tolist() == before

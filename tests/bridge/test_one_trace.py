@@ -109,7 +109,7 @@ def test_a_schedule_that_waits_for_a_plateau():
 
 def test_an_option_that_is_changed_from_outside_is_traced_once_more():
     _, opt, step = parts(OPTIMIZERS["Adam"])
-    eager_w, eager_opt, eager = parts(OPTIMIZERS["Adam"])
+    _, eager_opt, eager = parts(OPTIMIZERS["Adam"])
     fast = torch.compile(step)
     for i in range(8):
         for o in (opt, eager_opt):

@@ -37,8 +37,8 @@ class Watch:
     """Places and what was found there."""
 
     __slots__ = (
-        "arrays", "before_state", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders", "places",
-        "schedules", "seen",
+        "arrays", "before_state", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders",
+        "places", "schedules", "seen",
     )  # fmt: skip
 
     def __init__(self) -> None:

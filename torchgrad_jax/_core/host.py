@@ -192,9 +192,11 @@ class _Maker:
                 self.compact[outs[0]] = aval
         else:
             ins = [self._spread(n) for n in ins]
-        called = self._called(fn)
+        if isinstance(fn, host_steps.Inline):
+            self.lines.append(f"{outs[0]} = {fn.text.format(*ins)}")
+            return outs
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
-        self.lines.append(f"{target} = {called}({', '.join(ins)})")
+        self.lines.append(f"{target} = {self._called(fn)}({', '.join(ins)})")
         return outs
 
     def _loop(self, eqn: Any, ins: list[str]) -> list[str]:
@@ -349,7 +351,7 @@ def _setting(name: str) -> Any:
 
 _SET, _STATE, _RESET = _quiet()
 _COMMON: dict[str, Any] = {
-    "ndarray": np.ndarray, "asarray": np.asarray, "own": _own, "number": _number, "Unsure": Unsure,
+    "ndarray": np.ndarray, "asarray": np.asarray, "where": np.where, "own": _own, "number": _number, "Unsure": Unsure,
     "numbers": frozenset((bool, int, float, complex)), "quietly": _SET, "quiet": _STATE, "loudly": _RESET,
     "nans": _setting("debug_nans"), "infs": _setting("debug_infs"),
 }  # fmt: skip

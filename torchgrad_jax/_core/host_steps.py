@@ -21,6 +21,20 @@ class Unsure(Exception):
     """These values leave it open what XLA would give."""
 
 
+class Inline:
+    """A step that is written into the code as it stands, with the names of its operands, which saves a call."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __call__(self, *xs: Any) -> Any:
+        names = [f"x{i}" for i in range(len(xs))]
+        return eval(self.text.format(*names), {"where": np.where, **dict(zip(names, xs))})
+
+
+SAME = Inline("{0}")
+
+
 def _always(fn: Step) -> Callable[..., Step]:
     return lambda params, ins, outs: fn
 
@@ -32,24 +46,22 @@ def _broadcast(params: Any, ins: Any, outs: Any) -> Step | None:
     spread = [1] * len(shape)
     for d, n in zip(dims, ins[0].shape):
         spread[d] = n
-    return lambda x: np.broadcast_to(np.reshape(x, spread), shape)
+    return lambda x: np.broadcast_to(x.reshape(spread), shape)
 
 
 def _reshape(params: Any, ins: Any, outs: Any) -> Step | None:
     if params.get("dimensions") is not None or len(ins) > 1:
         return None
-    shape = outs[0].shape
-    return lambda x: np.reshape(x, shape)
+    return _to_shape(params, ins, outs)
 
 
 def _to_shape(params: Any, ins: Any, outs: Any) -> Step:
     shape = outs[0].shape
-    return lambda x: np.reshape(x, shape)
+    return SAME if ins[0].shape == shape else Inline(f"{{0}}.reshape({shape})")
 
 
 def _transpose(params: Any, ins: Any, outs: Any) -> Step:
-    permutation = params["permutation"]
-    return lambda x: np.transpose(x, permutation)
+    return Inline(f"{{0}}.transpose({tuple(params['permutation'])})")
 
 
 def _rev(params: Any, ins: Any, outs: Any) -> Step:
@@ -58,9 +70,10 @@ def _rev(params: Any, ins: Any, outs: Any) -> Step:
 
 
 def _slice(params: Any, ins: Any, outs: Any) -> Step:
-    strides = params["strides"] or (None,) * len(params["start_indices"])
-    at = tuple(map(slice, params["start_indices"], params["limit_indices"], strides))
-    return lambda x: x[at]
+    strides = params["strides"] or (1,) * len(params["start_indices"])
+    bounds = zip(params["start_indices"], params["limit_indices"], strides)
+    at = ", ".join([f"{start}:{stop}:{step}" for start, stop, step in bounds])
+    return Inline(f"{{0}}[{at or '()'}]")
 
 
 def _concatenate(params: Any, ins: Any, outs: Any) -> Step:
@@ -93,7 +106,7 @@ def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
 def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if len(ins) != 3 or ins[0].dtype != np.bool_:
         return None
-    return lambda which, no, yes: np.where(which, yes, no)
+    return Inline("where({0}, {2}, {1})")
 
 
 def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -329,6 +342,14 @@ def _dynamic_slice(params: Any, ins: Any, outs: Any) -> Step | None:
     sizes, shape = params["slice_sizes"], ins[0].shape
     if len(ins) != 1 + len(shape):
         return None
+    if len(shape) == 1:
+        (size,), last = sizes, shape[0] - sizes[0]
+
+        def part(x: Any, start: Any) -> Any:
+            s = min(max(int(start), 0), last)
+            return x[s : s + size]
+
+        return part
     return lambda x, *starts: x[_clamped(starts, sizes, shape)]
 
 
@@ -344,8 +365,11 @@ def _dynamic_update(params: Any, ins: Any, outs: Any) -> Step:
 
 
 def _clamped(starts: Any, sizes: Any, shape: Any) -> tuple[slice, ...]:
-    found = [min(max(int(s), 0), n - k) for s, k, n in zip(starts, sizes, shape)]
-    return tuple([slice(s, s + k) for s, k in zip(found, sizes)])
+    at = []
+    for start, k, n in zip(starts, sizes, shape):
+        s = min(max(int(start), 0), n - k)
+        at.append(slice(s, s + k))
+    return tuple(at)
 
 
 class _Places:
@@ -507,7 +531,7 @@ def _table() -> dict[str, Primitive]:
         "split": _split, "unstack": _unstack,
     }  # fmt: skip
     arithmetic = {
-        "stop_gradient": _always(lambda x: x), "copy": _always(lambda x: x), "select_n": _select,
+        "stop_gradient": _always(SAME), "copy": _always(SAME), "select_n": _select,
         "real": _always(np.real), "imag": _always(np.imag), "conj": _always(np.conj),
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
         "mul": _always(np.multiply), "div": _floats_only(np.divide),

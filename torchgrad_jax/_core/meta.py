@@ -21,10 +21,13 @@ class Meta:
     __slots__ = (
         "__weakref__",
         "contiguous",
+        "dense",
         "device",
         "dtype",
+        "extent",
         "ndim",
         "numel",
+        "overlaps",
         "shape",
         "size",
         "strides",
@@ -39,17 +42,15 @@ class Meta:
     ndim: int
     numel: int
     contiguous: bool
+    dense: bool  # no gaps, and no element twice
+    extent: int  # elements of storage that it spans
+    overlaps: bool  # torch refuses to write: a stride of 0 over more than one element
     suggests: memory_format  # the memory format that torch takes it for
 
     def __repr__(self) -> str:
         return (
             f"Meta({list(self.shape)}, {self.dtype}, strides={list(self.strides)}, {self.device})"
         )
-
-    @property
-    def dense(self) -> bool:
-        """Non-overlapping and dense."""
-        return self.contiguous or shapes.is_dense(self.shape, self.strides)
 
     def like(self, **changes: Any) -> Meta:
         """The Meta with some fields replaced; a new shape without strides is contiguous."""
@@ -79,6 +80,9 @@ def meta(
         m.shape, m.strides, m.dtype, m.device = shape, strides, dt, dev
         m.ndim, m.numel, m.size = len(shape), math.prod(shape), shapes.Size(shape)
         m.contiguous = shapes.is_contiguous(shape, strides)
+        m.dense = m.contiguous or shapes.is_dense(shape, strides)
+        m.extent = shapes.storage_extent(shape, strides)
+        m.overlaps = shapes.has_overlap(shape, strides)
         m.suggests = suggested(shape, strides)
     return _INTERNED.put(key, m)
 

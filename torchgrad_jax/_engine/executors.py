@@ -175,6 +175,8 @@ class OnHost:
 
     def call(self, array: Any, offset: int, *more: Any) -> Any:
         """What the function gives."""
+        if array.__class__ is np.ndarray and all([x.__class__ is np.ndarray for x in more]):
+            return self._host(array, offset, *more)
         if _is_small(array) and all(map(_is_small, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))
         return self.compiled(array, offset, *more)

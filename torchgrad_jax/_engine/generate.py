@@ -104,7 +104,9 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode and ({anyr})): return {fallback}
+    if {me}._al is not None{aliased} or (_mode and ({anyr})):
+        try: return _apply_inplace(_call, {leaves})
+        except Exception: _raise_told(_me, _binding, {args}); raise
     _write = _call.inplace or _inplace_call(_call)
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
@@ -334,6 +336,7 @@ def _unrolled(
     edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
     if inplace:
         space["_inplace_call"] = inplace_call
+        space["_apply_inplace"] = apply_inplace
         space["_overlaps"] = shapes.has_overlap
         space["_write_lock"] = WRITE_LOCK
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
@@ -342,7 +345,14 @@ def _unrolled(
         anyr = " or ".join(rs)
         lines.append(
             _WRITE.format(
-                keys=keys, xs=xs, me=hot[0].name, anyr=anyr, fallback=fallback, aliased=aliased
+                keys=keys,
+                xs=xs,
+                me=hot[0].name,
+                anyr=anyr,
+                fallback=fallback,
+                aliased=aliased,
+                leaves=_tuple(leaves),
+                args=_tuple([p.name for p in b.params]),
             )
         )
         return lines

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import errors, shapes
+from .._core import errors
 from .._core.caches import CALLS, KERNELS
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES, OBSERVED
@@ -106,7 +106,7 @@ def _regenerate(t: Tensor) -> None:
 
 def _shared_out(x: Any, m: Meta) -> Any:
     """Elements in memory order; those that several indices lead to divide their gradient among these."""
-    extent = shapes.storage_extent(m.shape, m.strides)
+    extent = m.extent
     places = strided.places_in(m.shape, m.strides)
     count = np.bincount(places.reshape(-1), minlength=extent)
     if count.max(initial=0) < 2:
@@ -130,8 +130,8 @@ def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
     """`as_strided` to elements that the source does not have; they get and give no gradient."""
     low = min(relative, 0)
     ends = (
-        shapes.storage_extent(src.shape, src.strides),
-        relative + shapes.storage_extent(view.shape, view.strides),
+        src.extent,
+        relative + view.extent,
     )
 
     def run(leaves: Sequence[Any]) -> Any:
@@ -146,8 +146,8 @@ def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
     """Whether a window has elements that lie before or behind those of its source."""
     if not m.numel:
         return False
-    span = shapes.storage_extent(src.shape, src.strides)
-    return relative < 0 or relative + shapes.storage_extent(m.shape, m.strides) > span
+    span = src.extent
+    return relative < 0 or relative + m.extent > span
 
 
 def window_plan(
@@ -163,6 +163,8 @@ def window_plan(
 
 
 def _relative(base: Tensor, t: Tensor) -> int:
+    if base._al is None and t._m.dtype is base._m.dtype:
+        return t._al.offset
     mine, theirs = t._m.dtype.itemsize, base._m.dtype.itemsize
     return storage_offset(t) - storage_offset(base) * theirs // mine
 
@@ -313,8 +315,8 @@ def copy_slices_plan(
     if found is None:
         found = CopySlicesPlan(inner, base, view, conj, neg)
         if lost is not None:
-            need = lost + shapes.storage_extent(view.shape, view.strides)
-            have = shapes.storage_extent(base.shape, base.strides)
+            need = lost + view.extent
+            have = base.extent
             found.complaint = errors.window_out_of_bounds(
                 view.shape, view.strides, lost, view.dtype.itemsize, need, have
             )
@@ -445,5 +447,5 @@ class CopySlicesPlan:
         """Raise what torch does when it takes a piece of the gradient, and when it writes the base's to it."""
         if self.complaint:
             raise RuntimeError(self.complaint)
-        if writes and (self.forbidden or shapes.has_overlap(self.view.shape, self.view.strides)):
+        if writes and (self.forbidden or self.view.overlaps):
             raise RuntimeError(errors.OVERLAP)

@@ -27,7 +27,7 @@ from .alike import Alike
 from .history import edge_of, grad_fn_of, requires_grad_of
 from .node import AccumulateGrad
 from .steps import bind_equation
-from .strided import elements, is_direct, read, reader, stored
+from .strided import is_direct, read, reader, stored
 from .tape import Tape, Value, aval_of
 from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
 
@@ -550,7 +550,7 @@ class Lift:
         m, at = t._m, self.steps.get(id(_memory(t)))
         if not self.inside(t):
             return m.shape, m.strides
-        step = elements(t._st.meta) if at is None else at[1]
+        step = t._st.meta.extent if at is None else at[1]
         pad = (1,) * (ndim - m.ndim)
         shape, strides = (*pad, *m.shape), (*pad, *m.strides)
         return _inserted(shape, place, self.size), _inserted(strides, place, step)

@@ -174,7 +174,7 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
         vers = seen_by(saved, vers)
     if (
         mode & (PACKING | INFERENCE)
-        or any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved)
+        or (saved and any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved))
         or (
             None in edges
             and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges))
@@ -357,8 +357,8 @@ def apply(call: Call, leaves: Sequence[Any]) -> Any:
     return _apply(call, leaves)
 
 
-def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
-    """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+def _plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int] | None:
+    """`keys_of` for plain tensors; None where there is anything else."""
     keys: list[Any] = []
     xs, mask, bit = [], 0, 1
     for v in leaves:
@@ -385,7 +385,16 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         else:
             return None
         bit += bit
-    plan = call.plans.get(tuple(keys))
+    return tuple(keys), xs, mask
+
+
+def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
+    """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+    found = _plain_leaves(leaves)
+    if found is None:
+        return None
+    keys, xs, mask = found
+    plan = call.plans.get(keys)
     if plan is None or not plan.single or not xs or not call.plain:
         return None
     t = make(plan.fwd(*xs), plan.outs[0])
@@ -596,7 +605,42 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if MODES.bits & OBSERVED and MODES.observers:
         return events.op(call.name + "_", "op", leaves, lambda: _apply_inplace(call, leaves))
     with WRITE_LOCK:
-        return _apply_inplace(call, leaves)
+        out = None if MODES.bits > GRAD or MODES.transforms else _write_plain(call, leaves)
+        return _apply_inplace(call, leaves) if out is None else out
+
+
+def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
+    """`_apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
+    me, row, call = leaves[0], call.row, inplace_call(call)
+    found = None if row.inplace_check is not None or not call.plain else _plain_leaves(leaves)
+    if found is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
+        return None
+    for v in leaves[1:]:
+        if v.__class__ in PLAIN and v._st is me._st:  # which may overlap
+            return None
+    keys, xs, mask = found
+    plan = call.plans.get(keys)
+    if plan is None or not plan.single:
+        return None
+    if MODES.bits and (mask or me._al is not None) and row.grad is not Grad.NO:
+        check_inplace(me, bool(mask))
+    recording = MODES.bits and mask and plan.any_diff
+    gp = _gradient_of(plan, mask, leaves) if recording else None
+    array = plan.fwd(*xs)
+    node = None if gp is None else begin_node(gp, _keep_old_self(gp, leaves, xs[0]), MODES.bits)
+    write(me, array)
+    if node is not None:
+        _attach_write(me, node, MODES.bits)
+    return me
+
+
+def _attach_write(me: Tensor, node: Node, mode: int) -> None:
+    """Put the node of a write behind the tensor that was written to."""
+    result = alias_of(me, me._m, me._al, me._vc)
+    if mode & DUAL:
+        result._x = extras(me)
+    end_node(node, (result,), mode)
+    rebase_history(me, node)
 
 
 def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
@@ -704,11 +748,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     write(me, array)
     check_counted(me)
     if node is not None:
-        result = alias_of(me, me._m, me._al, me._vc)
-        if mode & DUAL:
-            result._x = extras(me)
-        end_node(node, (result,), mode)
-        rebase_history(me, node)
+        _attach_write(me, node, mode)
     if mode & DUAL:
         MODES.tangents.push_inplace(call, plan, before, me)
     if mode & OBSERVED and MODES.anomaly is not None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from .._core import shapes
 from .._core.abstract import AbstractArray
 from .._core.meta import Meta, meta
 from .._core.state import MODES, TRACED
@@ -34,10 +33,10 @@ def resize(t: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = 
         refuse_escape([born(t)], [], "resize")
     m = meta(shape, old.dtype, old.device, strides)
     offset = 0 if t._al is None else t._al.offset
-    need = offset + (shapes.storage_extent(m.shape, m.strides) if m.numel else 0)
+    need = offset + m.extent
     own = t._st.meta
     size = need * m.dtype.itemsize
-    if size > strided.elements(own) * own.dtype.itemsize:
+    if size > own.extent * own.dtype.itemsize:
         # The end of a view as another dtype may be amid an element: then the storage is one of that dtype.
         dtype = m.dtype if size % own.dtype.itemsize else own.dtype
         _grow(t, size // dtype.itemsize, dtype)

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import devices, shapes
+from .._core import devices
 from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES, TRACED, WRITE_LOCK, next_sequence_nr
 from .._core.transfer import put
@@ -274,13 +274,13 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
         owner = owner.base
     if _is_constant(owner.base):
         return None
-    size = shapes.storage_extent(m.shape, m.strides)
+    size = m.extent
     buffer, told = _bytes_of(array, owner, size * m.dtype.itemsize), owner
     if buffer is None:
         buffer, told = _any_bytes_of(array, size), None
     elif not owner.flags.owndata:
         told = None
-    store = meta((size,), m.dtype, m.device) if shapes.has_overlap(m.shape, m.strides) else m
+    store = meta((size,), m.dtype, m.device) if m.overlaps else m
     t = make(None, store)
     st = t._st
     st.pointer = Shared(buffer, store, told)

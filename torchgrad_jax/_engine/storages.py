@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
-from .._core import devices, dtypes, shapes
+from .._core import devices, dtypes
 from .._core.meta import meta
 from .._core.transfer import put
 from . import strided
@@ -145,7 +145,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Bytes of the storage."""
-        return strided.elements(self._storage.meta) * self._storage.meta.dtype.itemsize
+        return self._storage.meta.extent * self._storage.meta.dtype.itemsize
 
     def size(self) -> int:
         """Bytes of the storage."""
@@ -323,11 +323,7 @@ class UntypedStorage:
             )
         t = None if self._tensor is None else self._tensor()
         t = t if t is not None and t._st is st else None
-        need = (
-            0
-            if t is None
-            else strided.storage_offset(t) + shapes.storage_extent(t._m.shape, t._m.strides)
-        )
+        need = 0 if t is None else strided.storage_offset(t) + t._m.extent
         known = 0 if t is None else 1 + (t._vc is st)
         if sys.getrefcount(st) - 3 > known or 0 < n < need:
             raise NotImplementedError(

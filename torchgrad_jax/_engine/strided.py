@@ -7,7 +7,6 @@ overlap (unfold, odd as_strided) it is a gather. Writing is the transpose of rea
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -39,7 +38,7 @@ def to_flat(x: Any, m: Meta) -> Any:
         return x.reshape(-1)
     if m.dense:
         return jnp.transpose(x, _dense_order(m)).reshape(-1)
-    extent = shapes.storage_extent(m.shape, m.strides)
+    extent = m.extent
     shape = tuple([1 if s == 0 else n for n, s in zip(m.shape, m.strides)])
     if 0 not in m.shape:  # elements in one place are one element
         x = x[tuple([slice(n) for n in shape])]
@@ -194,7 +193,11 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     dims, shape_up = found
     if isinstance(offset, int) and (steps := _aligned(flat.shape[0], dims, offset)) is not None:
         return shape_up(_take_aligned(flat, *steps))
-    segment = flat if extent == flat.shape[0] else lax.dynamic_slice(flat, (offset,), (extent,))
+    segment = (
+        flat
+        if extent == flat.shape[0]
+        else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
+    )
     return shape_up(_take_nested(segment, dims))
 
 
@@ -221,7 +224,11 @@ def scatter(
             return flat.at[places].set(value, mode="drop")
         return flat.at[places].add(value) if add else flat.at[places].set(value)
     whole = extent == flat.shape[0]
-    segment = flat if whole else lax.dynamic_slice(flat, (offset,), (extent,))
+    segment = (
+        flat
+        if whole
+        else lax.dynamic_slice(flat, (offset,), (extent,), allow_negative_indices=False)
+    )
     placed = _put(value, extent, shape, strides)
     if add:
         new = segment + placed
@@ -229,7 +236,11 @@ def scatter(
         mask = np.zeros(extent, bool)
         mask[places_in(shape, strides).reshape(-1)] = True
         new = placed if mask.all() else jnp.where(mask, placed, segment)
-    return new if whole else lax.dynamic_update_slice(flat, new, (offset,))
+    return (
+        new
+        if whole
+        else lax.dynamic_update_slice(flat, new, (offset,), allow_negative_indices=False)
+    )
 
 
 def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -288,7 +299,7 @@ def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
 
 @KERNELS.memo(0.125)
 def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
-    need, have = shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize, elements(store)
+    need, have = m.extent * m.dtype.itemsize, store.extent
     if need > have * store.dtype.itemsize:
         raise RuntimeError(
             f"a tensor of size {list(m.shape)} has a storage of {have} elements, which was resized; give it its memory "
@@ -306,7 +317,7 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
     """The reader for traced programs, with the offset built in where that saves work."""
     kernel = reader(store, m, conj, neg)
     dims = _nested(m.shape, m.strides)
-    filled = dims is None or shapes.storage_extent(m.shape, m.strides) == m.numel
+    filled = dims is None or m.extent == m.numel
     if filled or m.device.type == "meta":
         return lambda array: kernel(array, offset)
 
@@ -337,7 +348,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
 
     kernel = _kernel(write_view, store)
-    if not executors.fits(store, m) or shapes.has_overlap(m.shape, m.strides):
+    if not executors.fits(store, m) or m.overlaps:
         return _Called(kernel)
     return executors.OnHost(kernel, executors.writing(m, conj, neg))
 
@@ -350,7 +361,7 @@ def storage_offset(t: Tensor) -> int:
 def room(t: Tensor) -> int:
     """How many elements of the tensor's dtype its storage holds."""
     store = t._st.meta
-    return elements(store) * store.dtype.itemsize // t._m.dtype.itemsize
+    return store.extent * store.dtype.itemsize // t._m.dtype.itemsize
 
 
 def is_direct(t: Tensor) -> bool:
@@ -420,7 +431,7 @@ def _write(t: Tensor, array: Any) -> None:
     else:
         st.array = _written(t, held, array)
         st.stamp += 1
-        if not mode & LIFT and not shapes.has_overlap(t._m.shape, t._m.strides):
+        if not mode & LIFT and not t._m.overlaps:
             al.array, al.stamp = array, st.stamp
 
 
@@ -428,11 +439,6 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
     """A storage that held `held`, with the elements of a view replaced."""
     al = t._al
     return _writer(t._st.meta, t._m, al.conj, al.neg).call(held, al.offset, array)
-
-
-def elements(m: Meta) -> int:
-    """How many elements of storage a meta spans."""
-    return math.prod(m.shape) if m.dense else shapes.storage_extent(m.shape, m.strides)
 
 
 def same_memory(a: Tensor, b: Any) -> bool:
@@ -485,7 +491,7 @@ def check_disjoint(
 
 def warn_of_overlap(t: Tensor, name: str, example: str = "tensor[mask] = scalar") -> bool:
     """Whether several elements share one location, in which case writing to them is deprecated."""
-    if not shapes.has_overlap(t._m.shape, t._m.strides):
+    if not t._m.overlaps:
         return False
     warnings.warn(
         f"Use of {name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
@@ -502,5 +508,5 @@ def is_mirrored(t: Tensor) -> bool:
 
 def check_writable(t: Tensor) -> None:
     """Refuse to write where several elements share one location."""
-    if shapes.has_overlap(t._m.shape, t._m.strides):
+    if t._m.overlaps:
         raise RuntimeError(errors.OVERLAP)

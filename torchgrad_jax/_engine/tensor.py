@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .._core import shapes
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES, TRACED
 
@@ -46,7 +45,7 @@ class Storage:
 
 def storage_size(m: Meta) -> int:
     """Bytes of a storage."""
-    return shapes.storage_extent(m.shape, m.strides) * m.dtype.itemsize
+    return m.extent * m.dtype.itemsize
 
 
 class Memory:

@@ -346,7 +346,7 @@ def as_strided_view(
             try:
                 relative = at - storage_offset(src)
                 end = relative + shapes.storage_extent(size, stride)
-                if relative < 0 or end > shapes.storage_extent(src._m.shape, src._m.strides):
+                if relative < 0 or end > src._m.extent:
                     call = outreaching_call(src._m, m, relative, "AsStridedBackward0")
                     again = MODES.tangents.apply(call, (tangent, relative))
                 else:

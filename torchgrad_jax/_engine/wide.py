@@ -36,7 +36,7 @@ def _joined(xs: Sequence[Any], dtype: Any, axis: int, new: bool) -> Any:
 def _parts(ct: Any, start: Any, count: int, size: int, axis: int, new: bool, dtype: Any) -> Any:
     if jnp.iscomplexobj(ct) and not jnp.issubdtype(dtype, jnp.complexfloating):
         ct = jnp.real(ct)
-    segment = lax.dynamic_slice_in_dim(ct, start, count * size, axis)
+    segment = lax.dynamic_slice_in_dim(ct, start, count * size, axis, allow_negative_indices=False)
     parts = [lax.slice_in_dim(segment, k * size, (k + 1) * size, axis=axis) for k in range(count)]
     parts = [lax.squeeze(p, (axis,)) if new else p for p in parts]
     return [lax.convert_element_type(p, dtype) for p in parts]

@@ -129,7 +129,7 @@ def _window(
     shape, steps = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
     view = as_strided_view(input, shape, steps, storage_offset)
     offset = strided.storage_offset(view) - strided.storage_offset(input)
-    extent = shapes.storage_extent(input._m.shape, input._m.strides)
+    extent = input._m.extent
     inside = offset >= 0 and offset + shapes.storage_extent(shape, steps) <= extent
     return view, offset, inside
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, shapes, warn
+from .._core import dtypes, errors, warn
 from .._core.kernels import cpp_name
 from .._core.numbers import check_fits, check_read, flushed_by_kernels, may_not_fit
 from .._core.state import GRAD, MODES
@@ -372,7 +372,7 @@ def index_put_(
             values = ops._to_copy(values, m.dtype)
         else:
             put = ops._index_put_number_
-    recorded = MODES.bits & GRAD and shapes.has_overlap(m.shape, m.strides)
+    recorded = MODES.bits & GRAD and m.overlaps
     if recorded:
         check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
     if is_mirrored(out):
@@ -384,7 +384,7 @@ def index_put_(
     from .create import tensor
 
     places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
-    flat = as_strided_view(out, (shapes.storage_extent(m.shape, m.strides),), (1,), None)
+    flat = as_strided_view(out, (m.extent,), (1,), None)
     put(flat, (places,), values, accumulate)
     if recorded and requires_grad_of(out):
         forbid_gradient(out)

@@ -189,11 +189,10 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
 
 
 def _check_window(t: Tensor, offset: int) -> None:
-    from .._core.shapes import storage_extent
 
-    need = offset + (storage_extent(t._m.shape, t._m.strides) if t._m.numel else 0)
+    need = offset + t._m.extent
     stored = t._st.meta
-    have = strided.elements(stored) * stored.dtype.itemsize // t._m.dtype.itemsize
+    have = stored.extent * stored.dtype.itemsize // t._m.dtype.itemsize
     if offset < 0 or need > have:
         raise RuntimeError(
             f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {offset} are "

@@ -285,7 +285,7 @@ def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1)
     if length == 0:
         return lax.slice_in_dim(input, 0, 0, axis=d)
     span = (length - 1) * step + 1
-    x = lax.dynamic_slice_in_dim(input, start, span, axis=d)
+    x = lax.dynamic_slice_in_dim(input, start, span, axis=d, allow_negative_indices=False)
     return lax.slice_in_dim(x, 0, span, stride=step, axis=d) if step != 1 else x
 
 
@@ -637,7 +637,7 @@ def _triangle_check(input: Array, name: str) -> None:
 
 def _check_triangle_inplace(me: Meta, out: Any, others: Any) -> bool:
     """Where matrices do not lie one after the other, torch computes in a copy and writes that back."""
-    if me.ndim < 4 or not shapes.has_overlap(me.shape, me.strides):
+    if me.ndim < 4 or not me.overlaps:
         return False
     first, *batch = zip(me.shape[:-2], me.strides[:-2])
     step = me.shape[-1] * me.shape[-2]

@@ -15,7 +15,6 @@ import jax
 
 from .._core import events
 from .._engine.node import AccumulateGrad
-from .._engine.strided import elements
 from .._engine.tensor import Storage, Tensor
 from .._ops import TABLE
 from .._ops.aten import composite_name, op_name
@@ -186,7 +185,7 @@ class Recorder(events.Observer):
             st = None if t is None else t._st
             if st is None or id(st) in known or id(st) in self.alive:
                 continue
-            nbytes = elements(st.meta) * st.meta.dtype.itemsize
+            nbytes = st.meta.extent * st.meta.dtype.itemsize
             host = st.meta.device.type == "cpu"
             self.records.append(MemoryRecord(nbytes, host))
             self.alive[id(st)] = weakref.ref(st, self._gone(id(st), -nbytes, host))

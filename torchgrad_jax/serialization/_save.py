@@ -24,7 +24,7 @@ from .._engine.attributes import layout
 from .._engine.history import requires_grad_of
 from .._engine.hooks import warn_if_has_hooks
 from .._engine.storages import UntypedStorage
-from .._engine.strided import elements, storage_offset, to_flat
+from .._engine.strided import storage_offset, to_flat
 from .._engine.tensor import Storage, Tensor
 from .._functions.typed_storage import TypedStorage
 from ..nn.parameter import Parameter
@@ -120,7 +120,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it lets globals be rename
             return self._handed(obj)
         if not isinstance(obj, _StorageRef):
             return None
-        numel = elements(obj.storage.meta)
+        numel = obj.storage.meta.extent
         name, count = STORAGE_OF.get(obj.dtype), numel
         if name is None:
             kind, count = _Global("torch.storage", "UntypedStorage"), numel * obj.dtype.itemsize
@@ -301,7 +301,7 @@ def _write_legacy(file: Any, pickled: Any, refs: list[_StorageRef], protocol: in
     refs = sorted(refs, key=lambda ref: ref.key)
     pickle.dump([ref.key for ref in refs], file, protocol=protocol)
     for ref in refs:
-        file.write(struct.pack("<q", elements(ref.storage.meta)))
+        file.write(struct.pack("<q", ref.storage.meta.extent))
         file.write(_bytes_of(ref.storage))
 
 

@@ -17,7 +17,6 @@ from .._core.shapes import contiguous_strides
 from .._core.transfer import put
 from .._engine.copying import _set_state, on_storage
 from .._engine.storages import handle
-from .._engine.strided import elements
 from .._engine.subclass import retyped
 from .._engine.tensor import Storage, Tensor, make
 from .._functions.typed_storage import TypedStorage
@@ -176,9 +175,9 @@ class Tensors:
             _check_numel(shape, dtype or held.dtype or dtypes.uint8)
         st, new = self._made(held, dtype, shape, whole)
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else -1
-        if last >= elements(st.meta):
+        if last >= st.meta.extent:
             raise pickle.UnpicklingError(
-                f"a tensor of size {list(shape)[:8]} reaches beyond its storage of {elements(st.meta)} elements"
+                f"a tensor of size {list(shape)[:8]} reaches beyond its storage of {st.meta.extent} elements"
             )
         conj, neg = (bool(isinstance(bits, dict) and bits.get(n)) for n in ("conj", "neg"))
         if (conj or neg) and st.meta.dtype.category != dtypes.complex64.category and conj:

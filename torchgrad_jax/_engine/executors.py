@@ -175,7 +175,7 @@ class OnHost:
 
     def call(self, array: Any, offset: int, *more: Any) -> Any:
         """What the function gives."""
-        if array.__class__ is np.ndarray and all([x.__class__ is np.ndarray for x in more]):
+        if array.__class__ is np.ndarray and all(x.__class__ is np.ndarray for x in more):
             return self._host(array, offset, *more)
         if _is_small(array) and all(map(_is_small, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))

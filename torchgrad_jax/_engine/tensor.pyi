@@ -64,18 +64,21 @@ CREATED_NO_GRAD: _int
 CREATED_MULTI: _int
 CREATED_INFERENCE: _int
 CREATED_CUSTOM: _int
-class Extras:
+class Watchers:
+    grad_dtype: Any
+    hooks: Any
+    name: Any
+    post_acc: Any
+    retains: Any
+    def __init__(self) -> None: ...
+
+class Extras(Watchers):
     born: Any
     dual: Any
     dual_level: Any
     followed: Any
-    grad_dtype: Any
-    hooks: Any
     inference: Any
     inner: Any
-    name: Any
-    post_acc: Any
-    retains: Any
     uncounted: Any
     def __init__(self) -> None: ...
 
@@ -1380,6 +1383,8 @@ def born(t: Tensor) -> _int:
     """The transform inside of which a tensor was made, as `Storage.born`."""
 def plain_alias(t: Tensor) -> Alias | None:
     """How `t` reads its storage, without what it is a view of."""
+def watchers(t: Tensor) -> Watchers:
+    """What users attached to a tensor, made on first use."""
 def extras(t: Tensor) -> Extras:
     """The rarely used part of a tensor, made on first use."""
 def is_plain(t: Tensor) -> _bool:

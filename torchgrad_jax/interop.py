@@ -18,6 +18,7 @@ from ._bridge.interop import as_jax, from_jax as from_jax
 from ._bridge.state import discover
 from ._core import tree
 from ._core.files import replacing
+from ._core.keys import drawing_from as rngs
 from ._engine.strided import read
 from ._engine.tensor import Tensor, wrap_array
 
@@ -30,7 +31,8 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
         buffers: of a module, return its buffers as they are after the call as well.
 
     Returns:
-        A function of arrays, in any pytrees. Of a module, a function of a dict of parameters and buffers by
+        A function of arrays, in any pytrees, and of `rngs=`, a key of `jax.random` that random operations take their
+        numbers from, each the next part of it. Of a module, a function of a dict of parameters and buffers by
         name and of what its `forward` takes; those it has now are the function's `params` and `buffers`. What
         the dict leaves out is a constant, and the module itself is never written to. Tensors from outside are
         constants. Gradients stop at `detach()` and under `no_grad`, and are those of hooks and custom
@@ -193,4 +195,4 @@ def export(f: Callable[..., Any], *args: Tensor) -> Exported:
     return Exported(exported, list(state), told)
 
 
-__all__ = ["Exported", "export", "from_jax", "load_exported", "to_jax"]
+__all__ = ["Exported", "export", "from_jax", "load_exported", "rngs", "to_jax"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import devices, dtypes, tree
+from .._core.keys import checked, drawing_from
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES
 from .._engine import lift
@@ -85,9 +87,10 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
     def operator(*args: Any, **kwargs: Any) -> Any:
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
-        kept = tuple(None if i in dynamic else _Kept(x) for i, x in enumerate(flat))
+        words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if _is_key(flat[i])}
+        kept = tuple(words.get(i) if i in dynamic else _Kept(x) for i, x in enumerate(flat))
         leaves = [
-            x if isinstance(x, Tensor) else wrap_array(jnp.asarray(x))
+            x if isinstance(x, Tensor) else wrap_array(_words_of(x))
             for x in (flat[i] for i in dynamic)
         ]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
@@ -106,7 +109,7 @@ class _Operator:
     read is what they hold at each call.
     """
 
-    __slots__ = ("call", "captured", "lasts", "metas", "out_tree", "watch")
+    __slots__ = ("call", "captured", "keys", "lasts", "metas", "out_tree", "watch")
 
     def __init__(
         self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
@@ -116,13 +119,17 @@ class _Operator:
 
         def run(arrays: Sequence[Any]) -> list[Any]:
             nonlocal plain
-            values = [None if k is None else k.value for k in kept]
+            values = [k.value if isinstance(k, _Kept) else k for k in kept]
             for i, x in zip(dynamic, arrays):
-                values[i] = x
+                impl = values[i]
+                values[i] = x if impl is None else jax.random.wrap_key_data(x, impl=impl)
             args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
             found = f(*args, **kwargs)
             results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
             plain = not any(map(_is_tensor, results))
+            self.keys = {
+                i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if _is_key(r)
+            }
             return [_array_of(r) for r in results]
 
         lifted = _recorded(run, [aval_of(t._m) for t in leaves])
@@ -147,7 +154,7 @@ class _Operator:
         self.watch = watch = Watch()
         watch.function(f)
         for k in kept:
-            if k is not None:
+            if isinstance(k, _Kept):
                 watch.value(k.value)
 
     def holds(self) -> bool:
@@ -159,8 +166,10 @@ class _Operator:
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         with sealed():
-            results = apply(self.call, [*leaves, *self.captured])
-        return jax.tree_util.tree_unflatten(self.out_tree, list(results))
+            results = list(apply(self.call, [*leaves, *self.captured]))
+        for i, impl in self.keys.items():
+            results[i] = jax.random.wrap_key_data(read(results[i]), impl=impl)
+        return jax.tree_util.tree_unflatten(self.out_tree, results)
 
 
 def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> lift.Traced:
@@ -175,7 +184,7 @@ def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> li
 
 def _array_of(result: Any) -> Any:
     if not isinstance(result, Tensor):
-        return jnp.asarray(result)
+        return _words_of(result)
     return MODES.lifts[-1].array_of(result) if MODES.bits & LIFT else read(result)
 
 
@@ -191,14 +200,20 @@ def _call_of(f: Any, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Call:
 # --- tensor code as JAX functions -----------------------------------------------------------------
 
 
-def as_jax(f: Callable[..., Any]) -> Callable[..., Any]:
+def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any]:
     """A function over tensors as a pure JAX function over arrays, in any pytrees.
 
-    Tensors from outside are constants of it. Gradients stop at `detach()` and under `no_grad`, as in torch.
+    Tensors from outside are constants of it. Gradients stop at `detach()` and under `no_grad`, as in torch. With
+    `rngs`, the function takes an argument of that name: the key that its random numbers come from.
     """
+
+    takes_rngs = _has_argument(f, "rngs") if rngs else None
 
     @functools.wraps(f)
     def pure(*args: Any, **kwargs: Any) -> Any:
+        key = kwargs.pop("rngs", None) if takes_rngs is False else None
+        if key is not None:
+            return seeded(checked(key), *args, **kwargs)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs))
         at = [i for i, x in enumerate(flat) if hasattr(x, "shape") and hasattr(x, "dtype")]
         trees: list[Any] = []
@@ -207,15 +222,41 @@ def as_jax(f: Callable[..., Any]) -> Callable[..., Any]:
             values = list(flat)
             for i, t in zip(at, inputs):
                 values[i] = t
+                if _is_key(flat[i]):
+                    values[i] = jax.random.wrap_key_data(
+                        t._st.array, impl=jax.random.key_impl(flat[i])
+                    )
             given, named = jax.tree_util.tree_unflatten(treedef, values)
             out, out_tree = jax.tree_util.tree_flatten(f(*given, **named), is_leaf=_is_tensor)
             trees[:] = [out_tree]
             return out
 
-        found = over_arrays(over, [jnp.asarray(flat[i]) for i in at])
+        found = over_arrays(over, [_words_of(flat[i]) for i in at])
         return jax.tree_util.tree_unflatten(trees[0], found)
 
+    def with_key(key: Any, *args: Any, **kwargs: Any) -> Any:
+        with drawing_from(key):
+            return f(*args, **kwargs)
+
+    seeded = pure if takes_rngs is None else as_jax(with_key, None)
     return pure
+
+
+def _has_argument(f: Any, name: str) -> bool:
+    try:
+        return name in inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_key(x: Any) -> bool:
+    """Whether something is a typed key of `jax.random`."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _words_of(x: Any) -> Any:
+    """An array; of typed keys, the words that they consist of."""
+    return jax.random.key_data(x) if _is_key(x) else jnp.asarray(x)
 
 
 def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -> list[Any]:

@@ -61,7 +61,9 @@ from .generator import (
     current as current,
     default_generator as default_generator,
 )
+from .keys import KeyStream
 from .rounding import Array, block32, block64, cast, exactly, fma32, fma64, is_half
+from .state import MODES
 
 Shape: TypeAlias = Sequence[int]
 
@@ -80,7 +82,9 @@ def cpp_name(dtype: np.dtype) -> str:
 
 
 def _chosen(generator: Generator | None) -> Generator:
-    return current() if generator is None else generator
+    if generator is None:
+        return current() if MODES.keys is None else MODES.keys
+    return generator
 
 
 def _check(condition: Any, message: str) -> None:
@@ -150,6 +154,8 @@ def uniform(
     if (low, high) != (0.0, 1.0):
         _check_range(low, high, dtype)
     generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.uniform(shape, dtype, low, high)
     count = math.prod(shape)
     if dtype == np.float64:
         out = generator.doubles(count)
@@ -213,6 +219,8 @@ def normal(
         return parts.view(dtype).reshape(shape)
     dtype = _floating(dtype, "normal")
     generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.normal(shape, dtype, mean, std)
     count = math.prod(shape)
     plain = mean == 0.0 and std == 1.0
     if count < 16:
@@ -248,7 +256,10 @@ def log_normal(
     dtype = _floating(dtype, "log_normal")
     if not std > 0.0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    normals = fma64(_chosen(generator).serial_normals(math.prod(shape)), std, mean)
+    generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.log_normal(shape, dtype, mean, std)
+    normals = fma64(generator.serial_normals(math.prod(shape)), std, mean)
     if len(normals) < 16:
         return cast(exactly(math.exp, normals), dtype).reshape(shape)
     with np.errstate(over="ignore"):
@@ -377,6 +388,8 @@ def randperm(n: int, dtype: Any = np.int64, *, generator: Generator | None = Non
     generator = _chosen(generator)
     if n < 2:
         return np.arange(n).astype(dtype)
+    if generator.__class__ is KeyStream:
+        return generator.permutation(n, dtype)
     remaining = np.arange(n, 1, -1)
     if n < 0xFFFFFFFF // 20:
         steps = generator.random32(n - 1) % remaining
@@ -384,6 +397,11 @@ def randperm(n: int, dtype: Any = np.int64, *, generator: Generator | None = Non
         steps = (generator.random64(n - 1) % remaining.astype(np.uint64)).astype(np.int64)
     shuffle = _shuffle_few if n < 500 else _shuffle_many
     return cast(shuffle(np.arange(n - 1) + steps), dtype)
+
+
+def joined(rows: Sequence[Array]) -> Array:
+    """Draws one after the other, of a generator or of a key."""
+    return rows[0] if len(rows) == 1 else numpy_of(rows[0]).concatenate(rows)
 
 
 def _shuffle_few(partners: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -452,6 +470,8 @@ def bernoulli(
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     shape = () if shape is None else shape
+    if generator.__class__ is KeyStream:
+        return generator.bernoulli(p, shape, dtype)
     return (generator.doubles(math.prod(shape)) < p).reshape(shape).astype(dtype)
 
 
@@ -476,7 +496,10 @@ def exponential(
     dtype = _floating(dtype, "exponential")
     if not lambd > 0.0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    draws = _chosen(generator).doubles(math.prod(shape))
+    generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.exponential(shape, dtype, lambd)
+    draws = generator.doubles(math.prod(shape))
     return cast(-1.0 / lambd * np.log1p(-draws), dtype).reshape(shape)
 
 
@@ -492,7 +515,10 @@ def cauchy(
     dtype = _floating(dtype, "cauchy")
     if not sigma > 0.0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    draws = _chosen(generator).doubles(math.prod(shape))
+    generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.cauchy(shape, dtype, median, sigma)
+    draws = generator.doubles(math.prod(shape))
     return cast(fma64(np.tan(math.pi * (draws - 0.5)), sigma, median), dtype).reshape(shape)
 
 
@@ -502,7 +528,10 @@ def geometric(
     """How many trials of probability p until the first success: `Tensor.geometric_`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    draws = _chosen(generator).doubles(math.prod(shape))
+    generator = _chosen(generator)
+    if generator.__class__ is KeyStream:
+        return generator.geometric(shape, p, dtype)
+    draws = generator.doubles(math.prod(shape))
     with np.errstate(divide="ignore"):
         trials = np.ceil(np.log(draws) / math.log(1.0 - p))
     return cast(trials, np.dtype(dtype)).reshape(shape)
@@ -549,7 +578,7 @@ def multinomial(
     return out.reshape(*weights.shape[:-1], num_samples)
 
 
-def _with_replacement(rows: Array, count: int, generator: Generator) -> NDArray[np.int64]:
+def _with_replacement(rows: Array, count: int, generator: Any) -> NDArray[np.int64]:
     dtype = rows.dtype if rows.dtype == np.float64 else np.dtype(np.float32)
     totals = np.cumsum(rows.astype(dtype), axis=-1, dtype=dtype)
     totals /= totals[:, -1:].copy()
@@ -616,7 +645,7 @@ def dirichlet(alpha: Array, *, generator: Generator | None = None) -> Array:
 _THIRD = np.float32(1.0 / 3.0)
 
 
-def _gammas(alpha: Array, generator: Generator) -> NDArray[np.float64]:
+def _gammas(alpha: Array, generator: Any) -> NDArray[np.float64]:
     below_one = alpha < 1
     with np.errstate(divide="ignore"):
         powers = np.where(below_one, 1 / alpha, alpha.dtype.type(0))

@@ -79,6 +79,7 @@ class Modes(threading.local):
     sealed: bool = (
         False  # an operator made by `from_jax` is being compiled, see `_engine.attributes`
     )
+    keys: Any = None  # the `keys.KeyStream` that draws take their numbers from
     undo: list[Any] = []  # how to undo what traced code wrote outside of it, see `_engine.escapes`
     traced: bool = False  # set on the class once JAX put a tracer into a tensor, for good
     grad_layout: bool = True  # gradients take the layout of their leaves

@@ -38,7 +38,8 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
     For the meta device it is asked for no elements, and so draws none, but says what is wrong.
     """
     if m.device.type != "meta":
-        return put(values(m), m.device)
+        found = values(m)
+        return put(found, m.device) if isinstance(found, np.ndarray | np.generic) else found
     values(m.like(shape=(0,)))
     return abstract.AbstractArray(m.shape, m.dtype.np)
 

@@ -169,6 +169,10 @@ def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     m = input._m
     if MODES.bits & LIFT:
         raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
+    if MODES.keys is not None:
+        raise NotImplementedError(
+            "rrelu: draws a number for each entry that is not positive, whose count a traced program does not know"
+        )
     negative = concrete(input) <= 0
     noise = np.ones(m.shape, m.dtype.np)
     count = (int(np.count_nonzero(negative)),)

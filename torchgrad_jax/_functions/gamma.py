@@ -10,7 +10,6 @@ import numpy as np
 
 from .._core import dtypes, rng
 from .._core.meta import meta
-from .._core.state import LIFT, MODES
 from .._core.transfer import put
 from .._engine.bind import composite
 from .._engine.concrete import concrete
@@ -21,7 +20,7 @@ from .._ops.gamma_grads import moved
 from .._ops.registry import Grad
 from . import batched_sampling as batched
 from .arguments import wrong
-from .random import chosen, draw_inside, refuse
+from .random import chosen, draw_inside, inside_trace, refuse
 
 
 @jax.custom_jvp
@@ -73,7 +72,7 @@ def _standard_gamma(input: Any, generator: Any = None) -> Tensor:
     """Gamma numbers of these concentrations, whose gradients follow the draws."""
     t = _checked("_standard_gamma", "gamma_cpu", input)
     gen = chosen("_standard_gamma", generator, t._m.device)
-    if MODES.bits & LIFT:
+    if inside_trace():
         return draw_inside(
             (t,), lambda t: _standard_gamma(t, gen), lambda: batched.standard_gamma(t, gen),
             lambda numbers: apply(_GAMMA, (t, numbers)),
@@ -86,7 +85,7 @@ def _sample_dirichlet(input: Any, generator: Any = None) -> Tensor:
     """Dirichlet numbers of these concentrations along the last dimension; without gradients."""
     t = _checked("_sample_dirichlet", "dirichlet", input)
     gen = chosen("_sample_dirichlet", generator, t._m.device)
-    if MODES.bits & LIFT:
+    if inside_trace():
         return draw_inside(
             (t,), lambda t: _sample_dirichlet(t, gen), lambda: batched.dirichlet(t, gen),
             lambda numbers: apply(_DIRICHLET, (t, numbers)),

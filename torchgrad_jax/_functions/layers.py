@@ -12,11 +12,11 @@ from .._core import errors, rng, shapes
 from .._core.dtypes import FLOATING, bool_, scalar_type_name
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES
 from .._engine.bind import NAMESPACES, composite, ops
+from .._engine.lift import running_vmap
 from .._engine.tensor import Tensor
 from .create import from_host
-from .random import check_allowed, draw
+from .random import check_allowed, draw, inside_trace
 
 _functional = functools.partial(composite, method=False, namespace="nn.functional")
 _top = functools.partial(composite, method=False)
@@ -147,7 +147,7 @@ def _dropout(
     multiply = ops.mul_ if inplace else ops.mul
     if p == 1:
         return multiply(input, _constant(np.zeros(()), input, 1))
-    if MODES.bits & LIFT:
+    if inside_trace():
         return _dropout_inside(input, p, inplace, features, alpha)
     check_allowed()
     kept = _mask(input._m, p, features)
@@ -170,8 +170,8 @@ def _dropout_inside(input: Tensor, p: float, inplace: bool, features: bool, alph
     shape = (*m.shape[:2], *(1,) * (m.ndim - 2)) if features else m.shape
     if features and m.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    lift = MODES.lifts[-1]
-    if inplace and lift.randomness == "different" and not lift.inside(input):
+    lift = running_vmap()
+    if lift is not None and inplace and lift.randomness == "different" and not lift.inside(input):
         raise RuntimeError(errors.BATCHED_FILL)
     kept = draw(meta(shape, bool_, m.device), lambda m: rng.dropout_mask(m.shape, p)).to(m.dtype)
     multiply, add = (ops.mul_, ops.add_) if inplace else (ops.mul, ops.add)
@@ -307,7 +307,5 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         return ops.mul(input, _constant(np.zeros(()), input, 1)), from_host(
             np.zeros(shape, np.bool_), dev
         )
-    mask = draw(
-        meta(shape, bool_, dev), lambda m: np.ascontiguousarray(rng.dropout_mask(m.shape, p))
-    )
+    mask = draw(meta(shape, bool_, dev), lambda m: rng.dropout_mask(m.shape, p))
     return ops._native_dropout(input, mask, 1.0 / (1.0 - p)), mask

@@ -16,6 +16,7 @@ import numpy as np
 from .._core import devices, dtypes, errors, rng, warn
 from .._core.devices import CPU
 from .._core.generator import OWN, Generator as HostGenerator
+from .._core.keys import KeyStream
 from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
 from .._core.state import INFERENCE, LIFT, MODES
@@ -98,8 +99,30 @@ def default_for(dev: devices.device) -> Any:
     return found
 
 
-def check_allowed() -> None:
+def inside_trace() -> bool:
+    """Whether draws are part of a program, or take their numbers from a key of JAX's: parameters may be traced."""
+    return bool(MODES.bits & LIFT) or MODES.keys is not None
+
+
+def _from_key() -> bool:
+    """Whether the innermost run takes its numbers from a key, rather than as its `randomness` says."""
+    if MODES.keys is None:
+        return False
+    if not MODES.bits & LIFT:
+        return True
+    lift = MODES.lifts[-1]
+    if lift.stateful:
+        raise RuntimeError(
+            "torch.compile: numbers of a compiled function do not come from a key; call the function without compile "
+            "where rngs is given (jax.jit compiles it there)"
+        )
+    return lift.size is None
+
+
+def check_allowed(generator: Any = None) -> None:
     """Refuse to draw where the numbers would be the same for all examples, or each time a trace is run."""
+    if generator is None and MODES.keys is not None and _from_key():
+        return
     if MODES.bits & LIFT and MODES.lifts[-1].randomness == "error":
         batched = MODES.lifts[-1].size is not None
         raise RuntimeError(errors.BATCHED_RANDOM if batched else errors.FROZEN_RANDOM)
@@ -109,11 +132,13 @@ def check_allowed() -> None:
 
 def chosen(fn: str, generator: Any, dev: devices.device) -> Any:
     """The generator that a call draws from."""
-    check_allowed()
+    check_allowed(generator)
     if dev.type == "meta":  # nothing is drawn
         return default_generator
     if generator is None:
-        return default_for(dev)
+        return default_for(dev) if MODES.keys is None else MODES.keys
+    if generator.__class__ is KeyStream:
+        return generator
     if not isinstance(generator, Generator):
         raise wrong(fn, "generator", "torch.Generator", generator)
     if generator.device is not dev:
@@ -223,6 +248,8 @@ def laid(m: Meta, flat: np.ndarray) -> np.ndarray:
         return flat.reshape(m.shape)
     order = memory_order(m)
     inverse = tuple(int(i) for i in np.argsort(order))
+    if not isinstance(flat, np.ndarray):  # drawn from a key
+        return flat.reshape([m.shape[d] for d in order]).transpose(inverse)
     return np.ascontiguousarray(
         flat.reshape([m.shape[d] for d in order]).transpose(inverse)
     ).reshape(m.shape)
@@ -248,6 +275,8 @@ def normals(m: Meta, gen: Any, mean: float = 0.0, std: float = 1.0) -> np.ndarra
     torch makes them sixteen at a time only where the memory has no gaps and no other order.
     """
     refuse("normal_kernel_cpu", m.dtype, (*_FLOATS, dtypes.complex64, dtypes.complex128))
+    if gen.__class__ is KeyStream:
+        return laid(m, rng.normal((m.numel,), m.dtype.np, mean, std, generator=gen))
     if m.contiguous:
         return rng.normal(m.shape, m.dtype.np, mean, std, generator=gen)
     if not std >= 0.0:
@@ -270,7 +299,7 @@ def draw(
     says in which order, if not one example after the other: torch fills memory in the order of its addresses.
     """
     check_allowed()
-    if not MODES.bits & LIFT:
+    if not MODES.bits & LIFT or _from_key():
         return fresh(place(values, m), _dense(m), requires_grad)
     lift = MODES.lifts[-1]
     if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
@@ -294,6 +323,8 @@ def draw(
 
 def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) -> Tensor | None:
     """A draw whose parameters are tensors from outside of the `vmap` that it is in; None where some are not."""
+    if _from_key():
+        return None
     lift = MODES.lifts[-1]
     if lift.stateful:  # its values are others the next time
         return None
@@ -309,6 +340,8 @@ def numbers_elsewhere(
     They are known where they are the same for all examples. Those of a whole batch are computed now
     if they are wanted, for a distribution that draws as many words as they say.
     """
+    if _from_key():
+        return None
     lift = MODES.lifts[-1]
     if lift.stateful:
         return None
@@ -540,9 +573,7 @@ def randperm(
         rows = [
             rng.randperm(count, m.dtype.np, generator=gen) for _ in range(math.prod(m.shape[:-1]))
         ]
-        return laid(
-            m, rows[0] if m.ndim == 1 else np.concatenate(rows or [np.zeros(0, m.dtype.np)])
-        )
+        return laid(m, rng.joined(rows or [np.zeros(0, m.dtype.np)]))
 
     if out is not None:
         return _into("randperm", out, (count,), dt, device, requires_grad, generator, values)

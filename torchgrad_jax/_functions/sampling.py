@@ -9,13 +9,14 @@ import numpy as np
 from .._core import dtypes, errors, rng, shapes
 from .._core.caches import CALLS
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._core.transfer import put
 from .._engine.arguments import MISSING
 from .._engine.bind import composite
 from .._engine.concrete import concrete
 from .._engine.deferred import later
 from .._engine.history import check_captured, check_inplace, requires_grad_of
+from .._engine.lift import running_vmap
 from .._engine.record import apply, apply_inplace, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
@@ -30,6 +31,7 @@ from .random import (
     draw,
     draw_elsewhere,
     draw_inside,
+    inside_trace,
     laid,
     memory_order,
     normals,
@@ -91,7 +93,7 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
     t = _tensor("bernoulli", "input", input)
     gen = chosen("bernoulli", generator, t._m.device)
     m = t._m
-    if MODES.bits & LIFT:
+    if inside_trace():
         _not_into(out)
         given = () if p is MISSING else (p,)
         found = draw_elsewhere((t,), lambda t: bernoulli(t, *given, generator=generator))
@@ -112,9 +114,9 @@ def bernoulli(input: Any, p: Any = MISSING, *, generator: Any = None, out: Any =
             "Tensor input, float p, *, torch.Generator generator = None",
         )  # fmt: skip
     refuse("bernoulli_scalar_cpu_", m.dtype, fills._REAL)
-    if MODES.bits & LIFT:
-        lift = MODES.lifts[-1]
-        if lift.size is not None and lift.randomness == "same" and lift.varies(t):
+    if inside_trace():
+        lift = running_vmap()
+        if lift is not None and lift.randomness == "same" and lift.varies(t):
             raise RuntimeError(errors.BATCHED_SAME)
         rows = draw(
             m, lambda m: laid(m, rng.bernoulli(chance, (m.numel,), m.dtype.np, generator=gen))
@@ -159,7 +161,7 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     if MODES.bits & GRAD:
         check_inplace(self, requires_grad_of(self) or requires_grad_of(p))
     check_writable(self)
-    if MODES.bits & LIFT:
+    if inside_trace():
         return _bernoulli_inside(self, p, gen)
     chances = _check_chances(p)
     try:
@@ -177,9 +179,9 @@ def _bernoulli_around(self: Tensor, p: Tensor, gen: Any) -> Tensor:
 
 def _bernoulli_inside(self: Tensor, p: Tensor, gen: Any) -> Tensor:
     """The same inside of `vmap`."""
-    lift = MODES.lifts[-1]
+    lift = running_vmap()
     refuse("bernoulli_tensor_cpu_p_", p._m.dtype, _FLOATS)
-    if lift.size is not None and not lift.inside(self):
+    if lift is not None and not lift.inside(self):
         if lift.varies(p):
             raise RuntimeError(
                 errors.BATCHED_SAME
@@ -261,7 +263,7 @@ def normal(
         if isinstance(mean, Tensor)
         else "NormalBackward2"
     )
-    if MODES.bits & LIFT:
+    if inside_trace():
         _not_into(out)
         return _normal_inside(tensors, mean, std, gen, node)
     mu = concrete(mean) if isinstance(mean, Tensor) else real("normal", "mean", mean, 1)
@@ -322,7 +324,7 @@ def _normals_of(
     dt, dev = options("normal", *opts)
     device, requires_grad = opts[2], opts[4]
     if out is not None:
-        if MODES.bits & LIFT:
+        if inside_trace():
             _not_into(out)
         gen = chosen("normal", generator, _tensor("normal", "out", out, 0)._m.device)
         target = meta(shape, out._m.dtype, out._m.device)
@@ -369,7 +371,7 @@ def multinomial(
     if t._m.ndim and t._m.shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     gen = chosen("multinomial", generator, t._m.device)
-    if MODES.bits & LIFT:
+    if inside_trace():
         _not_into(out)
         found = draw_elsewhere((t,), again := lambda t: _rowwise(t, n, replacement, gen))
         if found is None:
@@ -396,7 +398,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
     """Poisson counts of the given rates."""
     t = _tensor("poisson", "input", input)
     refuse("poisson_cpu", t._m.dtype, _FLOATS)
-    if MODES.bits & LIFT:
+    if inside_trace():
         gen = chosen("poisson", generator, t._m.device)
         return draw_inside(
             (t,), lambda t: poisson(t, gen), lambda: batched.poisson(t, gen),
@@ -420,7 +422,7 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
         raise RuntimeError(f"Found dtype {names[0]} but expected {names[1]}")
     shapes.broadcast_shapes(n._m.shape, p._m.shape)
     gen = chosen("binomial", generator, n._m.device)
-    if MODES.bits & LIFT:
+    if inside_trace():
         shape = shapes.broadcast_shapes(n._m.shape, p._m.shape)
         both = (n.expand(shape), p.expand(shape))
         return draw_inside(

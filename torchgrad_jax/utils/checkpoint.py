@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
-from .._core import devices
+from .._core import devices, keys
 from .._core.state import GRAD, MODES
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
@@ -171,7 +171,10 @@ class _Surroundings:
         self.stack = MODES.device_stack
         self.autocast = autocast_mode.settings()
         self.states: list[tuple[Any, Any]] = []
+        self.keys, self.drawn = None, 0
         if preserve_rng:
+            if MODES.keys is not None:
+                self.keys, self.drawn = MODES.keys, MODES.keys.drawn
             found = {t._m.device for t in _tensors(args)}
             used = [d for d in found if d.type not in ("cpu", "meta")]
             generators = [_random.default_generator, *map(_random.default_for, used)]
@@ -186,7 +189,7 @@ class _Surroundings:
             generator.resume(state)
         MODES.device_stack = self.stack
         try:
-            with autocast_mode.restored(self.autocast):
+            with autocast_mode.restored(self.autocast), keys.resumed(self.keys, self.drawn):
                 yield
         finally:
             MODES.device_stack = stack

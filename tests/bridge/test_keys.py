@@ -1,0 +1,146 @@
+"""Random numbers from a key that the caller gives, under JAX's transforms."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import torchgrad_jax as torch
+
+F = torch.nn.functional
+KEY = jax.random.key(3)
+X = jnp.full((4, 6), 0.4, jnp.float32)
+
+DRAWS: dict[str, Any] = {
+    "dropout": lambda x: F.dropout(x),
+    "dropout-inplace": lambda x: F.dropout(x * 1, inplace=True),
+    "alpha-dropout": lambda x: F.alpha_dropout(x, training=True),
+    "dropout1d": lambda x: F.dropout1d(x),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=0.5),
+    "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(F.dropout, x, use_reentrant=False),
+    "rand": lambda x: x * torch.rand(4, 6),
+    "randn-transposed": lambda x: torch.randn_like(x.t()),
+    "randint": lambda x: torch.randint(0, 2**40, (5,)),
+    "randperm": lambda x: torch.randperm(30),
+    "bernoulli": lambda x: torch.bernoulli(x),
+    "bernoulli-number": lambda x: x.clone().bernoulli_(0.3),
+    "normal": lambda x: torch.normal(x, x),
+    "multinomial": lambda x: torch.multinomial(x, 9, replacement=True),
+    "poisson": lambda x: torch.poisson(x * 5),
+    "gamma": lambda x: torch._standard_gamma(x),
+    "exponential": lambda x: x.clone().exponential_(2.0),
+    "log-normal": lambda x: x.clone().log_normal_(),
+    "geometric": lambda x: x.clone().geometric_(0.3),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_key_says_the_numbers(name):
+    f = DRAWS[name]
+    pure = torch.to_jax(f)
+    got = np.asarray(pure(X, rngs=KEY))
+    assert not np.array_equal(got, pure(X, rngs=jax.random.key(4)))
+    np.testing.assert_allclose(jax.jit(pure)(X, rngs=KEY), got, rtol=1e-5)
+    with torch.interop.rngs(KEY):
+        np.testing.assert_allclose(np.asarray(f(torch.tensor(X))), got, rtol=1e-5)
+
+    def directly(x, key):
+        with torch.interop.rngs(key):
+            return f(x)
+
+    np.testing.assert_allclose(np.asarray(jax.jit(directly)(torch.tensor(X), KEY)), got, rtol=1e-5)
+
+
+def test_each_draw_takes_the_next_part():
+    both = torch.to_jax(lambda: (torch.rand(5), torch.rand(5)))
+    a, b = both(rngs=KEY)
+    assert not np.array_equal(a, b)
+    assert np.array_equal(a, jax.random.uniform(jax.random.fold_in(KEY, 0), (5,), jnp.float32))
+
+
+def test_examples_of_a_vmap_over_keys_differ():
+    keys = jax.random.split(KEY, 3)
+    rows = jax.vmap(lambda key: torch.to_jax(F.dropout)(X, rngs=key))(keys)
+    assert not np.array_equal(rows[0], rows[1])
+    assert np.array_equal(rows[1], torch.to_jax(F.dropout)(X, rngs=keys[1]))
+
+
+def test_gradients_of_a_module_with_dropout():
+    net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
+    f = torch.to_jax(net)
+
+    def loss(params, key):
+        return f(params, X, rngs=key).sum()
+
+    got = jax.jit(jax.grad(loss))(f.params, KEY)
+    with torch.interop.rngs(KEY):
+        net(torch.tensor(X)).sum().backward()
+    for name, p in net.named_parameters():
+        assert p.grad is not None
+        np.testing.assert_allclose(got[name], p.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_own_gradients_meet_the_same_numbers():
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: g * 3)
+        return F.dropout(y).sum()
+
+    g = jax.grad(lambda x: torch.to_jax(f)(x, rngs=KEY))(X)
+    assert np.array_equal(g > 0, torch.to_jax(lambda x: F.dropout(x * 2))(X, rngs=KEY) > 0)
+    assert set(np.unique(g)) == {0.0, 12.0}
+
+
+def test_a_checkpoint_outside_of_the_block_repeats_its_numbers():
+    x = torch.ones(50, requires_grad=True)
+    with torch.interop.rngs(KEY):
+        y = torch.utils.checkpoint.checkpoint(F.dropout, x, use_reentrant=False)
+    y.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_vmap_inside_draws_a_row_for_each_example():
+    def f(x):
+        return torch.func.vmap(lambda r: torch.randperm(30) + r.sum() * 0, randomness="different")(
+            x
+        )
+
+    rows = torch.to_jax(f)(X, rngs=KEY)
+    assert not np.array_equal(rows[0], rows[1])
+    assert sorted(rows[2].tolist()) == list(range(30))
+
+
+def test_what_is_refused():
+    def scanned(x):
+        return jax.lax.scan(lambda c, _: (c * torch.rand(4, 6), None), x, None, 3)[0]
+
+    with pytest.raises(RuntimeError, match="pass a key to that function"):
+        torch.to_jax(scanned)(X, rngs=KEY)
+    with pytest.raises(RuntimeError, match="same numbers each time"):
+        torch.to_jax(lambda: torch.rand(3, generator=torch.Generator()))(rngs=KEY)
+    with pytest.raises(RuntimeError, match="rrelu"):
+        torch.to_jax(lambda x: F.rrelu(x, training=True))(X, rngs=KEY)
+    with pytest.raises(TypeError, match="expected a key such as"):
+        torch.to_jax(F.dropout)(X, rngs=0)
+    with pytest.raises(TypeError, match="one key, not keys of shape"):
+        torch.to_jax(F.dropout)(X, rngs=jax.random.split(KEY))
+
+
+def test_typed_keys_are_arguments_and_results():
+    f = torch.from_jax(
+        lambda k, x: (
+            jnp.where(jax.random.bernoulli(k, 0.5, x.shape), x, 0),
+            jax.random.split(k)[0],
+        )
+    )
+    x = torch.ones(8, requires_grad=True)
+    out, key = f(KEY, x)
+    out.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, out.detach())
+    assert key == jax.random.split(KEY)[0]
+    g = torch.to_jax(lambda x, k: x + torch.as_tensor(jax.random.uniform(k, (6,), jnp.float32)))
+    assert np.array_equal(g(X, KEY), jax.jit(g)(X, KEY))

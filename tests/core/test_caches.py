@@ -367,12 +367,13 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/transfer.py", "_core/division.py", "_core/caches.py", "_ops/registry.py",
         "_engine/node.py", "_engine/parser.py", "_engine/overrides.py", "_engine/surface.py",
         "_engine/return_types.py", "_engine/record.py", "_functions/fresh.py", "_functions/shape.py", "ops.py",
-        "amp/autocast_mode.py",
+        "amp/autocast_mode.py", "distributed/_exchange.py",
     },
     "what the user registers": {
         "_core/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",
         "utils/_tree_nodes.py",
         "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py", "nn/utils/parametrize.py",
+        "distributed/_rendezvous.py",
     },
     "as long as something else lives": {
         "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/saved.py",

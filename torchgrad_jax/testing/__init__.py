@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._comparison import assert_allclose as assert_allclose, assert_close as assert_close
+from ._differential import Difference as Difference, Differs as Differs, Report as Report
 from ._making import make_tensor as make_tensor
 from ._matches import (
     assert_matches_jax as assert_matches_jax,
@@ -10,6 +11,9 @@ from ._matches import (
 )
 
 __all__ = [
+    "Difference",
+    "Differs",
+    "Report",
     "assert_allclose",
     "assert_close",
     "assert_matches_jax",

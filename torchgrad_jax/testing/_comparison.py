@@ -157,6 +157,8 @@ def _like_tensor(x: Any) -> bool:
 
 def _related(a: Any, b: Any, s: _Settings) -> bool:
     directly = isinstance(a, type(b)) or isinstance(b, type(a))
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) and s.allow_subclasses:
+        return True  # an array of NumPy or JAX on either side
     return directly if s.allow_subclasses else type(a) is type(b)
 
 

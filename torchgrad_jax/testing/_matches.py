@@ -2,179 +2,97 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
-import inspect
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._bridge.interop import as_jax
-from .._core import tree
-from .._engine.strided import read
-from .._engine.tensor import Tensor, wrap_array
+from .._engine.tensor import Tensor
+from ..nn import Module
+from ._differential import Comparison, Difference, Differs, Report
+from ._jax_side import JaxSide
+from ._paths import Container, walk
+from ._sides import KINDS, Given, TensorSide, array_of
+from ._snippets import snippet
 
-_TOLERANCE = {"float16": 1e-2, "bfloat16": 4e-2, "float32": 2e-5, "complex64": 2e-5}
-
-
-def _close(what: str, got: Any, want: Any, inputs: Any, source: str, factor: float = 1.0) -> None:
-    """Raise unless two trees of arrays agree; says which leaf, where, and how to see it again."""
-    got_leaves, got_tree = jax.tree_util.tree_flatten(got)
-    want_leaves, want_tree = jax.tree_util.tree_flatten(want)
-    if got_tree != want_tree:
-        raise AssertionError(f"{what}: structured {got_tree}, expected {want_tree}\n{source}")
-    for i, (a, b) in enumerate(zip(got_leaves, want_leaves)):
-        a, b = np.asarray(a), np.asarray(b)
-        name = what if len(got_leaves) == 1 else f"{what}, output {i}"
-        if a.shape != b.shape:
-            raise AssertionError(
-                f"{name}: shape {a.shape}, expected {b.shape}\n{_again(source, inputs)}"
-            )
-        if a.dtype != b.dtype:
-            raise AssertionError(
-                f"{name}: dtype {a.dtype}, expected {b.dtype}\n{_again(source, inputs)}"
-            )
-        tol = _TOLERANCE.get(a.dtype.name, 1e-10) * factor
-        wide = np.complex128 if np.iscomplexobj(a) else np.float64
-        x, y = a.astype(wide), b.astype(wide)
-        with np.errstate(all="ignore"):
-            scale = (
-                max(1.0, float(np.nanmax(np.abs(y), initial=0.0))) if np.isfinite(y).any() else 1.0
-            )
-            bad = ~((x == y) | (np.abs(x - y) <= tol * scale) | (np.isnan(x) & np.isnan(y)))
-        if bad.any():
-            at = tuple(int(k) for k in np.argwhere(bad)[0])
-            raise AssertionError(
-                f"{name}: {int(bad.sum())} of {bad.size} elements differ, first at {at}: {a[at]!r}, "
-                f"expected {b[at]!r}\n"
-                f"{_again(source, inputs)}"
-            )
+_PACKAGE = __name__.partition(".")[0]
 
 
-def _again(source: str, inputs: Any) -> str:
-    given = ", ".join(
-        f"np.array({np.asarray(x).tolist()}, {np.asarray(x).dtype.name!r})" for x in inputs
-    )
-    return f"to see it again:\n{textwrap.indent(source, '    ')}\n    inputs = [{given}]"
+def _is_numbers(x: Any) -> bool:
+    if isinstance(x, list):
+        return bool(x) and all(_is_numbers(v) for v in x)
+    return isinstance(x, int | float | complex) and not isinstance(x, bool)
 
 
-def _source(f: Any) -> str:
-    home = (getattr(f, "__module__", None) or "").partition(".")[0]
-    if home in ("jax", "jaxlib", "numpy", "torch", "torchgrad_jax"):
-        return f"# {f.__module__}.{getattr(f, '__name__', f)}"
-    try:
-        return textwrap.dedent(inspect.getsource(f)).strip()
-    except (OSError, TypeError):
-        return f"# {f!r}"
+def _prepared(x: Any) -> Any:
+    """An input with arrays of NumPy in place of tensors, arrays and lists of numbers."""
+    if isinstance(x, dict):
+        return {k: _prepared(v) for k, v in x.items()}
+    if isinstance(x, Tensor):
+        plain = array_of(x)
+        return plain.astype(jnp.bfloat16) if "bfloat16" in str(x.dtype) else plain
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return np.asarray(x)
+    if _is_numbers(x):
+        return np.asarray(x, np.float32 if isinstance(x, list) else None)
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(_prepared, x))
+    return type(x)(map(_prepared, x)) if isinstance(x, list | tuple) else x
 
 
-def assert_matches_jax(
-    tensor_fn: Callable[..., Any], jax_fn: Callable[..., Any], inputs: Sequence[Any],
-    order: int = 2, dtypes: Sequence[str] = ("float32", "float64"),
-) -> None:  # fmt: skip
-    """Raise unless a function over tensors agrees with one over arrays: values and derivatives.
-
-    Args:
-        tensor_fn: takes tensors and returns tensors, in containers if need be.
-        jax_fn: the same for arrays.
-        inputs: tensors or arrays; floating ones are tried in each of the dtypes.
-        order: 0 compares values, 1 also gradients and Jacobian-vector products, 2 also Hessians (of the sum
-            of all real outputs).
-        dtypes: the dtypes to try.
-
-    Raises:
-        AssertionError: naming the dtype, the derivative, the output and the first element that differ.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> import torchgrad_jax as torch
-        >>> torch.testing.assert_matches_jax(torch.sin, jnp.sin, [torch.ones(3)])
-    """
-    source = f"{_source(tensor_fn)}\n# against\n{_source(jax_fn)}"
-    arrays = [read(x) if isinstance(x, Tensor) else jnp.asarray(x) for x in inputs]
-    for name in dtypes:
-        cast = [a.astype(name) if jnp.issubdtype(a.dtype, jnp.floating) else a for a in arrays]
-        _one_dtype(tensor_fn, jax_fn, cast, order, name, source)
+def prepare(inputs: Sequence[Any], dtype: str | None = None) -> Given:
+    """Inputs with their arrays by name, the floating ones in `dtype` where that is given."""
+    tree = tuple(_prepared(x) for x in inputs)
+    arrays = {}
+    for i, x in enumerate(tree):
+        for name, leaf in walk(x, f"input {i}"):
+            if isinstance(leaf, np.ndarray | np.generic) and not isinstance(leaf, Container):
+                real = jnp.issubdtype(leaf.dtype, jnp.floating)
+                arrays[name] = np.asarray(leaf).astype(dtype) if dtype and real else leaf
+    return Given(tree, arrays)
 
 
-def _one_dtype(
-    tensor_fn: Any, jax_fn: Any, arrays: list[Any], order: int, name: str, source: str
-) -> None:
-    tensors = [wrap_array(a) for a in arrays]
-    want = jax_fn(*arrays)
-    got = tree.map_leaves(lambda t: read(t) if isinstance(t, Tensor) else t, tensor_fn(*tensors))
-    _close(f"{name}: value", got, want, arrays, source)
-    at = tuple(i for i, a in enumerate(arrays) if jnp.issubdtype(a.dtype, jnp.inexact))
-    if order < 1 or not at:
-        return
-
-    def total(*xs: Any) -> Any:
-        leaves = jax.tree_util.tree_leaves(jax_fn(*xs))
-        return sum(jnp.sum(jnp.real(x)) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))
-
-    for i in at:
-        tensors[i].requires_grad_()
-    leaves = [t for t in tree.flatten(tensor_fn(*tensors))[0] if isinstance(t, Tensor)]
-    loss: Any = 0
-    for t in leaves:
-        if t.dtype.is_complex:
-            loss = loss + t.real.sum()
-        elif t.dtype.is_floating_point:
-            loss = loss + t.sum()
-    from ..autograd import grad
-
-    found = grad(
-        loss,
-        [tensors[i] for i in at],
-        create_graph=False,
-        allow_unused=True,
-        materialize_grads=True,
-    )
-    want_grads = jax.grad(total, at)(*arrays)
-    conj = [jnp.conj(g) for g in want_grads]  # torch's gradient is the conjugate of JAX's
-    _close(f"{name}: gradient", [read(g) for g in found], conj, arrays, source, 10.0)
-    pure = as_jax(tensor_fn)
-    slopes = [
-        jnp.cos(jnp.arange(a.size).reshape(a.shape)).astype(a.dtype)
-        if i in at
-        else np.zeros(a.shape, jax.dtypes.float0)
-        for i, a in enumerate(arrays)
-    ]
-    _close(
-        f"{name}: jvp", jax.jvp(pure, arrays, slopes)[1], jax.jvp(jax_fn, arrays, slopes)[1], arrays, source, 10.0
-    )  # fmt: skip
-    if order < 2 or any(jnp.iscomplexobj(arrays[i]) for i in at):
-        return
-
-    def total_of_tensors(*xs: Any) -> Any:
-        leaves = jax.tree_util.tree_leaves(pure(*xs))
-        return sum(jnp.sum(jnp.real(x)) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))
-
-    _close(
-        f"{name}: hessian", jax.hessian(total_of_tensors, at)(*arrays), jax.hessian(total, at)(*arrays),
-        arrays, source, 100.0,
-    )  # fmt: skip
+def _with_snippet(e: Differs, program: str) -> Differs:
+    text = f"{e}\n\nto see it again:\n{textwrap.indent(program, '    ')}\n"
+    return Differs(text, e.difference)
 
 
 def assert_matches_torch(
     fn: Callable[..., Any], inputs: Sequence[Any], *, gradients: bool = True, factor: float = 1.0,
-    oracle: str = "torch",
-) -> None:  # fmt: skip
-    """Raise unless the same source gives the same under torch: values, dtypes, strides and gradients.
+    oracle: str = "torch", module: Callable[[Any], Any] | None = None, raises: Any = None,
+    order: int = 2, draws: int = 3, seed: int = 0,
+) -> Report:  # fmt: skip
+    """Raise unless the same source does the same under torch.
+
+    Compared are results with dtypes, shapes and strides, the inputs and modules after the call, and, for
+    several random cotangents, gradients, forward derivatives and second derivatives, those two where both
+    sides have them. Modules that `fn` makes are compared by the names of their parameters and buffers.
 
     Args:
         fn: called as ``fn(torch, *inputs)``, once with this package and once with torch for `torch`.
-        inputs: arrays or tensors; floating ones require gradients.
-        gradients: whether gradients of the sum of all floating outputs are compared.
+        inputs: arrays or tensors, in containers if need be; floating ones require gradients.
+        gradients: whether derivatives are compared.
         factor: a factor on the tolerances.
         oracle: the module to compare with.
+        module: called as ``module(torch)``, makes a module that `fn` takes before the inputs: ``fn(torch, module, *inputs)``.
+            Both sides begin with torch's parameters and buffers.
+        raises: the exception, or a tuple of them, that both sides are expected to raise. Otherwise an exception is
+            a failure, on both sides too.
+        order: 1 leaves out second derivatives.
+        draws: how many random cotangents and tangents are tried.
+        seed: the seed of those, and of random numbers inside `fn`.
+
+    Returns:
+        What was compared, and what was skipped and why.
 
     Raises:
-        AssertionError: where the two differ.
+        AssertionError: where the two differ: which result, which derivative, where, both values, and a program that
+            shows it again.
         RuntimeError: when torch is not installed.
 
     Example:
@@ -184,71 +102,133 @@ def assert_matches_torch(
     """
     if importlib.util.find_spec(oracle) is None:
         raise RuntimeError(f"assert_matches_torch needs {oracle}, which is not installed")
-    ours = importlib.import_module(__name__.partition(".")[0])
-    theirs = importlib.import_module(oracle)
+    ours, theirs = (importlib.import_module(name) for name in (_PACKAGE, oracle))
     if theirs is ours:
         raise RuntimeError("assert_matches_torch needs torch itself, not its alias")
-    arrays = [_host(x) for x in inputs]
-    source = _source(fn)
-    seen = [_observed(lib, fn, arrays, gradients) for lib in (ours, theirs)]
-    (error, outs, grads), (want_error, want_outs, want_grads) = seen
-    if error != want_error:
-        raise AssertionError(
-            f"raised {error or 'nothing'}, torch raised {want_error or 'nothing'}\n{_again(source, arrays)}"
-        )
-    if len(outs) != len(want_outs):
-        raise AssertionError(f"{len(outs)} outputs, torch gives {len(want_outs)}")
-    for i, (a, b) in enumerate(zip(outs, want_outs)):
-        for what, x, y in zip(("shape", "dtype", "stride", "requires_grad"), a[:4], b[:4]):
-            if x != y:
-                raise AssertionError(
-                    f"output {i}: {what} {x}, torch's {y}\n{_again(source, arrays)}"
-                )
-        _close(f"output {i}", a[4], b[4], arrays, source, factor)
-    for i, (g, w) in enumerate(zip(grads, want_grads)):
-        if (g is None) != (w is None):
-            raise AssertionError(f"gradient {i}: {g}, torch's {w}\n{_again(source, arrays)}")
-        if g is not None:
-            _close(f"gradient {i}", g, w, arrays, source, 10.0 * factor)
-
-
-def _host(x: Any) -> np.ndarray:
-    if isinstance(x, Tensor):
-        return np.asarray(x.detach().numpy())
-    return np.asarray(x, np.float32 if isinstance(x, list) else None)
-
-
-def _observed(lib: Any, fn: Any, arrays: list[np.ndarray], gradients: bool) -> Any:
-    tensors = [lib.tensor(a) for a in arrays]
-    for t in tensors:
-        if t.is_floating_point() or t.is_complex():
-            t.requires_grad_(gradients)
+    left, right = (
+        TensorSide(name, lib, fn, seed=seed, with_lib=True, module=module, gradients=gradients)
+        for name, lib in ((_PACKAGE, ours), (oracle, theirs))
+    )
+    options = {
+        "gradients": gradients,
+        "factor": factor,
+        "oracle": oracle,
+        "order": order,
+        "draws": draws,
+        "seed": seed,
+    }
+    functions = [("fn", fn)]
+    if module is not None:
+        options["module"], functions = module, [*functions, ("module", module)]
+    given = prepare(inputs)
     try:
-        result = fn(lib, *tensors)
-    except Exception as e:  # both libraries raising the same is agreement
-        return type(e).__name__, [], []
-    leaves = [t for t in tree.flatten(result)[0] if isinstance(t, lib.Tensor)]
-    outs = [
-        (
-            tuple(t.shape),
-            str(t.dtype).rpartition(".")[2],
-            tuple(t.stride()),
-            t.requires_grad,
-            _array(lib, t),
+        state = _same_state(left, right)
+        kinds = KINDS[: (5 if order > 1 else 4) if gradients else 2]
+        return Comparison(
+            left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises
+        ).check()
+    except Differs as e:
+        raise _with_snippet(
+            e, snippet("assert_matches_torch", functions, list(given.tree), options)
+        ) from e.__cause__
+
+
+def _same_state(left: TensorSide, right: TensorSide) -> dict[str, Any]:
+    """The reference's parameters and buffers; the other side must have the same names and shapes."""
+    ours, theirs = left.module_state(), right.module_state()
+    kinds = [{k: (v.dtype.name, v.shape) for k, v in s.items()} for s in (ours, theirs)]
+    if kinds[0] != kinds[1]:
+        text = f"module: {left.name} has {kinds[0]}, {right.name} has {kinds[1]}"
+        raise Differs(text, Difference("state", "module", None, kinds[0], kinds[1], text))
+    return theirs
+
+
+def assert_matches_jax(
+    tensor_fn: Callable[..., Any], jax_fn: Callable[..., Any], inputs: Sequence[Any],
+    order: int = 2, dtypes: Sequence[str] | None = None, *,
+    params: Callable[[dict[str, Any]], Any] | None = None, raises: Any = None,
+    factor: float = 1.0, draws: int = 3, seed: int = 0,
+) -> Report:  # fmt: skip
+    """Raise unless a function over tensors agrees with one over arrays: values and derivatives.
+
+    Derivatives are taken along random cotangents and tangents: gradients, then forward and second ones
+    where both sides have them, so a `jax.custom_vjp` or an `autograd.Function` without a forward rule will do.
+
+    Args:
+        tensor_fn: takes tensors and returns tensors, in containers if need be; or a module.
+        jax_fn: the same for arrays.
+        inputs: tensors or arrays, in containers if need be; floating ones are tried in each of the dtypes.
+        order: 0 compares values, 1 also gradients and Jacobian-vector products, 2 also second derivatives.
+        dtypes: the dtypes to try. By default float32 and float64; where code is made for one dtype and
+            raises in the other, the report says so.
+        params: for a module: makes the first argument of `jax_fn` of the dict of the module's parameters and
+            buffers. The module's gradients are compared by name.
+        raises: the exception that both sides are expected to raise.
+        factor: a factor on the tolerances.
+        draws: how many random cotangents and tangents are tried.
+        seed: their seed.
+
+    Returns:
+        What was compared, and what was skipped and why.
+
+    Raises:
+        AssertionError: naming the dtype, the derivative, the output and the element that differ, with a program that
+            shows it again.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import torchgrad_jax as torch
+        >>> print(torch.testing.assert_matches_jax(torch.sin, jnp.sin, [torch.ones(3)], dtypes=["float32"]))
+        compared: float32: value, float32: gradient, float32: forward, float32: second (3 draws)
+        skipped: float32: state: jax: a function of arrays has no state
+    """
+    report = Report(draws=draws)
+    own = {
+        v.dtype.name
+        for v in prepare(inputs).arrays.values()
+        if jnp.issubdtype(v.dtype, jnp.floating)
+    }
+    kinds = KINDS[: (1, 4, 5)[min(order, 2)]]
+    for name in dtypes or ("float32", "float64"):
+        given = prepare(inputs, name)
+        left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)
+        comparison = Comparison(
+            left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises, facts=False
         )
-        for t in leaves
-    ]
-    live = [t for t in leaves if t.requires_grad]
-    if not gradients or not live:
-        return "", outs, []
-    loss = sum((t.real if t.is_complex() else t).sum() for t in live)
-    loss.backward()
-    return "", outs, [None if t.grad is None else _array(lib, t.grad) for t in tensors]
+        try:
+            found = comparison.check()
+        except Differs as e:
+            if dtypes is None and own and name not in own and e.difference.name == "exception":
+                report.skipped[name] = str(e).partition(";")[0]
+                continue
+            options = {"order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed}  # fmt: skip
+            functions = [("tensor_fn", tensor_fn), ("jax_fn", jax_fn)]
+            if params is not None:
+                options["params"], functions = params, [*functions, ("params", params)]
+            named = Differs(f"{name}: {e}", e.difference)
+            program = snippet("assert_matches_jax", functions, list(given.tree), options)
+            raise _with_snippet(named, program) from e.__cause__
+        report.compared += [f"{name}: {k}" for k in found.compared]
+        report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
+    return report
 
 
-def _array(lib: Any, t: Any) -> np.ndarray:
-    t = t.detach()
-    return (t.float() if t.dtype is lib.bfloat16 else t).resolve_conj().resolve_neg().numpy()
+def _sides(
+    tensor_fn: Any, jax_fn: Any, params: Any, dtype: str, seed: int
+) -> tuple[TensorSide, JaxSide, dict[str, Any]]:
+    ours = importlib.import_module(_PACKAGE)
+    right = JaxSide(jax_fn, seed=seed, params=params)
+    if not isinstance(tensor_fn, Module):
+        return TensorSide(_PACKAGE, ours, tensor_fn, seed=seed), right, {}
+
+    def made(lib: Any) -> Any:
+        return copy.deepcopy(tensor_fn).to(getattr(lib, dtype))
+
+    def call(module: Any, *inputs: Any) -> Any:
+        return module(*inputs)
+
+    left = TensorSide(_PACKAGE, ours, call, seed=seed, module=made)
+    return left, right, left.module_state()
 
 
-__all__ = ["assert_matches_jax", "assert_matches_torch"]
+__all__ = ["assert_matches_jax", "assert_matches_torch", "prepare"]

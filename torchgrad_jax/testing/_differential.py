@@ -1,0 +1,271 @@
+"""The engine of both comparisons: run two sides on the same inputs, and say where they part.
+
+What a side is, and how it takes derivatives, it knows itself (`_sides`, `_jax_side`). Here stands
+what is compared, in which order, and what a failure says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from . import _tolerances as tolerances
+from ._paths import Container
+from ._sides import KINDS, Array, Given, Missing, first_line
+
+_TITLES = {
+    "value": "{name}",
+    "state": "{name}",
+    "gradient": "gradient of {name}",
+    "forward": "forward derivative (jvp) of {name}",
+    "second": "second derivative by {name}",
+}
+
+
+class Side(Protocol):
+    """A function on one side of a comparison."""
+
+    name: str
+    seed: int
+    move: tolerances.Move
+
+    def run(self, kind: str, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
+        """What is compared of one kind, by name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two sides part.
+
+    Attributes:
+        kind: "value", "state", "gradient", "forward" or "second".
+        name: the output, input or parameter.
+        index: which element, where one was found.
+        got: the value of the first side.
+        want: the value of the second.
+        text: all that in a sentence.
+    """
+
+    kind: str
+    name: str
+    index: tuple[int, ...] | None
+    got: Any
+    want: Any
+    text: str
+
+
+@dataclass
+class Report:
+    """What was compared, and what was not and why.
+
+    Attributes:
+        compared: kinds of results ("value", "state", "gradient", "forward", "second"), with the dtype where several were tried.
+        skipped: for each kind that was not compared the reason.
+        draws: how many random cotangents and tangents were tried.
+    """
+
+    compared: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    draws: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"compared: {', '.join(self.compared) or 'nothing'} ({self.draws} draws)"]
+        return "\n".join(lines + [f"skipped: {k}: {v}" for k, v in self.skipped.items()])
+
+
+class Differs(AssertionError):
+    """Two sides part; `difference` says where as data."""
+
+    def __init__(self, text: str, difference: Difference) -> None:
+        super().__init__(text)
+        self.difference = difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides, the inputs, and how closely to look."""
+
+    left: Side
+    right: Side
+    given: Given
+    arrays: Mapping[str, Any]
+    kinds: Sequence[str] = KINDS
+    draws: int = 3
+    factor: float = 1.0
+    raises: Any = None
+    facts: bool = True
+
+    def check(self) -> Report:
+        """Compare kind by kind; raises `Differs` at the first difference."""
+        report = Report(draws=self.draws)
+        if not self._values(report):
+            return report
+        for kind in self.kinds[1:]:
+            random = kind not in ("value", "state")
+            for draw in range(self.draws if random else 1):
+                if not self._kind(kind, draw, report):
+                    break
+        return report
+
+    def _values(self, report: Report) -> bool:
+        """Compare the values; False when both sides raised what was expected."""
+        found = [_outcome(s, self.given, self.arrays) for s in (self.left, self.right)]
+        errors = [e if isinstance(e, Exception) else None for e in found]
+        if any(errors) or self.raises is not None:
+            self._errors(errors[0], errors[1], report)
+            return False
+        self._compare("value", 0, found[0], found[1])
+        report.compared.append("value")
+        return True
+
+    def _errors(self, a: Exception | None, b: Exception | None, report: Report) -> None:
+        errors = (a, b)
+        texts = ["nothing" if e is None else first_line(e) for e in errors]
+        if (
+            a is not None
+            and b is not None
+            and self.raises is not None
+            and isinstance(a, self.raises)
+        ):
+            if isinstance(b, self.raises) and (texts[0] == texts[1] or not self.facts):
+                report.compared.append("exception")
+                return
+        text = f"{self.left.name} raised {texts[0]}, {self.right.name} raised {texts[1]}"
+        if self.raises is None and all(errors):
+            text += "; say raises=... where that is what you expect"
+        elif self.raises is not None:
+            text += f"; expected was {self.raises!r}"
+        difference = Difference("value", "exception", None, texts[0], texts[1], text)
+        raise Differs(text, difference) from (a or b)
+
+    def _kind(self, kind: str, draw: int, report: Report) -> bool:
+        found = []
+        for side in (self.left, self.right):
+            try:
+                found.append(side.run(kind, self.given, self.arrays, draw))
+            except Missing as e:
+                report.skipped[kind] = f"{side.name}: {e}"
+                return False
+            except Exception as e:
+                text = f"{_TITLES[kind].format(name='results')}: {side.name} raised {first_line(e)}"
+                raise Differs(text, Difference(kind, "", None, None, None, text)) from e
+        self._compare(kind, draw, *found)
+        if kind not in report.compared:
+            report.compared.append(kind)
+        return True
+
+    def _compare(self, kind: str, draw: int, got: dict[str, Any], want: dict[str, Any]) -> None:
+        self._names(kind, got, want)
+        measured: list[Any] = []
+
+        def movement(name: str) -> Any:
+            if not measured:
+                measured.append(self._movements(kind, draw, want))
+            return measured[0].get(name, 0.0)
+
+        for name in want:
+            problem = self._leaf(got[name], want[name], lambda name=name: movement(name))
+            if problem is not None:
+                self._fail(kind, draw, name, *problem)
+
+    def _names(self, kind: str, got: dict[str, Any], want: dict[str, Any]) -> None:
+        for name in [*want, *got]:
+            if isinstance(got.get(name), Container) or isinstance(want.get(name), Container):
+                if got.get(name) != want.get(name):
+                    self._fail(kind, 0, name, None, got.get(name), want.get(name), "structure")
+        for a, b, name in ((got, want, self.left.name), (want, got, self.right.name)):
+            for extra in [k for k in a if k not in b]:
+                which = (a[extra], None) if a is got else (None, a[extra])
+                self._fail(kind, 0, extra, None, *which, f"only {name} has it")
+
+    def _movements(self, kind: str, draw: int, want: dict[str, Any]) -> dict[str, np.ndarray]:
+        kinds = [v.dtype for v in want.values() if isinstance(v, Array)]
+        kinds += [np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")]
+        eps = max((tolerances.rounding(k) for k in kinds), default=0.0)
+
+        def run(arrays: Mapping[str, Any], move: tolerances.Move) -> dict[str, Any]:
+            self.right.move = move
+            try:
+                found = self.right.run(kind, self.given, arrays, draw)
+            finally:
+                self.right.move = (0.0, 0)
+            return {k: x for k, v in found.items() if (x := _numbers(v)) is not None}
+
+        return tolerances.movements(run, self.arrays, eps, self.right.seed) if eps else {}
+
+    def _leaf(self, a: Any, b: Any, movement: Callable[[], Any]) -> tuple[Any, ...] | None:
+        """Index, both values and a remark where two leaves differ."""
+        if isinstance(a, Array) and isinstance(b, Array):
+            return self._facts(a, b) or self._numbers(a, b, movement)
+        if isinstance(a, float | complex) and type(a) is type(b):
+            kinds = [np.dtype(v.dtype).name for v in self.arrays.values() if hasattr(v, "dtype")]
+            rtol = max(map(tolerances.relative, [*kinds, "float64"])) * self.factor
+            at = np.asarray(a), np.asarray(b)
+            off = tolerances.differs(*at, rtol) > 0 and tolerances.differs(*at, rtol, movement())
+            return (None, a, b, "") if off else None
+        same = type(a).__name__ == type(b).__name__ and _text(a) == _text(b)
+        return None if same else (None, a, b, "")
+
+    def _facts(self, a: Array, b: Array) -> tuple[Any, ...] | None:
+        facts = [("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)]
+        if self.facts:
+            facts += [(k, a.facts[k], b.facts[k]) for k in a.facts if k in b.facts]
+        for what, x, y in facts:
+            if x != y:
+                return None, x, y, what
+        return None
+
+    def _numbers(self, a: Array, b: Array, movement: Callable[[], Any]) -> tuple[Any, ...] | None:
+        if a.values is None or b.values is None:
+            return None if a.values is b.values else (None, a.values, b.values, "values")
+        rtol = tolerances.relative(b.dtype) * self.factor
+        off = tolerances.differs(a.values, b.values, rtol)
+        if rtol and off.any():
+            off = tolerances.differs(a.values, b.values, rtol, movement())
+        if not off.any():
+            return None
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(off)), off.shape))
+        remark = f"{int((off > 0).sum())} of {off.size} elements differ"
+        return at, a.values[at], b.values[at], remark
+
+    def _fail(
+        self, kind: str, draw: int, name: str, index: Any, got: Any, want: Any, remark: str
+    ) -> None:  # fmt: skip
+        title = _TITLES[kind].format(name=name)
+        if kind not in ("value", "state"):
+            title += f" (draw {draw})"
+        at = "" if not index else f", most at {index}"
+        text = f"{title}: {remark}{at}: {self.left.name} {_shown(got)}, {self.right.name} {_shown(want)}"
+        raise Differs(text, Difference(kind, name, index, got, want, text))
+
+
+def _outcome(side: Side, given: Given, arrays: Mapping[str, Any]) -> Any:
+    try:
+        return side.run("value", given, arrays, 0)
+    except Exception as e:
+        return e
+
+
+def _numbers(leaf: Any) -> np.ndarray | None:
+    if isinstance(leaf, Array):
+        return leaf.values
+    return np.asarray(leaf) if isinstance(leaf, float | complex) else None
+
+
+def _text(x: Any) -> str:
+    return repr(x).replace("torchgrad_jax.", "torch.")
+
+
+def _shown(x: Any) -> str:
+    if isinstance(x, np.generic):
+        return repr(x.item())
+    if isinstance(x, Array):
+        return f"a {x.dtype} array of shape {x.shape}"
+    return str(x) if isinstance(x, Container) else repr(x)
+
+
+__all__ = ["Comparison", "Difference", "Differs", "Report", "Side"]

@@ -1,0 +1,61 @@
+"""Nested values as flat ones: each leaf under the path by which a program would reach it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """Stands for a container among the leaves, so that a list and a tuple of the same leaves differ."""
+
+    kind: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"a {self.kind} of {self.size}"
+
+
+def _children(x: Any) -> tuple[str, list[tuple[str, Any]]] | None:
+    """The kind of a container and what it holds, or None for a leaf."""
+    if isinstance(x, Mapping):
+        keys = sorted(x, key=lambda k: (type(k).__name__, str(k)))
+        return "dict", [(f"[{k!r}]", x[k]) for k in keys]
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return "tuple", [(f".{n}", v) for n, v in zip(x._fields, x, strict=True)]
+    if isinstance(x, tuple | list):
+        kind = "list" if isinstance(x, list) else "tuple"
+        return kind, [(f"[{i}]", v) for i, v in enumerate(x)]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return type(x).__name__, [(f".{f.name}", getattr(x, f.name)) for f in dataclasses.fields(x)]
+    return None
+
+
+def walk(x: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Paths and leaves, with a `Container` before the leaves of each container."""
+    found = _children(x)
+    if found is None:
+        yield path, x
+        return
+    kind, children = found
+    yield path, Container(kind, len(children))
+    for step, child in children:
+        yield from walk(child, path + step)
+
+
+def map_with_path(f: Callable[[str, Any], Any], x: Any, path: str) -> Any:
+    """The same containers with `f(path, leaf)` in place of each leaf."""
+    if isinstance(x, Mapping):
+        return {k: map_with_path(f, v, f"{path}[{k!r}]") for k, v in x.items()}
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        names = x._fields
+        return type(x)(*(map_with_path(f, v, f"{path}.{n}") for n, v in zip(names, x)))
+    if isinstance(x, tuple | list):
+        kind = list if isinstance(x, list) else tuple
+        return kind(map_with_path(f, v, f"{path}[{i}]") for i, v in enumerate(x))
+    return f(path, x)
+
+
+__all__ = ["Container", "map_with_path", "walk"]

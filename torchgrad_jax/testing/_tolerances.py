@@ -1,0 +1,128 @@
+"""How far apart two numbers may be: each element for itself, and only as far as rounding explains.
+
+An element may differ by some roundings of its own size. Where it is a small difference of large
+terms, as in a long sum, the terms round too. How large they are is not guessed from the rest of the
+tensor: the reference is run again on inputs that are moved by a rounding, and each element may
+differ by as much as that moves it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+RELATIVE = {
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "float32": 1e-5,
+    "float64": 1e-10,
+    "complex64": 1e-5,
+    "complex128": 1e-10,
+}
+_STEPS = (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 12.0, 64.0, 64.0)
+"""Sizes of the moves, in roundings. Small ones see what rounding does, large ones the slope under it."""
+
+Arrays = Mapping[str, Any]
+Move = tuple[float, int]
+"""By how much numbers are moved, relative to themselves, and which of several drawn directions."""
+
+
+def inexact(x: Any) -> bool:
+    """Whether something is an array of floating or complex numbers."""
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def relative(name: str) -> float:
+    """The relative tolerance of a dtype; 0 for those that are exact."""
+    return RELATIVE.get(name, 0.0)
+
+
+def rounding(name: str) -> float:
+    """The distance from 1 to the next number of a dtype."""
+    return float(jnp.finfo(name).eps) if name in RELATIVE else 0.0
+
+
+def generator(seed: int, draw: int, name: str) -> np.random.Generator:
+    """Random numbers that belong to a name, the same on both sides whatever else is drawn."""
+    return np.random.default_rng([seed, draw, zlib.crc32(name.encode())])
+
+
+def random_like(
+    x: Any, seed: int, draw: int, name: str, move: Move = (0.0, 0)
+) -> np.ndarray:  # fmt: skip
+    """Normal numbers with the shape and dtype of an array, each moved as inputs are by `move`."""
+    random = generator(seed, draw, name)
+    values = random.standard_normal(x.shape)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        values = values + 1j * random.standard_normal(x.shape)
+    values = np.asarray(values)
+    values = values.astype(np.float32 if x.dtype.itemsize == 2 else x.dtype).astype(x.dtype)
+    return moved({name: values}, move, seed)[name] if move[0] else values
+
+
+def wide(x: Any) -> np.ndarray:
+    """An array in double precision, where differences are taken."""
+    x = np.asarray(x)
+    return x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+
+
+def moved(arrays: Arrays, move: Move, seed: int) -> dict[str, Any]:
+    """The arrays with each number moved up or down, relative to itself."""
+    size, draw = move
+    out = dict(arrays)
+    for name, x in arrays.items():
+        if inexact(x):
+            signs = generator(seed, draw, name).choice([-1.0, 1.0], x.shape)
+            out[name] = np.asarray(wide(x) * (1 + size * signs)).astype(x.dtype)
+    return out
+
+
+def movements(
+    run: Callable[[Arrays, Move], Mapping[str, Any]], arrays: Arrays, eps: float, seed: int
+) -> dict[str, np.ndarray]:
+    """For each result the size of what rounds on the way to it, element by element.
+
+    At a jump (of `floor`, say) only one of the two directions moves a result, which is no rounding:
+    the smaller of the two movements counts.
+    """
+    at = {k: wide(v) for k, v in run(arrays, (0.0, 0)).items()}
+    sizes = {k: np.zeros(v.shape) for k, v in at.items()}
+    for draw, step in enumerate(_STEPS):
+        moves: list[Move] = [(sign * step * eps, draw) for sign in (1, -1)]
+        both = [run(moved(arrays, m, seed), m) for m in moves]
+        for name, x in at.items():
+            sides = [wide(b[name]) for b in both if name in b]
+            if len(sides) == 2 and all(s.shape == x.shape for s in sides):
+                with np.errstate(all="ignore"):
+                    least = np.minimum(*(np.abs(s - x) for s in sides)) / (step * eps)
+                sizes[name] = np.fmax(sizes[name], np.where(np.isfinite(least), least, 0))
+    return sizes
+
+
+def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0) -> np.ndarray:
+    """By how much each element is further off than allowed; 0 where it is not."""
+    x, y = wide(got), wide(want)
+    with np.errstate(all="ignore"):
+        least = float(jnp.finfo(np.asarray(want).dtype).tiny) if inexact(want) else 0.0
+        apart, allowed = np.abs(x - y), rtol * (np.abs(y) + movement) + least
+        same = (x == y) | (np.isnan(x) & np.isnan(y)) | ((apart <= allowed) & np.isfinite(y))
+        excess = np.where(np.isfinite(apart), apart / np.maximum(allowed, 1e-300), np.inf)
+    return np.where(same, 0.0, excess)
+
+
+__all__ = [
+    "Move",
+    "differs",
+    "generator",
+    "inexact",
+    "moved",
+    "movements",
+    "random_like",
+    "relative",
+    "rounding",
+    "wide",
+]

@@ -187,7 +187,7 @@ def test_module_made_beside():
 
     report = assert_matches_torch(lambda torch, m, x: m(x), [X], module=make)
     assert report.compared == ["value", "state", "gradient", "forward", "second"]
-    with pytest.raises(Differs, match="gradient of parameter '0.weight'"):
+    with pytest.raises(Differs, match=r"gradient of parameter '0\.weight'"):
         assert_matches_torch(
             lambda torch, m, x: m(x) + ((w := m[0].weight) - w.detach()).sum() * here(torch),
             [X],
@@ -197,7 +197,7 @@ def test_module_made_beside():
 
 def test_exceptions_are_failures_unless_expected():
     pytest.importorskip("torch", exc_type=ImportError)
-    with pytest.raises(Differs, match="torchgrad_jax raised AttributeError.*say raises="):
+    with pytest.raises(Differs, match=r"torchgrad_jax raised AttributeError.*say raises="):
         assert_matches_torch(lambda torch, x: torch.sine(x), [X])
     report = assert_matches_torch(lambda torch, x: x @ x, [X], raises=RuntimeError)
     assert report.compared == ["exception"]
@@ -299,7 +299,7 @@ def test_modules_and_dicts_beside_jax():
 @pytest.mark.parametrize(
     ("tensor_fn", "jax_fn", "text"),
     [
-        (lambda x: x.sin() * ours.tensor([1e6, 10, 1]), lambda x: jnp.sin(x) * jnp.array([[1e6, 1, 1]], x.dtype), "output"),
+        (lambda x: x * ours.tensor([1e6, 10, 1]), lambda x: x * jnp.array([[1e6, 1, 1]], x.dtype), "output"),
         (lambda x: {"a": x}, lambda x: {"b": x}, "output"),
         (lambda x: x, lambda x: jnp.sine(x), ".* jax raised AttributeError"),
         (lambda x: ours.sine(x), lambda x: jnp.sine(x), "torchgrad_jax raised AttributeError"),
@@ -327,12 +327,13 @@ def scaled(x):
 
 @pytest.mark.parametrize("against", ["torch", "jax"])
 def test_the_snippet_of_a_failure_fails_alike(against):
-    with pytest.raises(Differs) as caught:
-        if against == "torch":
-            pytest.importorskip("torch", exc_type=ImportError)
-            large = np.linspace(0, 1, 600, dtype=np.float32)
+    if against == "torch":
+        pytest.importorskip("torch", exc_type=ImportError)
+        large = np.linspace(0, 1, 600, dtype=np.float32)
+        with pytest.raises(Differs) as caught:
             assert_matches_torch(lambda torch, x, y: (scaled(x) * (1 + here(torch)), y), [X, large])
-        else:
+    else:
+        with pytest.raises(Differs) as caught:
             assert_matches_jax(lambda x: scaled(x), lambda x: jnp.where(x > 1, 0, x * 3), [X])
     text, _, program = str(caught.value).partition("to see it again:\n")
     lines = "\n".join(line.removeprefix("    ") for line in program.splitlines())

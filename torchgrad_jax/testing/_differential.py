@@ -63,7 +63,8 @@ class Report:
     """What was compared, and what was not and why.
 
     Attributes:
-        compared: kinds of results ("value", "state", "gradient", "forward", "second"), with the dtype where several were tried.
+        compared: kinds of results ("value", "state", "gradient", "forward", "second"), with the dtype where
+            several were tried.
         skipped: for each kind that was not compared the reason.
         draws: how many random cotangents and tangents were tried.
     """
@@ -125,15 +126,10 @@ class Comparison:
     def _errors(self, a: Exception | None, b: Exception | None, report: Report) -> None:
         errors = (a, b)
         texts = ["nothing" if e is None else first_line(e) for e in errors]
-        if (
-            a is not None
-            and b is not None
-            and self.raises is not None
-            and isinstance(a, self.raises)
-        ):
-            if isinstance(b, self.raises) and (texts[0] == texts[1] or not self.facts):
-                report.compared.append("exception")
-                return
+        expected = self.raises is not None and all(isinstance(e, self.raises) for e in errors)
+        if expected and (texts[0] == texts[1] or not self.facts):
+            report.compared.append("exception")
+            return
         text = f"{self.left.name} raised {texts[0]}, {self.right.name} raised {texts[1]}"
         if self.raises is None and all(errors):
             text += "; say raises=... where that is what you expect"
@@ -174,9 +170,9 @@ class Comparison:
 
     def _names(self, kind: str, got: dict[str, Any], want: dict[str, Any]) -> None:
         for name in [*want, *got]:
-            if isinstance(got.get(name), Container) or isinstance(want.get(name), Container):
-                if got.get(name) != want.get(name):
-                    self._fail(kind, 0, name, None, got.get(name), want.get(name), "structure")
+            both = got.get(name), want.get(name)
+            if any(isinstance(x, Container) for x in both) and both[0] != both[1]:
+                self._fail(kind, 0, name, None, *both, "structure")
         for a, b, name in ((got, want, self.left.name), (want, got, self.right.name)):
             for extra in [k for k in a if k not in b]:
                 which = (a[extra], None) if a is got else (None, a[extra])

@@ -79,8 +79,8 @@ def assert_matches_torch(
         gradients: whether derivatives are compared.
         factor: a factor on the tolerances.
         oracle: the module to compare with.
-        module: called as ``module(torch)``, makes a module that `fn` takes before the inputs: ``fn(torch, module, *inputs)``.
-            Both sides begin with torch's parameters and buffers.
+        module: called as ``module(torch)``, makes a module that `fn` takes before the inputs:
+            ``fn(torch, module, *inputs)``. Both sides begin with torch's parameters and buffers.
         raises: the exception, or a tuple of them, that both sides are expected to raise. Otherwise an exception is
             a failure, on both sides too.
         order: 1 leaves out second derivatives.

@@ -105,15 +105,16 @@ def modules_made(lib: Any) -> Iterator[list[Any]]:
 @contextlib.contextmanager
 def seeded(lib: Any, seed: int) -> Iterator[None]:
     """Random numbers of a seed, and afterwards again those of before."""
-    states = lib.get_rng_state(), np.random.get_state(), random.getstate()
+    # What runs in between may use NumPy's global generator, which only its old interface reaches.
+    states = lib.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
     lib.manual_seed(seed)
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
     try:
         yield
     finally:
         lib.set_rng_state(states[0])
-        np.random.set_state(states[1])
+        np.random.set_state(states[1])  # noqa: NPY002
         random.setstate(states[2])
 
 

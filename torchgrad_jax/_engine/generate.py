@@ -41,7 +41,7 @@ def unrollable(b: Binding) -> bool:
     required = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
     others = [p for p in b.dynamic if p not in required]
     return (
-        not b.lists and not row.view and row.check is None and row.check_result is None
+        not b.lists and not row.view and row.check is None
         and row.returns is None and len(required) in (1, 2, 3)
         and all(p.default is None or (p.kind is reg.Scalar and p.default is not EMPTY) for p in others)
     )  # fmt: skip

@@ -326,13 +326,8 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
         elif MODES.bits & LIFT:
             deferred.check_later(call, leaves)
     if MODES.bits & OBSERVED and MODES.observers:
-        outs = events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
-    else:
-        outs = _run_kernel(plan, xs)
-    check = call.row.check_result
-    if check is not None and not any(isinstance(x, jax.core.Tracer) for x in outs):
-        check(outs)
-    return outs
+        return events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
+    return _run_kernel(plan, xs)
 
 
 def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:

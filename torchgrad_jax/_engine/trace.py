@@ -71,7 +71,7 @@ class Call:
         self.full: Call | None = None
         """Of empty tensors only: the same of ones that are not."""
         self.inplace: Any = None
-        self.plain = check is None and row.check_result is None and row.conjugated is None
+        self.plain = check is None and row.conjugated is None
         """Whether nothing is to be done before the kernel runs or after it."""
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young

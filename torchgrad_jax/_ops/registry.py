@@ -286,8 +286,6 @@ class OpDef:
     # --- errors
     check: Callable[..., None] | None = None
     """Looks at concrete values before the kernel runs."""
-    check_result: Callable[..., None] | None = None
-    """Looks at concrete results."""
     refused: Callable[..., Any] | None = None
     """``(metas by parameter, metas of the results, parameters that want a gradient)`` -> what torch's backward raises
     for them; with the name of a parameter, only where its gradient is asked for."""

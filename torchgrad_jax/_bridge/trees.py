@@ -16,6 +16,7 @@ from .._core import devices, dtypes
 from .._core.meta import meta
 from .._core.state import GRAD, MODES, Modes
 from .._core.traces import HOME_OF_JAX, began
+from .._engine.history import requires_grad_of
 from .._engine.lift import follow_jax
 from .._engine.strided import read
 from .._engine.tensor import Tensor, alias_of, extras, make_of, wrap_array
@@ -37,10 +38,7 @@ def _rebuilt(told: Any, children: Any) -> Tensor:
     cls, requires = told
     (leaf,) = children
     if isinstance(leaf, Tensor):
-        # The structure of a Jacobian is one tree per leaf of another: to code it is a tensor like any other.
-        t = alias_of(leaf, leaf._m, leaf._al, cls=cls)
-        extras(t).inner = leaf
-        return t
+        return _as_class(leaf, cls, requires)
     if isinstance(leaf, dict | list | tuple):
         t = make_of(cls, leaf, _described(leaf))
         extras(t).inner = leaf
@@ -55,6 +53,15 @@ def _rebuilt(told: Any, children: Any) -> Tensor:
         if not requires:
             follow_jax(t)
     return t
+
+
+def _as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
+    """A tensor that a mapped function returned: itself, so that its `.grad` and its graph stay, or a new parameter."""
+    if isinstance(t, cls) or requires_grad_of(t):
+        return t
+    out = alias_of(t, t._m, t._al, cls=cls)
+    out._rg = requires and t._m.dtype.category >= dtypes.FLOATING
+    return out
 
 
 def _of_jax_alone(trace: Any) -> bool:
@@ -75,9 +82,24 @@ def _described(leaf: Any) -> Any:
     return meta((), dtypes.float32, devices.default_device())
 
 
+class _OwnArray:
+    """The step in a key path from a tensor to its array: no step at all, see `_teach_key_paths`."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+_OWN_ARRAY = _OwnArray()
+
+
+def _keyed_children(t: Tensor) -> tuple[tuple[Any], Any]:
+    (child,), told = _children(t)
+    return ((_OWN_ARRAY, child),), told
+
+
 def register(cls: type[Tensor]) -> None:
     """Make instances of a class pytrees of one leaf, their array."""
-    jax.tree_util.register_pytree_node(cls, _children, _rebuilt)
+    jax.tree_util.register_pytree_with_keys(cls, _keyed_children, _rebuilt, _children)
 
 
 def _new_class(cls: type[Tensor], **kwargs: Any) -> None:
@@ -113,9 +135,68 @@ def _teach_jax() -> None:
     jax_lax._one_vjp = one
 
 
+def _teach_trees() -> None:
+    """Let trees of JAX's match where one has a parameter and the other a plain tensor, or simply an array.
+
+    A node of JAX's matches only nodes of its own class, and each adds a step to the paths of its leaves. Neither can be
+    said otherwise when a class is registered. Where JAX's internals have moved, both are as JAX has them.
+    """
+    try:
+        from jax._src.tree_util import default_registry
+
+        definition = type(jax.tree.structure(0))
+        match, flatten = definition.flatten_up_to, type(default_registry).flatten_with_path
+
+        @functools.wraps(match)
+        def flatten_up_to(self: Any, tree: Any) -> list[Any]:
+            try:
+                return match(self, tree)
+            except ValueError:
+                found = _matched(self, tree, match)
+                if found is None:
+                    raise
+                return found
+
+        @functools.wraps(flatten)
+        def flatten_with_path(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found, treedef = flatten(self, *args, **kwargs)
+            return [(_without_own(path), leaf) for path, leaf in found], treedef
+
+        definition.flatten_up_to = flatten_up_to
+        type(default_registry).flatten_with_path = flatten_with_path
+    except (ImportError, AttributeError, TypeError):
+        return
+
+
+def _without_own(path: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key path without the steps from tensors to their arrays."""
+    return tuple([k for k in path if k is not _OWN_ARRAY]) if _OWN_ARRAY in path else path
+
+
+def _matched(treedef: Any, tree: Any, match: Any) -> list[Any] | None:
+    """What stands in `tree` for each leaf of `treedef`, tensors of all classes being alike; None without tensors."""
+    whole = jax.tree.unflatten(treedef, [_Place()] * treedef.num_leaves)
+    nodes, outer = jax.tree.flatten(whole, is_leaf=_is_tensor)
+    if not any(map(_is_tensor, nodes)) or len(nodes) != treedef.num_leaves:
+        return None
+    return [
+        _children(part)[0][0] if _is_tensor(node) and _is_tensor(part) else part
+        for node, part in zip(nodes, match(outer, tree))
+    ]
+
+
+class _Place:
+    """Stands for a leaf."""
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
 register(Tensor)
 _new_class.__name__ = "__init_subclass__"
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
+_teach_trees()
 
 __all__ = ["register"]

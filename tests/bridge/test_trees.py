@@ -1,0 +1,113 @@
+"""Tensors and parameters in JAX's trees: they match one another, and add nothing to the paths of leaves."""
+
+import jax
+import numpy as np
+import pytest
+
+import torchgrad_jax as torch
+
+OPTIMIZERS = [
+    "sgd",
+    "adam",
+    "adamw",
+    "lion",
+    "lamb",
+    "rmsprop",
+    "yogi",
+    "sm3",
+    "adabelief",
+    "adagrad",
+    "amsgrad",
+    "nadam",
+    "radam",
+    "lars",
+    "rprop",
+    "adadelta",
+    "adamax",
+    "adafactor",
+]
+
+
+def trees():
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 2)
+    net(torch.ones(4, 3)).square().sum().backward()
+    params = dict(net.named_parameters())
+    return params, {name: p.grad for name, p in params.items()}
+
+
+def test_parameters_and_plain_tensors_match():
+    params, grads = trees()
+    new = jax.tree.map(lambda p, g: p - g, params, grads)
+    assert all(type(p) is torch.nn.Parameter and p.requires_grad for p in new.values())
+    back = jax.tree.map(lambda g, p: g + p, grads, params)
+    assert all(type(g) is torch.Tensor and not g.requires_grad for g in back.values())
+    arrays = jax.tree.map(lambda g, a: g + a, grads, {k: g.numpy() for k, g in grads.items()})
+    np.testing.assert_array_equal(arrays["bias"].numpy(), 2 * grads["bias"].numpy())
+
+
+def test_what_does_not_match_is_refused_still():
+    params, grads = trees()
+    with pytest.raises(ValueError, match="key"):
+        jax.tree.map(lambda p, g: p, params, {"bias": grads["bias"]})
+    with pytest.raises(ValueError, match="structure"):
+        jax.tree.map(lambda p, g: p, [params["bias"], params["bias"]], (grads["bias"],))
+
+
+def test_a_tensor_adds_nothing_to_key_paths():
+    params, _ = trees()
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path({"a": [params]})]
+    assert paths == ["['a'][0]['bias']", "['a'][0]['weight']"]
+    named = jax.tree_util.tree_map_with_path(lambda path, a: a * len(path), params)
+    assert type(named["bias"]) is torch.nn.Parameter
+    assert jax.tree.leaves_with_path(torch.ones(2))[0][0] == ()
+
+
+def test_tensors_that_a_mapped_function_returns():
+    params, _ = trees()
+    new = jax.tree.map(lambda a: torch.tensor(np.asarray(a)), params)
+    assert type(new["weight"]) is torch.nn.Parameter
+    assert all(isinstance(a, jax.Array) for a in jax.tree.leaves(new))
+    (new["weight"] * 2).sum().backward()
+    assert new["weight"].grad.tolist() == [[2.0] * 3] * 2
+    own = torch.ones(2, requires_grad=True)
+    assert jax.tree.map(lambda _: own, torch.zeros(2)) is own
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_of_optax_take_gradients_beside_parameters(name):
+    optax = pytest.importorskip("optax", reason="needs the ecosystem extra")
+    params, grads = trees()
+    with jax.numpy_dtype_promotion("standard"):  # optax counts its steps in int32
+        got, want = [
+            _steps(getattr(optax, name)(0.1), optax, p, g)
+            for p, g in [(params, grads), (_arrays(params), _arrays(grads))]
+        ]
+    assert all(type(p) is torch.nn.Parameter for p in got.values())
+    for key, p in got.items():
+        np.testing.assert_allclose(p.detach().numpy(), want[key], rtol=1e-6)
+
+
+def _arrays(tree):
+    return dict(zip(tree, [t.detach().__jax_array__() for t in tree.values()]))
+
+
+def _steps(optimizer, optax, params, grads):
+    state = optimizer.init(params)
+    for _ in range(2):
+        updates, state = optimizer.update(grads, state, params)
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def test_orbax_saves_a_state_dict_as_arrays(tmp_path):
+    ocp = pytest.importorskip("orbax.checkpoint", reason="needs the ecosystem extra")
+    state = dict(torch.nn.Linear(3, 2).state_dict())
+    with ocp.StandardCheckpointer() as saver:
+        saver.save(tmp_path / "a", state)
+        saver.wait_until_finished()
+        found, as_before = saver.restore(tmp_path / "a"), saver.restore(tmp_path / "a", state)
+    for name, t in state.items():
+        np.testing.assert_array_equal(found[name], t.numpy())
+        assert isinstance(as_before[name], torch.Tensor)
+        assert torch.equal(as_before[name], t)

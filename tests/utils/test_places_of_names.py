@@ -22,12 +22,6 @@ def test_modules_of_amp():
     assert torch.cpu.amp.GradScaler is cpu_scaler.GradScaler
 
 
-@pytest.mark.parametrize("name", ["Store", "TCPStore", "FileStore", "PrefixStore"])
-def test_stores_can_be_imported_and_not_made(name):
-    with pytest.raises(NotImplementedError, match="process groups of one process"):
-        getattr(torch.distributed, name)()
-
-
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_module_with_other_tensors_inside(stacked):
     layer = torch.nn.BatchNorm1d(2)

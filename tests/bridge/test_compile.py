@@ -606,3 +606,15 @@ def test_a_compiled_module_is_a_module():
     plain.eval()
     plain.compile()
     same(plain(x), model._orig_mod(x))
+
+
+def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
+    f = torch.compile(lambda x, scale, n: x * scale + n, recompile_limit=2)
+    w = torch.ones(2)
+    f(torch.ones(1), w[:1], 1)
+    f(torch.ones(3), w[:1], 1)
+    told = r"recompile_limit of 2 programs.*'x' was \(1,\).*\(3,\).*\(4,\).*'n' was 1, 7\. .*pad or cut"
+    with pytest.warns(UserWarning, match=told):
+        assert f(torch.ones(4), w[:1], 7).tolist() == [8.0] * 4
+    assert f(torch.ones(5), w[:1], 1).tolist() == [2.0] * 5  # told once
+    assert f.evicted == 2

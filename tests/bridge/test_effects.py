@@ -396,6 +396,7 @@ def test_the_default_backend():
     assert torch.compile(f)._torchdynamo_orig_callable is f
 
 
+@pytest.mark.filterwarnings("ignore:.*recompile_limit")
 def test_settings():
     config = torch._dynamo.config
     assert config.suppress_errors is False

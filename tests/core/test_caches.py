@@ -259,6 +259,7 @@ def test_tensors_of_one_layout_share_its_description_after_it_was_forgotten(limi
     assert torch.zeros(7, 3)._m is x._m
 
 
+@pytest.mark.filterwarnings("ignore:.*recompile_limit")
 def test_a_compiled_function_forgets_the_shapes_that_came_longest_ago():
     f = torch.compile(lambda x: x * 2 + 1, recompile_limit=3)
     for n in (1, 2, 3, 1, 4, 1, 2):  # 4 takes the place of 2, and 2 that of 3
@@ -269,6 +270,7 @@ def test_a_compiled_function_forgets_the_shapes_that_came_longest_ago():
     assert f.counts["traced"] == 5
 
 
+@pytest.mark.filterwarnings("ignore:.*recompile_limit")
 def test_programs_of_dropped_shapes_are_freed():
     f = torch.compile(lambda x: (x.exp() * 2).sum(), recompile_limit=2)
     f(torch.ones(1))

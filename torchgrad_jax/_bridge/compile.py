@@ -74,6 +74,8 @@ class Compiled:
         """How often the function was traced, its program run, and the function itself run instead."""
         self.evicted = 0
         """How many programs were forgotten to make room for others."""
+        self.limit_told = False
+        """Whether a warning has said so."""
         self.last: Entry | None = None
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
@@ -257,9 +259,17 @@ class Compiled:
         # What made state, or changed what it depends on, does other things the next time.
         if not entry.program.fresh and not effect:
             if known >= (self.limit or POLICY.recompile_limit):
+                self._tell_limit(key)
                 self._drop_oldest()
             self.entries.setdefault(key, []).append(entry)
             self._used(key)
+
+    def _tell_limit(self, key: Any) -> None:
+        """Say once that programs are forgotten to make room, and which arguments came in so many kinds."""
+        if not self.limit_told:
+            self.limit_told = True
+            limit = self.limit or POLICY.recompile_limit
+            explain.limit_reached(self.fn, limit, [*self.entries, key])
 
     def _forget(self, entry: Entry | None) -> None:
         """Drop a program that did not run once, and the state with it that was made for it."""
@@ -341,7 +351,7 @@ def compile(
         options: `checks`, as below; those of torch's that its documentation names are accepted, others refused.
         name: accepted.
         disable: return the function as it is.
-        recompile_limit: how many programs are kept.
+        recompile_limit: how many programs are kept; a warning tells once when one is forgotten for another.
         isolate_recompiles: accepted; functions never share programs.
         shapes_spec: None.
         checks: whether what an eager call checks (indices in range, divisors, factorizations, probabilities) is

@@ -6,6 +6,7 @@ import inspect
 import logging
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.compiling import asks_for
@@ -46,6 +47,55 @@ def never_compiled(fn: Any, why: Any) -> None:
     )
 
 
+def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:
+    """Say that more kinds of calls came than programs are kept, and what differs between them."""
+    what = "; ".join(_kinds_that_differ(fn, keys)) or "the same arguments came with other state"
+    _warn(
+        f"torch.compile: {_place(fn)} has reached its recompile_limit of {limit} programs, and forgets the one that "
+        f"was not used for longest: {what}. Each shape and each value of an argument is a program of its own: pad or "
+        f"cut tensors to a few sizes, pass numbers as tensors, or raise recompile_limit"
+    )
+
+
+def _kinds_that_differ(fn: Any, keys: Sequence[Any]) -> list[str]:
+    """For each argument (each leaf of it, in calls with as many) that came in several kinds: which these were."""
+    last = keys[-1]
+    leaves = [k[2:] for k in keys if k[:2] == last[:2] and len(k) == len(last)]
+    found = []
+    for i, column in enumerate(zip(*leaves)):
+        kinds = list(dict.fromkeys(map(_kind, column)))
+        if len(kinds) > 1:
+            more = f", and {len(kinds) - _SHOWN} more" if len(kinds) > _SHOWN else ""
+            found.append(f"{_argument(fn, last[1], i)} was {', '.join(kinds[:_SHOWN])}{more}")
+    return found
+
+
+_SHOWN = 8
+
+
+def _kind(leaf: Any) -> str:
+    """An argument's part of a key, as text."""
+    if isinstance(leaf, tuple) and len(leaf) == 4:  # a tensor
+        grad = ", requires_grad" if leaf[2] else ""
+        return f"{tuple(leaf[1].shape)} {leaf[1].dtype}{grad}"
+    if isinstance(leaf, tuple) and len(leaf) == 2:
+        value = float.fromhex(leaf[1]) if issubclass(leaf[0], float) else leaf[1]
+        return repr(value)
+    return "another object" if isinstance(leaf, int) else f"an array {leaf[1]}"
+
+
+def _argument(fn: Any, spec: Any, i: int) -> str:
+    """The name of an argument where each positional one is a single value, else its number among all values."""
+    alone = spec and all(c is None for c in spec[2][2:]) and i < len(spec[2][2:])
+    try:
+        names = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        names = []
+    if alone and i < len(names) and names[i].kind is not inspect.Parameter.VAR_POSITIONAL:
+        return f"argument {names[i].name!r}"
+    return f"value {i} among the arguments"
+
+
 def unsupported(fn: Any, error: BaseException) -> None:
     """Say that a function cannot be compiled, where that is no error; torch breaks graphs silently."""
     text = f"{name_of(fn)} runs as it is written: {error}"
@@ -82,4 +132,4 @@ def _place(fn: Any) -> str:
     return f"{name_of(fn)}{at}"
 
 
-__all__ = ["given_up", "never_compiled", "tell", "traced_again", "unsupported"]
+__all__ = ["given_up", "limit_reached", "never_compiled", "tell", "traced_again", "unsupported"]

@@ -1,8 +1,10 @@
 """A signal at any point where Python delivers one leaves the modes of a thread as they were."""
 
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+import torchgrad_jax.utils.checkpoint
 from tests.interrupts import interrupted
 from torchgrad_jax._core.state import MODES, TRACED
 
@@ -38,6 +40,15 @@ def recorded_pass():
     torch.autograd.grad((x * x).sum(), x, create_graph=True)
 
 
+def checkpointed(reentrant):
+    def run():
+        with torch.enable_grad():
+            y = torch.utils.checkpoint.checkpoint(lambda a: a * 2, x, use_reentrant=reentrant)
+        torch.autograd.grad(y.sum(), x) if not reentrant else y.sum().backward()
+
+    return run
+
+
 PROGRAMS = {
     "no_grad": block(torch.no_grad),
     "enable_grad": block(torch.enable_grad),
@@ -49,6 +60,9 @@ PROGRAMS = {
     "save_on_cpu": block(lambda: graph.save_on_cpu()),
     "detect_anomaly": block(lambda: torch.autograd.detect_anomaly()),
     "dual_level": block(torch.autograd.forward_ad.dual_level),
+    "checkpoint": checkpointed(False),
+    "reentrant checkpoint": checkpointed(True),
+    "record_function": block(lambda: torch.profiler.record_function("name")),
     "decorated": decorated,
     "backward with hooks": hooked_pass,
     "backward that is recorded": recorded_pass,
@@ -76,3 +90,13 @@ def _modes():
     own = {k: v for k, v in known.items() if v != getattr(type(MODES), k)}
     shared = MODES.dual_level, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu")
     return own, shared, torch.get_autocast_dtype("cpu")
+
+
+def test_warnings_of_numpy_are_as_before():
+    small = torch.ones(3)
+    small + small
+    at, before = 0, np.geterr()
+    while interrupted(lambda: small + small, at, within="<string>", delivered=True):
+        assert np.geterr() == before
+        at += 1
+    assert at

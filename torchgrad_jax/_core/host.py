@@ -100,11 +100,11 @@ class _Maker:
         ]
         for name, v in zip(self.args, self.closed.jaxpr.invars):
             lines += self._argument(name, v.aval, all_args)
-        lines += ["    token = quietly(quiet)", "    try:", *self._numbers()]
+        lines += ["    before = warned()", "    try:", "        warn(quiet)", *self._numbers()]
         outs = [f"own({name})" for name in map(self._spread, self.outs)]
         lines += [f"        {line}" for line in self.lines]
         lines.append(f"        return {outs[0] if single else '[' + ', '.join(outs) + ']'}")
-        lines += [f"    except Unsure: return xla({all_args})", "    finally: loudly(token)"]
+        lines += [f"    except Unsure: return xla({all_args})", "    finally: warn(before)"]
         exec("\n".join(lines), self.space)
         made = self.space["kernel"]
         xla = self.space["xla"]
@@ -289,11 +289,12 @@ def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's without its warnings."""
 
     def call(*args: Any) -> Any:
-        token = _SET(_STATE)
+        before = _WARNED()
         try:
+            _WARN(_QUIET)
             return fn(*args)
         finally:
-            _RESET(token)
+            _WARN(before)
 
     return call
 
@@ -302,31 +303,19 @@ def _no_check(xs: Any) -> None:
     """What is to be checked before a step of it is written down: nothing."""
 
 
-class _Quiet:
-    """NumPy's warnings off, for a NumPy that does not have the faster way."""
+def _warnings() -> tuple[Callable[[], Any], Callable[[Any], Any], Any]:
+    """How to ask what NumPy warns of, how to set it, and what turns it off.
 
-    @staticmethod
-    def set(_: Any) -> Any:
-        token = np.errstate(all="ignore")
-        token.__enter__()
-        return token
-
-    @staticmethod
-    def reset(token: Any) -> None:
-        token.__exit__(None, None, None)
-
-
-def _quiet() -> tuple[Any, Any, Any]:
-    """How to turn NumPy's warnings off and on again: an errstate costs 1 us, the variable behind it 0.1."""
+    An errstate costs 1 us, the variable behind it 0.1. What was set before is asked for first, so that a signal
+    between any two instructions leaves it as it was.
+    """
     try:
         from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
 
-        state = _make_extobj(all="ignore")
-        token = _extobj_contextvar.set(state)
-        _extobj_contextvar.reset(token)
-        return _extobj_contextvar.set, state, _extobj_contextvar.reset
-    except (ImportError, AttributeError, TypeError):
-        return _Quiet.set, None, _Quiet.reset
+        _extobj_contextvar.set(_extobj_contextvar.get())
+        return _extobj_contextvar.get, _extobj_contextvar.set, _make_extobj(all="ignore")
+    except (ImportError, AttributeError, TypeError, LookupError):
+        return np.geterr, lambda state: np.seterr(**state), dict.fromkeys(np.geterr(), "ignore")
 
 
 class _Setting:
@@ -349,10 +338,10 @@ def _setting(name: str) -> Any:
     return found if hasattr(found, "value") else _Setting(f"jax_{name}")
 
 
-_SET, _STATE, _RESET = _quiet()
+_WARNED, _WARN, _QUIET = _warnings()
 _COMMON: dict[str, Any] = {
     "ndarray": np.ndarray, "asarray": np.asarray, "where": np.where, "own": _own, "number": _number, "Unsure": Unsure,
-    "numbers": frozenset((bool, int, float, complex)), "quietly": _SET, "quiet": _STATE, "loudly": _RESET,
+    "numbers": frozenset((bool, int, float, complex)), "warned": _WARNED, "warn": _WARN, "quiet": _QUIET,
     "nans": _setting("debug_nans"), "infs": _setting("debug_infs"),
 }  # fmt: skip
 

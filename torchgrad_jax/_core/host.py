@@ -19,7 +19,8 @@ traced value, with an array that was put on a device, or under `jax_debug_nans`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import jax
@@ -100,11 +101,18 @@ class _Maker:
         ]
         for name, v in zip(self.args, self.closed.jaxpr.invars):
             lines += self._argument(name, v.aval, all_args)
-        lines += ["    before = warned()", "    try:", "        warn(quiet)", *self._numbers()]
         outs = [f"own({name})" for name in map(self._spread, self.outs)]
-        lines += [f"        {line}" for line in self.lines]
-        lines.append(f"        return {outs[0] if single else '[' + ', '.join(outs) + ']'}")
-        lines += [f"    except Unsure: return xla({all_args})", "    finally: warn(before)"]
+        result = outs[0] if single else "[" + ", ".join(outs) + "]"
+        inner = [*self._numbers(), *self.lines, f"return {result}"]
+        lines += [
+            "    for token in quietly:",
+            "        try:",
+            *[f"            {line}" for line in inner],
+        ]
+        lines += [
+            f"        except Unsure: return xla({all_args})",
+            "        finally: loudly(token)",
+        ]
         exec("\n".join(lines), self.space)
         made = self.space["kernel"]
         xla = self.space["xla"]
@@ -132,7 +140,7 @@ class _Maker:
         for name, v in zip(self.args, self.closed.jaxpr.invars):
             if v.aval.weak_type and not v.aval.shape:
                 self.space[f"type_{name}"] = v.aval.dtype
-                lines.append(f"        {name} = number({name}, type_{name})")
+                lines.append(f"{name} = number({name}, type_{name})")
         return lines
 
     def _constant(self, value: np.ndarray) -> str:
@@ -289,12 +297,12 @@ def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's without its warnings."""
 
     def call(*args: Any) -> Any:
-        before = _WARNED()
-        try:
-            _WARN(_QUIET)
-            return fn(*args)
-        finally:
-            _WARN(before)
+        for token in _QUIETLY:
+            try:
+                return fn(*args)
+            finally:
+                _LOUDLY(token)
+        return None  # is not reached: the loop has no end
 
     return call
 
@@ -303,19 +311,26 @@ def _no_check(xs: Any) -> None:
     """What is to be checked before a step of it is written down: nothing."""
 
 
-def _warnings() -> tuple[Callable[[], Any], Callable[[Any], Any], Any]:
-    """How to ask what NumPy warns of, how to set it, and what turns it off.
+def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
+    """What turns NumPy's warnings off, and what sets them as they were.
 
-    An errstate costs 1 us, the variable behind it 0.1. What was set before is asked for first, so that a signal
-    between any two instructions leaves it as it was.
+        for token in quietly:  # turned off, and what was set before is held: no signal comes in between
+            try:
+                return 1 / zeros
+            finally:
+                loudly(token)
+
+    After a call and before its result has a name, Python may run a handler of signals; a loop's next round has no such
+    point. An errstate costs 1 us, the variable behind it 0.1.
     """
     try:
         from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
 
-        _extobj_contextvar.set(_extobj_contextvar.get())
-        return _extobj_contextvar.get, _extobj_contextvar.set, _make_extobj(all="ignore")
-    except (ImportError, AttributeError, TypeError, LookupError):
-        return np.geterr, lambda state: np.seterr(**state), dict.fromkeys(np.geterr(), "ignore")
+        quiet = _make_extobj(all="ignore")
+        _extobj_contextvar.reset(_extobj_contextvar.set(quiet))
+        return map(_extobj_contextvar.set, repeat(quiet)), _extobj_contextvar.reset
+    except (ImportError, AttributeError, TypeError):
+        return map(np.seterr, repeat("ignore")), lambda before: np.seterr(**before)
 
 
 class _Setting:
@@ -338,10 +353,10 @@ def _setting(name: str) -> Any:
     return found if hasattr(found, "value") else _Setting(f"jax_{name}")
 
 
-_WARNED, _WARN, _QUIET = _warnings()
+_QUIETLY, _LOUDLY = _warnings()
 _COMMON: dict[str, Any] = {
     "ndarray": np.ndarray, "asarray": np.asarray, "where": np.where, "own": _own, "number": _number, "Unsure": Unsure,
-    "numbers": frozenset((bool, int, float, complex)), "warned": _WARNED, "warn": _WARN, "quiet": _QUIET,
+    "numbers": frozenset((bool, int, float, complex)), "quietly": _QUIETLY, "loudly": _LOUDLY,
     "nans": _setting("debug_nans"), "infs": _setting("debug_infs"),
 }  # fmt: skip
 

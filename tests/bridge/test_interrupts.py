@@ -17,6 +17,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.interrupts import interrupted, length
 from torchgrad_jax import nn
+from torchgrad_jax._engine.seen import LIVE
 
 pytestmark = pytest.mark.usefixtures("_no_collection")
 
@@ -324,3 +325,12 @@ def test_an_exception_of_a_handler_is_an_interrupt_too():
         signal.signal(signal.SIGALRM, before)
     assert len({p._version for p in program.model.parameters()}) == 1
     program.run()
+
+
+def test_memory_that_numpy_has_is_freed_without_a_point_for_signals():
+    before = len(LIVE)
+    held = [torch.ones(3)]
+    held.append(held[0].numpy())
+    assert len(LIVE) == before + 1
+    assert length(held.clear) == 0
+    assert len(LIVE) == before

@@ -330,7 +330,8 @@ def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
         _extobj_contextvar.reset(_extobj_contextvar.set(quiet))
         return map(_extobj_contextvar.set, repeat(quiet)), _extobj_contextvar.reset
     except (ImportError, AttributeError, TypeError):
-        return map(np.seterr, repeat("ignore")), lambda before: np.seterr(**before)
+        silent: Any = repeat("ignore")
+        return map(np.seterr, silent), lambda before: np.seterr(**before)
 
 
 class _Setting:

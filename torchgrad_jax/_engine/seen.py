@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
-LIVE: dict[int, None] = {}
-"""The identities of all memory shared with NumPy: nothing else is looked at while there is none."""
+LIVE: set[weakref.ref[Any]] = set()
+"""All memory shared with NumPy: nothing else is looked at while there is none.
+
+Memory that is gone leaves it without a line of Python, so that no signal can come in between and be lost.
+"""
 
 
 class Seen(int):

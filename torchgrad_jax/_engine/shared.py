@@ -13,6 +13,7 @@ backward pass needs no rule for shared memory; and whoever assigns `array` write
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 import jax
@@ -47,6 +48,7 @@ class Shared(Memory):
         "_image",
         "_owner",
         "_references",
+        "__weakref__",
         "asked",
         "before",
         "began",
@@ -66,10 +68,7 @@ class Shared(Memory):
         self._owner = owner
         ours = (self.window, self._bits, buffer)
         self._references = _READING + sum(x.base is owner for x in ours) + (buffer is owner)
-        LIVE[id(self)] = None
-
-    def __del__(self) -> None:
-        LIVE.pop(id(self), None)
+        LIVE.add(weakref.ref(self, LIVE.discard))
 
     @property
     def writable(self) -> bool:

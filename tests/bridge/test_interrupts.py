@@ -329,7 +329,7 @@ def test_an_exception_of_a_handler_is_an_interrupt_too():
 
 def test_memory_that_numpy_has_is_freed_without_a_point_for_signals():
     before = len(LIVE)
-    held = [torch.ones(3)]
+    held: list = [torch.ones(3)]
     held.append(held[0].numpy())
     assert len(LIVE) == before + 1
     assert length(held.clear) == 0

@@ -4,6 +4,7 @@ from ._arguments import (
     ReduceOp,
     reduce_op,
 )
+from ._buckets import GradBucket
 from ._collectives import (
     all_gather,
     all_gather_coalesced,
@@ -90,6 +91,7 @@ __all__ = [
     "DistNetworkError",
     "DistStoreError",
     "FileStore",
+    "GradBucket",
     "GroupMember",
     "HashStore",
     "P2POp",

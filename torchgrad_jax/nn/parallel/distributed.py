@@ -1,81 +1,297 @@
-"""DistributedDataParallel in a group of one process, where it calls the module."""
+"""DistributedDataParallel: each process trains on a part of the data, and all keep the same parameters."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...distributed import get_world_size
+import numpy as np
+
+from ..._engine.tensor import Tensor
+from ...autograd.grad_mode import is_grad_enabled
+from ...compiler import is_compiling
+from ...distributed import _exchange, all_gather_object
+from ...distributed._arguments import fill, values
+from ...distributed._buckets import GradBucket
+from ...distributed._groups import ProcessGroup, member_of
+from ...futures import Future
 from ..modules.module import Module
+from ..parameter import UninitializedParameter
+from ._reducer import Reducer, buckets_of
 from .data_parallel import INSTEAD
 
 __all__ = ["DistributedDataParallel"]
 
-_OPTIONS = frozenset({
-    "bucket_cap_mb", "find_unused_parameters", "check_reduction", "gradient_as_bucket_view", "static_graph",
+_REFUSED = (
     "delay_all_reduce_named_params", "param_to_hook_all_reduce", "mixed_precision", "device_mesh",
-    "skip_all_reduce_unused_params", "bucket_cap_mb_list", "batched_grad_copy", "forward_sync_buffers",
-})  # fmt: skip
+    "skip_all_reduce_unused_params", "bucket_cap_mb_list", "batched_grad_copy",
+)  # fmt: skip
+_MEGABYTE = 1 << 20
+_DEPRECATED = (
+    "`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead. IMPORTANT: unlike "
+    "`broadcast_buffers=False`, `forward_sync_buffers=False` still syncs buffers at init. If you rely on buffers "
+    "NOT being synced at init (e.g. rank-local buffers), keep using "
+    "`broadcast_buffers=False` until `init_sync_buffers` is available."
+)
+_BOTH = (
+    "Both `broadcast_buffers` and `forward_sync_buffers` were specified. `broadcast_buffers` is deprecated and its "
+    "value is ignored when `forward_sync_buffers` is provided."
+)
 
 
 class DistributedDataParallel(Module):
-    """A module that calls another one; there are no other processes to add the gradients of.
+    """A module whose gradients are averaged over all processes in each backward.
+
+    At first all processes get the parameters and buffers of rank 0.
 
     Args:
         module: what is trained.
         device_ids: at most one device.
         output_device: the same one.
-        options: what says how processes exchange gradients, which has no meaning for one.
+        dim: as in torch.
+        broadcast_buffers: whether rank 0's buffers replace the others' at first and before each forward.
+        init_sync: whether to compare the shapes of the parameters, and to begin with those of rank 0.
+        process_group: which processes; all of them if it is None.
+        bucket_cap_mb: how many megabytes of gradients travel together; 25, and 1 at first, if it is None.
+        find_unused_parameters: whether some parameters may get no gradient.
+        check_reduction: deprecated in torch, where it has no meaning either.
+        gradient_as_bucket_view: whether the gradients that travel together are views of one tensor.
+        static_graph: whether each backward gives gradients to the same parameters as the first.
+        forward_sync_buffers: whether rank 0's buffers replace the others' before each forward.
+        options: arguments of torch's that are not implemented.
 
     Raises:
         ValueError: `torch.distributed.init_process_group` has not been called.
-        NotImplementedError: there are several devices.
-        RuntimeError: no parameter of the module requires a gradient.
+        NotImplementedError: there are several devices, or an option is set that is not implemented.
+        RuntimeError: no parameter requires a gradient, or the processes' parameters have different shapes.
     """
 
     def __init__(
         self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
-        broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: Any = None, **options: Any,
+        broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: Any = None,
+        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False, check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False, static_graph: bool = False,
+        forward_sync_buffers: bool | None = None, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        if get_world_size(process_group) > 1:
-            raise NotImplementedError(
-                "torch.nn.parallel.DistributedDataParallel in a group of several processes; add the gradients with "
-                "torch.distributed.all_reduce after backward()"
-            )
-        unknown = options.keys() - _OPTIONS
-        if unknown:
-            raise TypeError(
-                f"DistributedDataParallel.__init__() got an unexpected keyword argument '{min(unknown)}'"
-            )
-        if len(device_ids or ()) > 1:
-            raise NotImplementedError(
-                "torch.nn.parallel.DistributedDataParallel over several devices" + INSTEAD
-            )
-        if not any(p.requires_grad for p in module.parameters()):
-            raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
-                "gradient."
-            )
-        self.module = module
-        self.dim, self.broadcast_buffers = dim, broadcast_buffers is not False
-        self.process_group = process_group
-        self.device = next(iter(module.parameters())).device
-        self.require_backward_grad_sync = True
+        group = member_of(process_group)
+        _refuse(options, device_ids)
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.module, self.dim, self.process_group = module, dim, group
+        trained = [p for p in self._named(module.named_parameters()) if p.requires_grad]
+        _check_parameters(module, trained)
+        self.device = trained[0].device
+        _warn(broadcast_buffers, forward_sync_buffers, check_reduction)
+        at_first = broadcast_buffers is not False or forward_sync_buffers is not None
+        self.forward_sync_buffers = (
+            at_first if forward_sync_buffers is None else forward_sync_buffers
+        )
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        first, rest = (1, 25) if bucket_cap_mb is None else (bucket_cap_mb, bucket_cap_mb)
+        self._caps, self._trained = (first * _MEGABYTE, rest * _MEGABYTE), trained
+        self._reducer: Reducer | None = None
+        if group.size() > 1:
+            if init_sync:
+                _same_shapes(group, trained)
+                _broadcast(group, self._named(module.named_parameters()))
+                _broadcast(group, self._named(module.named_buffers()) if at_first else [])
+            self._reducer = self._new_reducer()
+
+    def _named(self, named: Any) -> list[Tensor]:
+        return [t for name, t in named if name not in self.parameters_to_ignore]
+
+    def _new_reducer(self) -> Reducer:
+        return Reducer(
+            self._trained, self.process_group, buckets_of(self._trained, *self._caps),
+            find_unused=self.find_unused_parameters, static=self.static_graph, views=self.gradient_as_bucket_view,
+        )  # fmt: skip
+
+    @property
+    def broadcast_buffers(self) -> bool:
+        """Whether rank 0's buffers replace the others' before each forward."""
+        return self.forward_sync_buffers
+
+    @broadcast_buffers.setter
+    def broadcast_buffers(self, value: bool) -> None:
+        self.forward_sync_buffers = value
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The result of the module."""
-        return self.module(*inputs, **kwargs)
+        """The result of the module; the next backward averages the gradients."""
+        reducer = self._reducer
+        if reducer is None:
+            return self.module(*inputs, **kwargs)
+        if is_compiling():
+            raise NotImplementedError(
+                "torch.nn.parallel.DistributedDataParallel of several processes inside of a compiled function; compile "
+                "the module that it wraps"
+            )
+        exchanging = is_grad_enabled() and self.require_backward_grad_sync
+        if exchanging:
+            reducer.check_finished()
+        if self.require_forward_param_sync and self.forward_sync_buffers:
+            _broadcast(self.process_group, self._named(self.module.named_buffers()))
+        out = self.module(*inputs, **kwargs)
+        self.require_forward_param_sync = exchanging
+        if exchanging:
+            reducer.prepare()
+            for x in _tensors(out) if reducer.waits_for_end else ():
+                if x.grad_fn is not None:
+                    x.register_hook(lambda _: reducer.begin())
+        return out
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block in which gradients are not exchanged, as they never are."""
+        """A block whose forwards are followed by backwards that only add to this process's gradients."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state: Any, hook: Any) -> None:
+        """Let a function reduce the gradients instead of an average over all processes.
+
+        Args:
+            state: its first argument.
+            hook: called with the state and a `torch.distributed.GradBucket`; it returns a future of a tensor with the
+                reduced gradients of the bucket.
+
+        Raises:
+            TypeError: the hook is not callable.
+            RuntimeError: there is a hook already.
+        """
+        _check_hook(hook)
+        if self._reducer is None:
+            self._reducer = self._new_reducer()
+        if self._reducer.hook is not None:
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
+        self._reducer.hook = (state, hook)
+
+    def _set_static_graph(self) -> None:
+        self.static_graph = True
+        if self._reducer is not None:
+            self._reducer.static = True
+
+    def join(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: processes with different numbers of batches.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "torch.nn.parallel.DistributedDataParallel.join; give all processes equally many batches, as "
+            "DistributedSampler does"
+        )
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _refuse(options: dict[str, Any], device_ids: Any) -> None:
+    unknown = sorted(options.keys() - set(_REFUSED))
+    if unknown:
+        raise TypeError(
+            f"DistributedDataParallel.__init__() got an unexpected keyword argument '{unknown[0]}'"
+        )
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(f"torch.nn.parallel.DistributedDataParallel with {name}")
+    if len(device_ids or ()) > 1:
+        raise NotImplementedError(
+            "torch.nn.parallel.DistributedDataParallel over several devices" + INSTEAD
+        )
+
+
+def _check_parameters(module: Module, trained: Sequence[Tensor]) -> None:
+    if not trained:
+        raise RuntimeError(
+            "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
+        )
+    if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a dummy forward "
+            "pass to correctly initialize the modules"
+        )
+
+
+def _warn(broadcast_buffers: Any, forward_sync_buffers: Any, check_reduction: bool) -> None:
+    if broadcast_buffers is not None:
+        text = _DEPRECATED if forward_sync_buffers is None else _BOTH
+        warnings.warn(text, FutureWarning, stacklevel=3)
+    if check_reduction:
+        warnings.warn(
+            "The `check_reduction` argument in `DistributedDataParallel` module is deprecated. Please avoid using it.",
+            FutureWarning,
+            stacklevel=3,
+        )
+
+
+def _check_hook(hook: Any) -> None:
+    if not callable(hook):
+        raise TypeError("Communication hook must be callable.")
+    signature = inspect.signature(hook, eval_str=True)
+    if signature.parameters["bucket"].annotation not in (inspect.Parameter.empty, GradBucket):
+        raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+    if signature.return_annotation not in (inspect.Signature.empty, Future[Tensor]):
+        raise ValueError(
+            "Communication hook: return annotation should be torch.futures.Future[torch.Tensor]."
+        )
+
+
+# --- between processes ----------------------------------------------------------------------------
+
+
+def _same_shapes(group: ProcessGroup, parameters: Sequence[Tensor]) -> None:
+    """Raise, in all processes, if the parameters of one differ from those of rank 0."""
+    rank = group.rank()
+    found: list[Any] = [None] * group.size()
+    all_gather_object(found, [list(p.shape) for p in parameters], group=group)
+    other = next((r for r in [rank, *range(len(found))] if found[r] != found[0]), 0)
+    if not other:
+        return
+    ours, first = found[other], found[0]
+    if len(ours) != len(first):
+        raise RuntimeError(
+            f"DDP expects same model across all ranks, but Rank 0 has {len(first)} params, while rank {other} has "
+            f"inconsistent {len(ours)} params."
+        )
+    i = next(i for i in range(len(ours)) if ours[i] != first[i])
+    where = "this process" if other == rank else f"process {other}"
+    raise RuntimeError(
+        f"[{rank}]: params[{i}] in {where} with sizes {ours[i]} appears not to match sizes of the same param in "
+        f"process 0."
+    )
+
+
+def _broadcast(group: ProcessGroup, tensors: Sequence[Tensor]) -> None:
+    """Give all processes the values that rank 0 has, with one message for each dtype."""
+    for dtype in dict.fromkeys(t.dtype for t in tensors):
+        same = [t for t in tensors if t.dtype == dtype]
+        whole = np.concatenate([values(t).reshape(-1) for t in same])
+        turn = group.turn(f"parameters or buffers of {whole.size} elements of {dtype}")
+        found = _exchange.broadcast(turn, whole, 0)
+        if turn.rank:
+            ends = np.cumsum([t.numel() for t in same])[:-1]
+            for t, part in zip(same, np.split(found, ends)):
+                fill(t, part)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in what a module returned."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for v in value:
+            yield from _tensors(v)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,224 @@
+"""DistributedDataParallel of two processes, step by step as torch's with gloo."""
+
+import warnings
+
+from .processes import Together, complaint
+
+together = Together(2)
+test_same_as_torch = together.test()
+
+
+def model(m, d, seed=0):
+    """Three layers, with other numbers in each process."""
+    m.manual_seed(seed)
+    net = m.nn.Sequential(m.nn.Linear(3, 4), m.nn.BatchNorm1d(4), m.nn.Tanh(), m.nn.Linear(4, 2))
+    with m.no_grad():
+        for i, t in enumerate([*net.parameters(), net[1].running_mean]):
+            n = t.numel()
+            t.copy_(((m.arange(n) * 7 + i) % 5 - 2.0).reshape(t.shape) / 3 + d.get_rank())
+    return net
+
+
+def batch(m, d, step=0):
+    return ((m.arange(12) * (3 + step) + 5 * d.get_rank()) % 7 - 3.0).reshape(4, 3) / 3
+
+
+def wrap(m, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return m.nn.parallel.DistributedDataParallel(*args, **kwargs)
+
+
+def branches(m, d):
+    class Branches(m.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.c = (m.nn.Linear(2, 2) for _ in range(3))
+
+        def forward(self, x, which):
+            return sum(getattr(self, name)(x) for name in which)
+
+    net = Branches()
+    with m.no_grad():
+        for i, p in enumerate(net.parameters()):
+            p.copy_(m.arange(p.numel()).reshape(p.shape) / 4.0 + i)
+    return net
+
+
+def gradients(net):
+    return [p.grad if p.grad is None else p.grad.clone() for p in net.parameters()]
+
+
+OPTIONS = {
+    "plain": {}, "small buckets": {"bucket_cap_mb": 1e-6}, "views": {"gradient_as_bucket_view": True},
+    "static": {"static_graph": True}, "unused": {"find_unused_parameters": True},
+    "own buffers": {"broadcast_buffers": False}, "buffers at first": {"forward_sync_buffers": False},
+}  # fmt: skip
+
+
+@together
+def training_step_by_step(m, d):
+    found = {}
+    for name, options in OPTIONS.items():
+        options = dict(options)
+        if name == "small buckets" and m.__name__ == "torch":
+            options["bucket_cap_mb"] = 1  # torch's are whole numbers
+        net = model(m, d)
+        ddp = wrap(m, net, **options)
+        optimizer = m.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
+        steps = [[t.clone() for t in net.state_dict().values()]]
+        for step in range(3):
+            optimizer.zero_grad(set_to_none=step != 1)
+            loss = (ddp(batch(m, d, step)) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            steps.append(
+                [loss.detach(), gradients(net), [t.clone() for t in net.state_dict().values()]]
+            )
+        found[name] = steps
+    return found
+
+
+@together
+def gradients_that_add_up_in_one_process(m, d):
+    net = model(m, d)
+    ddp = wrap(m, net)
+    found = []
+    with ddp.no_sync():
+        ddp(batch(m, d)).sum().backward()
+        found.append(gradients(net))
+    ddp(batch(m, d, 1)).sum().backward()
+    found.append(gradients(net))
+    ddp(batch(m, d, 2)).sum().backward()
+    found.append(gradients(net))
+    ddp.eval()
+    with m.no_grad():
+        found.append(ddp(batch(m, d)))
+    x = ddp(batch(m, d)).sum() + ddp(batch(m, d, 1)).sum()
+    x.backward()
+    return found, gradients(net), ddp.require_backward_grad_sync, sorted(ddp.state_dict())
+
+
+@together
+def parameters_without_a_gradient(m, d):
+    found = {}
+    x = m.ones(1, 2) * (d.get_rank() + 1)
+    uses = (["ab", "a"], ["b", "b"], ["abc", "abc"], ["a", "c"])
+    for views in (False, True):
+        net = branches(m, d)
+        ddp = wrap(m, net, find_unused_parameters=True, gradient_as_bucket_view=views)
+        for use in uses:
+            ddp(x, use[d.get_rank()]).sum().backward()
+            found[views, str(use)] = gradients(net)
+    return found
+
+
+@together
+def a_graph_that_stays_the_same(m, d):
+    net = branches(m, d)
+    ddp = wrap(m, net, static_graph=True)
+    found = []
+    for _ in range(2):
+        ddp(m.ones(1, 2) * (d.get_rank() + 1), "ac").sum().backward()
+        found.append(gradients(net))
+    more = complaint(lambda: ddp(m.ones(1, 2), "abc").sum().backward())
+    other = wrap(m, branches(m, d), static_graph=True)
+    other(m.ones(1, 2), "ac").sum().backward()
+    other(m.ones(1, 2), "a").sum().backward()
+    return found, more, complaint(lambda: other(m.ones(1, 2), "a"))
+
+
+@together
+def an_unused_parameter_is_an_error(m, d):
+    net = branches(m, d)
+    ddp = wrap(m, net)
+    ddp(m.ones(1, 2) * (d.get_rank() + 1), "ab").sum().backward()
+    return gradients(net), complaint(lambda: ddp(m.ones(1, 2), "ab"))
+
+
+@together
+def a_hook_reduces(m, d):
+    net = model(m, d).eval()
+    ddp = wrap(m, net)
+    seen = []
+
+    def halved(state, bucket):
+        seen.append([state, bucket.index(), bucket.is_last(), bucket.buffer().numel(),
+                     sorted(p.numel() for p in bucket.parameters()),
+                     sorted(round(float(g.sum()), 3) for g in bucket.gradients())])  # fmt: skip
+        work = d.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda f: f.value()[0] / 4)
+
+    ddp.register_comm_hook("state", halved)
+    for step in range(2):
+        ddp(batch(m, d, step)).sum().backward()
+    twice = complaint(lambda: ddp.register_comm_hook(None, halved))
+    wrong = complaint(lambda: ddp.register_comm_hook(None, 3))
+    return seen, gradients(net), twice, wrong
+
+
+@together
+def some_are_left_out(m, d):
+    net = model(m, d)
+    net._ddp_params_and_buffers_to_ignore = ["0.weight", "1.running_mean"]
+    net[3].bias.requires_grad_(False)
+    ddp = wrap(m, net)
+    ddp(batch(m, d)).sum().backward()
+    return list(net.state_dict().values()), gradients(net)
+
+
+@together
+def other_dtypes(m, d):
+    found = []
+    for dtype in (m.float64, m.bfloat16, m.complex64):
+        layer = m.nn.Linear(2, 2, dtype=dtype)
+        with m.no_grad():
+            for p in layer.parameters():
+                p.copy_(m.arange(p.numel()).reshape(p.shape) + d.get_rank())
+        ddp = wrap(m, layer)
+        x = (m.arange(4.0).reshape(2, 2) + d.get_rank()).to(dtype)
+        ddp(x).abs().sum().backward()
+        found += [*layer.state_dict().values(), *gradients(layer)]
+    return found
+
+
+@together
+def groups_of_processes(m, d):
+    alone = [d.new_group([r]) for r in range(2)][d.get_rank()]
+    net = model(m, d)
+    ddp = wrap(m, net, process_group=alone)
+    ddp(batch(m, d)).sum().backward()
+    return gradients(net), list(net.state_dict().values())
+
+
+@together
+def samples_of_each_process(m, d):
+    sampler = m.utils.data.DistributedSampler
+    found = []
+    for options in ({}, {"drop_last": True}, {"shuffle": False}, {"seed": 3}):
+        mine = sampler(range(7), **options)
+        mine.set_epoch(2)
+        loader = m.utils.data.DataLoader(m.arange(7.0), batch_size=2, sampler=mine)
+        found.append([list(mine), len(mine), list(loader)])
+    return found
+
+
+@together
+def warnings_of_old_options(m, d):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        m.nn.parallel.DistributedDataParallel(
+            m.nn.Linear(1, 1), broadcast_buffers=True, check_reduction=True
+        )
+    return [[w.category.__name__, str(w.message)] for w in seen]
+
+
+@together
+def models_of_other_shapes_are_refused(m, d):
+    if m.__name__ == "torch":  # where rank 0 goes on, and waits
+        return True
+    text = complaint(lambda: wrap(m, m.nn.Linear(2, 2 + d.get_rank())))[1]
+    fewer = complaint(lambda: wrap(m, m.nn.Linear(2, 2, bias=not d.get_rank())))[1]
+    return (
+        "params[0]" in text and "sizes [3, 2] appears not to match" in text and "2 params" in fewer
+    )

@@ -1,0 +1,273 @@
+"""How the gradients of several processes become their average, bucket by bucket, while backward still runs.
+
+A linear layer's bias gets its gradient before its weight does. Both belong to one bucket: an array that holds the
+gradients of some parameters one after another. When the last of them is there, the bucket is sent. Buckets are sent in
+the same order by all processes, and at the end of backward their averages are written into the gradients.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._engine.tensor import Tensor
+from ...autograd import Variable
+from ...autograd.grad_mode import no_grad
+from ...distributed import _exchange
+from ...distributed._arguments import fill, tensor_from, values
+from ...distributed._buckets import GradBucket
+from ...distributed._groups import ProcessGroup
+from ...distributed._work import Work
+
+_UNFINISHED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates "
+    "that "
+)
+_UNUSED = (
+    "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
+    "passing the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and "
+    "by \nmaking sure all `forward` function outputs participate in calculating loss. \nIf you already have done the "
+    "above, then the distributed data parallel module wasn't able to locate the output tensors in the return value of "
+    "your module's `forward` function. Please include the loss function and the structure of the return value of "
+    "`forward` of your module when reporting this issue (e.g. list, dict, iterable)."
+)
+_NO_LONGER_USED = (
+    "your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got "
+    "unused in the second iteration. this is not compatible with static_graph set to True."
+)
+_NEWLY_USED = (
+    "Your training graph has changed in this iteration, e.g., one parameter is unused in first iteration, but then got "
+    "used in the second iteration. this is not compatible with static_graph set to True."
+)
+_DEBUG = (
+    "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to print "
+    "out information about which particular parameters did not receive gradient on this rank as part of this error"
+)
+_TWICE = (
+    "Expected to mark a variable ready only once. Parameter at index {} got a gradient twice in one backward: it is "
+    "used outside of the `forward` of the wrapped module, or in several reentrant backward passes, such as those of "
+    "checkpoints around the same part of a model. With static_graph=True that is allowed."
+)
+
+
+@dataclasses.dataclass
+class Bucket:
+    """Parameters whose gradients travel together.
+
+    Args:
+        members: their numbers.
+        ends: where the gradient of each ends in the array.
+        waiting: how many have no gradient yet in this backward.
+        result: what gives the reduced array, once the bucket is on its way.
+        shared: the tensor whose views the gradients are, with gradient_as_bucket_view.
+    """
+
+    members: list[int]
+    ends: list[int]
+    waiting: int = 0
+    result: Callable[[], np.ndarray] | None = None
+    shared: Tensor | None = None
+    views: list[Tensor] = dataclasses.field(default_factory=list)
+
+
+def buckets_of(parameters: Sequence[Tensor], first: float, rest: float) -> list[Bucket]:
+    """Parameters in buckets of at most so many bytes, the last parameter first, and each of one dtype.
+
+    Args:
+        parameters: the parameters, in the order of the module.
+        first: bytes of the first bucket, which is small so that it can be sent early.
+        rest: bytes of the others.
+    """
+    found: list[Bucket] = []
+    for i in reversed(range(len(parameters))):
+        p, last = parameters[i], found[-1] if found else None
+        same = last is not None and parameters[last.members[0]].dtype == p.dtype
+        limit = first if len(found) < 2 else rest
+        if last is None or not same or last.ends[-1] * p.element_size() >= limit:
+            last = Bucket([], [])
+            found.append(last)
+        last.members.append(i)
+        last.ends.append((last.ends[-1] if last.ends else 0) + p.numel())
+    return found
+
+
+class Reducer:
+    """The hooks of a module's parameters, and what they have seen of the running backward.
+
+    Args:
+        parameters: those that require gradients.
+        group: the processes.
+        buckets: which gradients travel together.
+        find_unused: whether parameters may get no gradient.
+        static: whether every backward gives gradients to the same parameters as the first.
+        views: whether gradients are views of their bucket.
+    """
+
+    def __init__(
+        self, parameters: list[Tensor], group: ProcessGroup, buckets: list[Bucket], *, find_unused: bool, static: bool,
+        views: bool,
+    ) -> None:  # fmt: skip
+        self.parameters, self.group, self.buckets = parameters, group, buckets
+        self.find_unused, self.static, self.views = find_unused, static, views
+        self.hook: tuple[Any, Any] | None = None
+        self._of = {i: b for b in buckets for i in b.members}
+        self._expecting = self._queued = False
+        self._ready: set[int] = set()
+        self._next = 0
+        self._first_used: set[int] | None = None
+        self._everywhere: set[int] | None = None
+        for i, p in enumerate(parameters):
+            p.register_post_accumulate_grad_hook(lambda _, i=i: self._arrived(i))
+
+    @property
+    def waits_for_end(self) -> bool:
+        """Whether only the end of backward says which parameters have got no gradient."""
+        return self.find_unused or self.static
+
+    def check_finished(self) -> None:
+        """Raise if the previous backward has left gradients that were not averaged."""
+        if not self._ready:
+            return
+        expected = self._first_used or set(range(len(self.parameters)))
+        missing = sorted(expected - self._ready)
+        why = _NO_LONGER_USED if self.static else _UNUSED
+        raise RuntimeError(
+            f"{_UNFINISHED}{why}\nParameter indices which did not receive grad for rank {self.group.rank()}: "
+            f"{' '.join(map(str, missing))}{_DEBUG}"
+        )
+
+    def prepare(self) -> None:
+        """Expect a backward, after a forward."""
+        self._expecting, self._queued, self._next = True, False, 0
+        self._ready.clear()
+        for b in self.buckets:
+            b.waiting, b.result = len(b.members), None
+
+    def begin(self) -> None:
+        """Average at the end of the running backward, whichever parameters get gradients in it."""
+        if self._expecting and not self._queued:
+            self._queued = True
+            Variable._execution_engine.queue_callback(self._finish)
+
+    def _arrived(self, i: int) -> None:
+        if not self._expecting:
+            return
+        if i in self._ready:
+            if self.static:
+                return
+            raise RuntimeError(_TWICE.format(i))
+        if self._first_used is not None and i not in self._first_used:
+            raise RuntimeError(_NEWLY_USED)
+        self._ready.add(i)
+        self._of[i].waiting -= 1
+        if self.waits_for_end:
+            self.begin()
+            return
+        while self._next < len(self.buckets) and not self.buckets[self._next].waiting:
+            self._send(self.buckets[self._next])
+            self._next += 1
+        if self._next == len(self.buckets):
+            self.begin()
+
+    # --- sending and receiving --------------------------------------------------------------------
+
+    def _send(self, bucket: Bucket) -> None:
+        like = self.parameters[bucket.members[0]]
+        parts = [self._gradient(i) for i in bucket.members]
+        array = np.concatenate(parts)
+        if self.hook is None:
+            bucket.result = self._summed(_divided(array, self.group.size()))
+            return
+        state, hook = self.hook
+        given = GradBucket(
+            self.buckets.index(bucket), len(self.buckets), tensor_from(array, like),
+            [self.parameters[i] for i in bucket.members],
+        )  # fmt: skip
+        future = hook(state, given)
+        bucket.result = lambda: _array_of(future.wait())
+
+    def _gradient(self, i: int) -> np.ndarray:
+        p = self.parameters[i]
+        if p.grad is not None:
+            return values(p.grad).reshape(-1)
+        return np.zeros(p.numel(), p._m.dtype.np)
+
+    def _summed(self, array: np.ndarray) -> Callable[[], np.ndarray]:
+        turn = self.group.turn(f"gradients of {array.size} elements of {array.dtype.name}")
+        found: list[np.ndarray] = []
+        work = Work(found, lambda: found.append(_exchange.all_reduce(turn, array, "SUM")))
+
+        def result() -> np.ndarray:
+            work.wait()
+            return found[0]
+
+        return result
+
+    def _finish(self) -> None:
+        """The end of backward: send what has not been sent, and write the averages into the gradients."""
+        if self._first_used is not None and self._first_used - self._ready:
+            return  # the next forward says which ones
+        if self.waits_for_end and (self._everywhere is None or not self.static):
+            self._everywhere = self._used_anywhere()
+        if self.static:
+            self._first_used = set(self._ready)
+        for bucket in self.buckets[self._next :]:
+            self._send(bucket)
+        for bucket in self.buckets:
+            self._write(bucket)
+        self._expecting = False
+        self._ready.clear()
+
+    def _used_anywhere(self) -> set[int]:
+        used = np.zeros(len(self.parameters), np.uint8)
+        used[list(self._ready)] = 1
+        turn = self.group.turn("which parameters got gradients")
+        return set(np.flatnonzero(_exchange.all_reduce(turn, used, "MAX")).tolist())
+
+    def _write(self, bucket: Bucket) -> None:
+        assert bucket.result is not None
+        parts = np.split(bucket.result().reshape(-1), bucket.ends[:-1])
+        kept = [self._everywhere is None or i in self._everywhere for i in bucket.members]
+        if self.views:
+            self._write_views(bucket, parts, kept)
+            return
+        for i, part, used in zip(bucket.members, parts, kept):
+            p = self.parameters[i]
+            if used and p.grad is not None:
+                fill(p.grad, part)
+            elif used:
+                p.grad = tensor_from(part.reshape(p.shape), p)
+
+    def _write_views(self, bucket: Bucket, parts: list[np.ndarray], kept: list[bool]) -> None:
+        ps = [self.parameters[i] for i in bucket.members]
+        for k, (p, used) in enumerate(zip(ps, kept)):
+            if not used and p.grad is not None:
+                parts[k] = values(p.grad).reshape(-1)
+        whole = np.concatenate(parts)
+        if bucket.shared is None:
+            bucket.shared = tensor_from(whole, ps[0])
+            with no_grad():
+                starts = [0, *bucket.ends[:-1]]
+                bucket.views = [
+                    bucket.shared[a:b].view(p.shape) for p, a, b in zip(ps, starts, bucket.ends)
+                ]
+        else:
+            fill(bucket.shared, whole)
+        for p, view, used in zip(ps, bucket.views, kept):
+            if used and p.grad is not view:
+                p.grad = view
+
+
+def _divided(array: np.ndarray, size: int) -> np.ndarray:
+    """Each process divides before the sum, as torch does; numbers of 16 bits are multiplied as float32."""
+    if array.dtype.itemsize == 2:
+        return (array.astype(np.float32) * np.float32(1 / size)).astype(array.dtype)
+    return array * array.dtype.type(1 / size)
+
+
+def _array_of(reduced: Any) -> np.ndarray:
+    """What the future of a hook gave: a tensor, or a list of one."""
+    return values(reduced[0] if isinstance(reduced, list | tuple) else reduced)

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
     except RuntimeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    _tell_children()
+    tell_children()
     if first[:2] == "-m":
         name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
         return _run(_module(name), rest)
@@ -95,7 +95,7 @@ def _own_frames_off(tb: TracebackType | None) -> TracebackType | None:
     return tb
 
 
-def _tell_children() -> None:
+def tell_children() -> None:
     """Python processes started by the program find the alias where they would find torch."""
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = _SHIM + (os.pathsep + old if old else "")

@@ -1,1 +1,1 @@
-"""torch.distributed.elastic: what scripts of launched processes name; nothing launches any."""
+"""torch.distributed.elastic: what scripts of launched processes name; `torch.distributed.run` launches them."""

@@ -1,1 +1,21 @@
 """torch.distributed.elastic.multiprocessing: see `errors`."""
+
+from __future__ import annotations
+
+import signal
+
+
+class SignalException(Exception):
+    """The launcher got a signal that ends it and the processes that it started.
+
+    Args:
+        msg: what is said.
+        sigval: the signal.
+    """
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        super().__init__(msg)
+        self.sigval = sigval
+
+
+__all__ = ["SignalException"]

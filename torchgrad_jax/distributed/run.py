@@ -10,7 +10,8 @@ import sys
 import uuid
 from typing import Any
 
-from .._alias.run import tell_children
+from torchgrad_jax._alias.run import tell_children
+
 from ._launch._agent import launch
 from ._launch._logs import streams
 from ._launch._settings import Launch, Logs, Meeting
@@ -129,7 +130,8 @@ def _meeting(args: argparse.Namespace) -> Meeting:
         raise NotImplementedError(f"--rdzv-conf: {', '.join(sorted(unknown))} is not supported")
     is_host = conf["is_host"].lower() in ("1", "true", "yes") if "is_host" in conf else None
     wait = float(conf.get("timeout", conf.get("join_timeout", 600)))
-    return Meeting(static, host, int(port or 29400), nodes, args.node_rank, run_id, wait, is_host, args.local_addr)  # fmt: skip
+    where = host, int(port or 29400)
+    return Meeting(static, *where, nodes, args.node_rank, run_id, wait, is_host, args.local_addr)
 
 
 def _command(args: argparse.Namespace) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ def launch(asked: Launch) -> None:
     with _signals_raise(asked.signals), contextlib.closing(Guard()) as guard:
         met = Met(asked.meeting, asked.processes)
         folder = Folder(asked.logs, asked.meeting.run_id)
+        failure: Exception | None = None
         try:
             for attempt in range(asked.max_restarts + 1):
                 failure = _attempt(asked, attempt, met, folder, guard)
@@ -41,6 +42,7 @@ def launch(asked: Launch) -> None:
                 left = asked.max_restarts - attempt
                 if left:
                     log.warning("%s\n%d of %d restarts are left", failure, left, asked.max_restarts)
+            assert failure is not None
             raise failure
         finally:
             met.leave()
@@ -105,8 +107,7 @@ def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict
     }  # fmt: skip
     if asked.virtual_local_rank:
         told.update(CUDA_VISIBLE_DEVICES=_own_device(local_rank))
-    env = {**os.environ, **{name: str(value) for name, value in told.items()}}
-    return env
+    return {**os.environ, **{name: str(value) for name, value in told.items()}}
 
 
 def _own_device(local_rank: int) -> str:

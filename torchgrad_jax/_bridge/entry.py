@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from .._core import tree
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
+from .._core.placement import MANY, place
 from .._core.python_numbers import Number
 from .._core.shapes import Size
 from .._core.state import (
@@ -24,7 +25,7 @@ from .._engine.bind import ops
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.node import spent
 from .._engine.strided import read, write
-from .._engine.tensor import Storage, Tensor, make, mark_inference
+from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
 from .carry import Carried, Returned
 from .checks import any_of, is_true
@@ -88,6 +89,8 @@ class Entry:
             checked,
         )
         self.program: Program = program
+        self.pins = self._placements(list(unique.values())) if MANY else {}
+        """The shardings of results that are written to something on several devices, by their numbers."""
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, self.outs = told
@@ -114,6 +117,19 @@ class Entry:
         self.looks = bool(program.peers or program.looked or program.guards or self.numbers)
         """Whether there is more to look at than tensors from outside and Python's values."""
         self.quickly = self._without_effects()
+
+    def _placements(self, args: Sequence[Tensor]) -> dict[int, Any]:
+        program, pins = self.program, {}
+        for i, k, _ in program.writes:
+            source = program.sources[i] if i >= 0 else None
+            if source is not None and source.kind == "tensor":
+                pins[k] = placement_of(source.what)
+            elif source is not None and source.kind == "grad":
+                pins[k] = placement_of(source.storage(args))
+        for leaf, k, m, _ in program.grads:
+            if m is not None and of_args(leaf, args)._m.shape == m.shape:
+                pins[k] = placement_of(of_args(leaf, args)._st)
+        return {k: there for k, there in pins.items() if there is not None}
 
     def _read_numbers(self, log: Carried) -> None:
         """Let the program itself read the numbers: there is nothing else to do in Python."""
@@ -280,6 +296,8 @@ class Entry:
         program, late = self.program.jaxpr, self.late
         whole = program._replace(outvars=[*program.outvars, *late])
         found = evaluate_once(whole, values, self.program.consts)
+        for k, there in self.pins.items():
+            found[k] = place(found[k], there)
         out = [found[k] for k in self.place]
         if not late:
             return out

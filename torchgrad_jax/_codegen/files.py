@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 from jax import Array as _jax_Array
+from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
 from {p}_core.devices import device as _device
@@ -48,6 +49,7 @@ _PROPERTIES = {
     "grad": "Tensor | None",
     "_grad": "Tensor | None",
     "_base": "Tensor | None",
+    "sharding": "_Sharding",
 }
 """Types of properties whose getters do not say; what starts with ``is_`` is a bool."""
 _CONSTANTS: dict[type, str] = {
@@ -219,6 +221,11 @@ def _class(node: ast.ClassDef) -> str:
             slots = [s for s in ast.literal_eval(item.value) if not s.startswith("__")]
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
     lines = [f"class {node.name}{bases}:", *[f"    {s}: Any" for s in slots]]
+    lines += [
+        f"    {ast.unparse(item.target)}: Any"
+        for item in node.body
+        if isinstance(item, ast.AnnAssign)
+    ]
     lines += [_function(f, "    ") for f in node.body if isinstance(f, ast.FunctionDef)]
     return "\n".join(lines) + "\n"
 

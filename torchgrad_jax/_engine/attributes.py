@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core import dtypes, errors, events, formats, shapes
+from .._core import dtypes, errors, events, formats, shapes, transfer
 from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
 from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED, TRACED
@@ -542,7 +542,19 @@ def _the_layout() -> layout:
 
 strided_layout = layout("strided")
 
+
+def _array_of(self: Tensor) -> Any:
+    array = transfer.for_jax(read(self))
+    if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer):
+        return array
+    raise RuntimeError(
+        "a tensor has no sharding on the meta device, and where a program is being traced"
+    )
+
+
 PROPERTIES: dict[str, property] = {
+    "sharding": property(lambda self: _array_of(self).sharding),
+    "addressable_shards": property(lambda self: _array_of(self).addressable_shards),
     "shape": property(lambda self: self._m.size),
     "dtype": property(lambda self: self._m.dtype),
     "device": property(lambda self: self._m.device._seen),

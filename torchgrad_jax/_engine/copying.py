@@ -18,7 +18,7 @@ from .hooks import warn_if_has_hooks
 from .record import no_grad
 from .strided import is_direct, read, storage_offset
 from .subclass import retyped
-from .tensor import Alias, Storage, Tensor, Version, alias_of, make, mark_inference
+from .tensor import Alias, Storage, Tensor, Version, alias_of, make, mark_inference, placement_of
 
 
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
@@ -66,6 +66,7 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     if st is None:
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")
+        placement_of(st)
     return on_storage(st, m, storage_offset(t), direct=is_direct(t), own=own)
 
 

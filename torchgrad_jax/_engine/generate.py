@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core import shapes, warn
+from .._core import placement, shapes, warn
 from .._core.errors import LinAlgError
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRANSFORM, WRITE_LOCK, next_sequence_nr
 from .._ops import registry as reg
@@ -104,7 +104,7 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode and ({anyr})):
+    if {me}._al is not None{aliased} or (_mode and ({anyr})) or _many:
         try: return _apply_inplace(_call, {leaves})
         except Exception: _raise_told(_me, _binding, {args}); raise
     _write = _call.inplace or _inplace_call(_call)
@@ -339,6 +339,7 @@ def _unrolled(
         space["_apply_inplace"] = apply_inplace
         space["_overlaps"] = shapes.has_overlap
         space["_write_lock"] = WRITE_LOCK
+        space["_many"] = placement.MANY
         xs = ", ".join(f"_x{i}" for i in range(len(hot)))
         others = [(i, p.name) for i, p in enumerate(hot) if i]
         aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)

@@ -19,11 +19,12 @@ from jax import lax
 from .._core import abstract, errors, shapes
 from .._core.caches import KERNELS
 from .._core.meta import Meta
+from .._core.placement import MANY
 from .._core.state import CUT, LIFT, MODES, TRACED, WRITE_LOCK
 from . import executors
 from .cut import unrecorded, writes_unrecorded
 from .escapes import before_write
-from .tensor import CREATED_DEFAULT, Alias, Tensor
+from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -419,6 +420,8 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
 
 def _write(t: Tensor, array: Any) -> None:
     al, st, mode = t._al, t._st, MODES.bits
+    if MANY:
+        placement_of(st)
     if mode & TRACED:
         before_write(t, array)
     held = MODES.lifts[-1].write(t) if mode & LIFT else st.array

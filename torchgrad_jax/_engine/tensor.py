@@ -6,7 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
+from jax.core import Tracer
 
+from .._core import placement
 from .._core.meta import Meta, meta
 from .._core.state import INFERENCE, MODES, TRACED
 
@@ -19,7 +21,7 @@ class Storage:
     run of `vmap` (`MODES.birth`) inside of which it was made.
     """
 
-    __slots__ = ("__weakref__", "array", "born", "meta", "pointer", "stamp", "version")
+    __slots__ = ("__weakref__", "array", "born", "meta", "placement", "pointer", "stamp", "version")
     shared = False
     """Whether NumPy may have its memory, too."""
 
@@ -41,6 +43,49 @@ class Storage:
         if not self.pointer or self.pointer.buffer.nbytes < size:
             self.pointer = Memory(np.empty(max(size, 1), np.uint8))
         return self.pointer.address
+
+
+_ARRAY: Any = Storage.array  # type: ignore[attr-defined]
+
+
+def _put_in_place(st: Any, value: Any) -> None:
+    """Keep a value in a storage that is spread over several devices."""
+    if not isinstance(value, Tracer):
+        value = placement.place(value, st.placement)
+    _ARRAY.__set__(st, value)
+
+
+class PlacedStorage(Storage):
+    """A storage whose array is spread over several devices: whatever is written to it is spread in the same way.
+
+    `placement` is the sharding. Values that are being traced are kept as they are; the program that comes of the
+    trace pins its results.
+    """
+
+    __slots__ = ()
+    array: Any = property(_ARRAY.__get__, _put_in_place)
+
+
+def placement_of(st: Storage) -> Any:
+    """The sharding of a storage on several devices, which it has from now on; None for any other."""
+    if st.__class__ is PlacedStorage:
+        return st.placement
+    if st.__class__ is not Storage:
+        return None
+    found = placement.spread_over(st.array)
+    if found is not None:
+        st.placement = found
+        st.__class__ = PlacedStorage
+    return found
+
+
+def placed(array: Any, m: Meta) -> Tensor:
+    """A tensor around an array on several devices, whose placement its storage keeps."""
+    if not placement.MANY:
+        placement.MANY.append(True)
+    t = make(placement.place(array, placement.automatic(array.sharding)), m)
+    placement_of(t._st)
+    return t
 
 
 def storage_size(m: Meta) -> int:
@@ -327,4 +372,5 @@ def wrap_array(array: Any) -> Tensor:
             dev = devices.of_jax(next(iter(array.devices())))
         except (AttributeError, TypeError):  # a tracer is on no device yet
             dev = devices.default_device()
-    return make(array, meta(tuple(array.shape), dtypes.from_np(array.dtype), dev))
+    m = meta(tuple(array.shape), dtypes.from_np(array.dtype), dev)
+    return make(array, m) if placement.spread_over(array) is None else placed(array, m)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 from jax import Array as _jax_Array
+from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
 from .._core.devices import device as _device
@@ -27,6 +28,7 @@ class Storage:
     array: Any
     born: Any
     meta: Any
+    placement: Any
     pointer: Any
     stamp: Any
     version: Any
@@ -34,6 +36,15 @@ class Storage:
     def data_ptr(self) -> _int:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""
 
+def _put_in_place(st: Any, value: Any) -> None:
+    """Keep a value in a storage that is spread over several devices."""
+class PlacedStorage(Storage):
+    array: Any
+
+def placement_of(st: Storage) -> Any:
+    """The sharding of a storage on several devices, which it has from now on; None for any other."""
+def placed(array: Any, m: Meta) -> Tensor:
+    """A tensor around an array on several devices, whose placement its storage keeps."""
 def storage_size(m: Meta) -> _int:
     """Bytes of a storage."""
 class Memory:
@@ -70,6 +81,8 @@ class Watchers:
     name: Any
     post_acc: Any
     retains: Any
+    dual: Any
+    inner: Any
     def __init__(self) -> None: ...
 
 class Extras(Watchers):
@@ -125,6 +138,8 @@ class Tensor:
     def _post_accumulate_grad_hooks(self) -> Any: ...
     @property
     def _version(self) -> _int: ...
+    @property
+    def addressable_shards(self) -> Any: ...
     @property
     def data(self) -> Tensor: ...
     @data.setter
@@ -211,6 +226,8 @@ class Tensor:
     def retains_grad(self) -> _bool: ...
     @property
     def shape(self) -> _Size: ...
+    @property
+    def sharding(self) -> _Sharding: ...
     @property
     def volatile(self) -> _bool: ...
 

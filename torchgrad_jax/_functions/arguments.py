@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from .._core import devices, dtypes, events
 from .._core.errors import UnsupportedLayoutError, class_name
@@ -59,6 +60,8 @@ def register(
         try:
             return fn(*args, **kwargs)
         except Exception:
+            if isinstance(kwargs.get("device"), Sharding):
+                return _spread(public, args, kwargs)
             complaint = told(torch_name, public.__name__, args, kwargs)
             if complaint is None:
                 raise
@@ -73,6 +76,18 @@ def register(
     if method:
         METHODS[name] = public
     return public
+
+
+def _spread(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a factory makes, with its parts where the sharding says that was given as `device`."""
+    sharding, requires_grad = kwargs["device"], kwargs.pop("requires_grad", False)
+    out = METHODS["to"](fn(*args, **{**kwargs, "device": first_device(sharding)}), sharding)
+    return out.requires_grad_() if requires_grad else out
+
+
+def first_device(sharding: Sharding) -> devices.device:
+    """The device that tensors with a sharding say they are on."""
+    return devices.of_jax(min(sharding.device_set, key=lambda d: d.id))
 
 
 def factory(fn: Callable[..., Any]) -> Callable[..., Any]:

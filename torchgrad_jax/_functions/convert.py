@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
-from .._core import abstract, devices, dtypes, errors, warn
+from .._core import abstract, devices, dtypes, errors, placement, warn
 from .._core.caches import CALLS
 from .._core.formats import (
     contiguous_format,
@@ -17,14 +18,14 @@ from .._core.formats import (
     strides_in,
 )
 from .._core.meta import Meta
-from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
+from .._core.state import DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, next_sequence_nr
 from .._core.transfer import put
 from .._engine.bind import composite, ops
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
 from .._engine.record import apply, faked
 from .._engine.strided import read
-from .._engine.tensor import Tensor, make, mark_inference
+from .._engine.tensor import Tensor, make, mark_inference, placed, placement_of
 from .._engine.trace import Call
 from .._ops import helpers
 from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong
@@ -84,8 +85,40 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     if len(args) == 1 and not kwargs and args[0].__class__ is dtypes.dtype:
         return cast(self, args[0])
+    if isinstance(args[0] if args else kwargs.get("device"), Sharding):
+        return _spread(self, *args, **kwargs)
     dev, dt, copy, kind = _target(args, kwargs)
     return move(self, dev, dt, copy, kind)
+
+
+def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    """A tensor with its parts where a sharding says, and perhaps in another dtype."""
+    if dtype is not None or kwargs:
+        t = to(t, dtype or t._m.dtype, **kwargs)
+    there = placement.automatic(device)
+    placement.check_divides(t._m.shape, there)
+    if t._m.device.type == "meta":
+        return t
+    if not MODES.bits & LIFT:
+        if placement.spread_over(read(t)) == there:
+            return t
+        if not (MODES.bits & GRAD and requires_grad_of(t)):
+            return placed(placement.place(read(t), there), _without_gaps(t._m))
+    out = apply(_spreading(there), (t,))
+    placement_of(out._st)
+    return out
+
+
+def _without_gaps(m: Meta) -> Meta:
+    return m if m.dense else m.like(shape=m.shape)
+
+
+@CALLS.memo()
+def _spreading(there: Sharding) -> Call:
+    return Call(
+        "_to_sharding", lambda leaves: placement.place(leaves[0], there), node_name="ToShardingBackward0",
+        argnames=("self",),
+    )  # fmt: skip
 
 
 # --- doing it -------------------------------------------------------------------------------------

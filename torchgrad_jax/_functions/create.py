@@ -15,6 +15,7 @@ import numpy as np
 from .._core import devices, dtypes, shapes, warn
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
+from .._core.placement import MANY
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite
 from .._engine.record import no_grad
@@ -31,7 +32,18 @@ from .arguments import (
     shape_from,
     shape_of,
 )
-from .fresh import beside, filled, fresh, from_host, into, known, like, remember, with_strides
+from .fresh import (
+    beside,
+    filled,
+    fresh,
+    from_host,
+    into,
+    known,
+    like,
+    remember,
+    spread_like,
+    with_strides,
+)
 
 # --- one value ------------------------------------------------------------------------------------
 
@@ -217,7 +229,9 @@ def _like(fn: str, value: int, doc: str) -> Any:
     ) -> Tensor:  # fmt: skip
         m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
         out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
-        return beside(input, out, _keeps_order(memory_format)) if MODES.bits & LIFT else out
+        if MODES.bits & LIFT:
+            return beside(input, out, _keeps_order(memory_format))
+        return spread_like(input, device, out) if MANY or device is not None else out
 
     filled_like.__name__ = filled_like.__qualname__ = fn
     filled_like.__doc__ = doc
@@ -244,7 +258,8 @@ def full_like(
     m = like("full_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     value = data_.number_as(number("full_like", "fill_value", fill_value, 2), m.dtype)
     out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
-    return beside(input, out, _keeps_order(memory_format))
+    out = beside(input, out, _keeps_order(memory_format))
+    return spread_like(input, device, out)
 
 
 # --- methods that take dtype and device from a tensor ---------------------------------------------

@@ -12,21 +12,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Sharding
 
-from .._core import abstract, devices, dtypes, errors, shapes
+from .._core import abstract, devices, dtypes, errors, placement, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
+from .._core.placement import MANY
 from .._core.state import FAKE, GRAD, INFERENCE, LIFT, MODES
 from .._core.transfer import put
 from .._engine.history import check_inplace
 from .._engine.record import apply_inplace, faked
 from .._engine.resize import resize
-from .._engine.strided import check_writable, write
-from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference
+from .._engine.strided import check_writable, is_direct, read, write
+from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placement_of
 from .._engine.trace import Call
 from .._engine.views import requires_grad_of
 from .._ops.registry import Grad
-from .arguments import NO_GRAD_DTYPE, check_shape, format_of, options, wrong
+from .arguments import NO_GRAD_DTYPE, check_shape, first_device, format_of, options, wrong
 
 # --- fresh tensors --------------------------------------------------------------------------------
 
@@ -201,6 +203,21 @@ def _filling(fn: str) -> Call:
     )
 
 
+def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
+    """A tensor made like `input`, spread over several devices as that is, or as a sharding given as `device` says."""
+    if isinstance(device, Sharding):
+        there: Any = placement.automatic(device)
+    elif MANY and device is None and not MODES.bits & LIFT:
+        there = placement_of(input._st) if is_direct(input) else placement.spread_over(read(input))
+    else:
+        there = None
+    if there is None or out._m.device.type == "meta":
+        return out
+    made = placed(placement.place(out._st.array, there), out._m)
+    made._rg, made._x = out._rg, out._x
+    return made
+
+
 def like(
     fn: str,
     input: Any,
@@ -216,6 +233,8 @@ def like(
         raise wrong(fn, "input", "Tensor", input, 1)
     if MODES.bits & FAKE:
         (input,) = faked(fn, (input,))
+    if isinstance(device, Sharding):
+        device = first_device(device)
     dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
     m = input._m
     kind = format_of(fn, memory_format)

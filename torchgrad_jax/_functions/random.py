@@ -40,7 +40,7 @@ from .arguments import (
     shape_of,
     wrong,
 )
-from .fresh import beside, fresh, from_host, into, like
+from .fresh import beside, fresh, from_host, into, like, spread_like
 
 # --- generators -----------------------------------------------------------------------------------
 
@@ -434,7 +434,7 @@ def _drawn(fn: str, values: Callable[[Meta, Any], np.ndarray]) -> Any:
         )
         gen = chosen(fn + "_like", generator, m.device)
         out = draw(m, lambda m: values(m, gen), requires_grad)
-        return beside(input, out) if MODES.bits & LIFT else out
+        return spread_like(input, device, beside(input, out))
 
     sized.__name__, alike.__name__ = fn, fn + "_like"
     alike.__qualname__ = alike.__name__
@@ -553,7 +553,8 @@ def randint_like(
         )
     m = like("randint_like", input, dtype, layout, device, pin_memory, requires_grad, memory_format)
     gen = chosen("randint_like", generator, m.device)
-    return draw(m, lambda m: integers(m, gen, *ends), requires_grad)  # type: ignore[arg-type]
+    out = draw(m, lambda m: integers(m, gen, *ends), requires_grad)  # type: ignore[arg-type]
+    return spread_like(input, device, out)
 
 
 @factory

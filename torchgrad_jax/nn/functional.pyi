@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 from jax import Array as _jax_Array
+from jax.sharding import Sharding as _Sharding
 from numpy import ndarray as _ndarray
 
 from .._core.devices import device as _device

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._core import shapes
 from ..._core.meta import Meta, meta
+from ..._core.placement import MANY, place
 from ..._core.state import DUAL, LIFT, MODES, TRACED
 from ..._core.warn import once
 from ..._ops.registry import Layout
@@ -14,7 +15,7 @@ from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad
 from ..record import apply, apply_inplace, no_grad
 from ..strided import check_writable, read, write
-from ..tensor import Tensor, check_counted, make
+from ..tensor import Tensor, check_counted, make, placement_of
 from ..trace import Call
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
 
@@ -106,7 +107,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
                 want = g._m
             else:
                 g = spread(g, want.shape)
-        leaf._g = make(read(g), want if MODES.grad_layout else g._m)
+        leaf._g = make(beside(leaf, read(g)), want if MODES.grad_layout else g._m)
 
 
 def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -124,9 +125,17 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 def keep_gradient(leaf: Tensor, array: Any) -> None:
     """Make an array a leaf's first gradient, or, with the one before already added, the next one."""
     if leaf._g is None:
-        leaf._g = make(array, grad_layout(leaf._m))
+        leaf._g = make(beside(leaf, array), grad_layout(leaf._m))
     else:
         put_sum(leaf, array)
+
+
+def beside(leaf: Tensor, array: Any) -> Any:
+    """The array of a gradient, spread over devices as its leaf is."""
+    if not MANY or array.shape != leaf._m.shape:
+        return array
+    there = placement_of(leaf._st)
+    return array if there is None else place(array, there)
 
 
 def put_sum(leaf: Tensor, array: Any) -> None:

@@ -6,7 +6,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from jax.sharding import Sharding
+
 from ..._core.abstract import NO_DATA
+from ..._core.placement import check_divides
 from ..._core.state import MODES, TRACED
 from ..._engine.escapes import refuse_escape
 from ..._engine.tensor import born
@@ -119,11 +122,17 @@ class Conversion:
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Change the device, the dtype of floating-point and complex values, or the memory format.
 
-        Call it as ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)`` or ``to(memory_format=...)``.
+        Call it as ``to(device, dtype)``, ``to(dtype)``, ``to(tensor)``, ``to(memory_format=...)``, or with a sharding
+        of `jax.sharding` in the place of the device: each parameter and buffer is spread as it says.
 
         Returns:
             This module, changed in place.
         """
+        there = args[0] if args else kwargs.get("device")
+        if isinstance(there, Sharding):
+            self._spread(there)
+            args, kwargs = args[1:], {k: v for k, v in kwargs.items() if k != "device"}
+            return self.to(*args, **kwargs) if args or kwargs else self
         device, dtype, kind = parse_to(args, kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
@@ -151,6 +160,19 @@ class Conversion:
             return t.to(device, new)
 
         return self._apply(convert)
+
+    def _spread(self, sharding: Sharding) -> None:
+        """Spread all parameters and buffers as a sharding says, or none where one of them cannot be."""
+        for name, t in (*self.named_parameters(), *self.named_buffers()):
+            if t.is_meta:
+                raise NotImplementedError(
+                    f"{NO_DATA} Please use torch.nn.Module.to_empty(device=sharding), which needs no values to move."
+                )
+            try:
+                check_divides(t.shape, sharding)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        self._apply(lambda t: t.to(sharding))
 
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it.

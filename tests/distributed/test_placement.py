@@ -1,0 +1,20 @@
+"""Placement over several devices belongs to the storage: whatever is written to a tensor is spread as before."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_writes_keep_the_placement():
+    """A process of its own, with 8 virtual devices, compares each write with the one-device run."""
+    env = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+    }
+    script = Path(__file__).with_name("placed_writes.py")
+    run = subprocess.run(
+        [sys.executable, str(script)], env=env, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr

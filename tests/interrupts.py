@@ -33,16 +33,24 @@ def _handlers(code: Any) -> dict[int, int]:
     return _HANDLERS[id(code)][1]
 
 
-def _delivers(code: Any, before: int, at: int) -> bool:
+def _delivers(frame: Any, before: int, at: int) -> bool:
     """Whether a handler of signals may run after one instruction and before another.
 
-    Where a function that ends a `with` block begins is left out: Python forgets the block if a signal comes just there.
+    Two points are left out, about which a context can do nothing: where the function that ends a `with` block begins,
+    Python forgets the block; and where the one that begins it does, a mode that is set when its class is called is set.
     What a handler raises belongs to the instruction before, so that both must be in the same block.
     """
+    code = frame.f_code
     name, handlers = opcode.opname[code.co_code[before]], _handlers(code)
-    if name not in DELIVERING or (name == "RESUME" and code.co_name == "__exit__"):
+    if name not in DELIVERING or (name == "RESUME" and _bounds_a_block(frame)):
         return False
     return handlers.get(before) == handlers.get(at)
+
+
+def _bounds_a_block(frame: Any) -> bool:
+    """Whether a frame is that of an `__enter__` or `__exit__` which Python calls, and not another of them."""
+    name = frame.f_code.co_name
+    return name in ("__enter__", "__exit__") and frame.f_back.f_code.co_name != name
 
 
 def interrupted(
@@ -60,6 +68,7 @@ def interrupted(
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
+        last[frame] = frame.f_lasti  # that of RESUME, for which no event comes
         return instruction
 
     def instruction(frame: Any, event: str, arg: Any) -> Any:
@@ -67,7 +76,7 @@ def interrupted(
         if event == "opcode":
             before, at = last.get(frame), frame.f_lasti
             last[frame] = at
-            if delivered and (before is None or not _delivers(frame.f_code, before, at)):
+            if delivered and (before is None or not _delivers(frame, before, at)):
                 return instruction
             left -= 1
             if left < 0:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ._core.state import MODES
+from ._core.state import MODES, steady
 from ._engine import overrides as _engine
 from ._engine.tensor import Tensor
 
@@ -166,6 +166,7 @@ def _get_overloaded_args(
 # --- modes ----------------------------------------------------------------------------------------
 
 
+@steady
 class TorchFunctionMode:
     """Sees every overridable call made inside a `with` block, factory functions included.
 
@@ -243,12 +244,11 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 @contextmanager
 def _enable_torch_function() -> Iterator[None]:
-    before = MODES.functions_disabled
-    _engine.set_disabled(_engine.ENABLED)
+    before, MODES.functions_disabled = MODES.functions_disabled, _engine.ENABLED
     try:
         yield
     finally:
-        _engine.set_disabled(before)
+        MODES.functions_disabled = before
 
 
 # --- what there is --------------------------------------------------------------------------------

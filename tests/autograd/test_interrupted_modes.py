@@ -1,12 +1,19 @@
 """A signal at any point where Python delivers one leaves the modes of a thread as they were."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+import torchgrad_jax.profiler
 import torchgrad_jax.utils.checkpoint
-from tests.interrupts import interrupted
+from tests.interrupts import interrupted, length
+from torchgrad_jax import func
 from torchgrad_jax._core.state import MODES, TRACED
+from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
+from torchgrad_jax.overrides import TorchFunctionMode
+from torchgrad_jax.utils.flop_counter import FlopCounterMode
 
 graph = torch.autograd.graph
 x = torch.ones(3, requires_grad=True)
@@ -27,6 +34,88 @@ def same(t):
 @torch.no_grad()
 def decorated():
     x * 2
+
+
+@torch.set_grad_enabled(False)
+def decorated_by_a_switch():
+    x * 2
+
+
+@grad_mode.set_multithreading_enabled(False)
+@torch.autograd.enforce_grad_layout_policy(False)
+@grad_mode._force_original_view_tracking(True)
+@forward_ad._set_fwd_grad_enabled(False)
+def decorated_by_more_switches():
+    x * 2
+
+
+grad_mode.set_multithreading_enabled(True)  # decorators of these leave them as they set them
+torch.autograd.enforce_grad_layout_policy(True)
+grad_mode._force_original_view_tracking(False)
+forward_ad._set_fwd_grad_enabled(True)
+
+
+@torch.no_grad()
+def generator():
+    yield x * 2
+    yield x * 3
+
+
+class Looking(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **kwargs or {})
+
+
+class Other(torch.Tensor):
+    pass
+
+
+other = torch.ones(3).as_subclass(Other)
+
+
+def nested(*contexts, body=lambda: x * 2):
+    """A program with several contexts, the first outermost."""
+    for context in reversed(contexts):
+        body = _within(context, body)
+    return body
+
+
+def _within(context, body):
+    def run():
+        with context():
+            body()
+
+    return run
+
+
+def forward_mode(*contexts):
+    def body():
+        dual = forward_ad.make_dual(torch.ones(3), torch.ones(3))
+        nested(*contexts, body=lambda: dual * 2)()
+
+    return nested(forward_ad.dual_level, body=body)
+
+
+def scheduled_profile():
+    plan = torch.profiler.schedule(wait=0, warmup=1, active=1)
+    with torch.profiler.profile(schedule=plan, acc_events=True) as p:
+        for _ in range(3):
+            x * 2
+            p.step()
+
+
+def selective():
+    contexts = partial(
+        torch.utils.checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mul.Tensor]
+    )
+    y = torch.utils.checkpoint.checkpoint(
+        lambda a: (a * 2).sin(), x, use_reentrant=False, context_fn=contexts
+    )
+    torch.autograd.grad(y.sum(), x)
+
+
+def cube(a):
+    return (a * a * a).sum()
 
 
 def hooked_pass():
@@ -62,6 +151,52 @@ PROGRAMS = {
     "dual_level": block(torch.autograd.forward_ad.dual_level),
     "checkpoint": checkpointed(False),
     "reentrant checkpoint": checkpointed(True),
+    "set_grad_enabled(False)": block(lambda: torch.set_grad_enabled(False)),
+    "set_grad_enabled(True)": torch.no_grad()(block(lambda: torch.set_grad_enabled(True))),
+    "inference_mode turned off": torch.inference_mode()(block(lambda: torch.inference_mode(False))),
+    "set_multithreading_enabled": block(lambda: grad_mode.set_multithreading_enabled(False)),
+    "layouts of gradients": block(lambda: torch.autograd.enforce_grad_layout_policy(False)),
+    "nodes of views": block(lambda: grad_mode._force_original_view_tracking(True)),
+    "set_detect_anomaly": block(lambda: torch.autograd.set_detect_anomaly(True)),
+    "anomaly detection twice": nested(
+        lambda: torch.autograd.set_detect_anomaly(True),
+        lambda: torch.autograd.detect_anomaly(check_nan=False, check_forward=True),
+    ),
+    "tangents": forward_mode(),
+    "tangents turned off": forward_mode(lambda: forward_ad._set_fwd_grad_enabled(False)),
+    "tangents on and off": forward_mode(
+        lambda: forward_ad._set_fwd_grad_enabled(False),
+        lambda: forward_ad._set_fwd_grad_enabled(True),
+    ),
+    "allow_mutation_on_saved_tensors": block(graph.allow_mutation_on_saved_tensors),
+    "disable_saved_tensors_hooks": block(lambda: graph.disable_saved_tensors_hooks("none here")),
+    "DisableTorchFunction": nested(torch._C.DisableTorchFunction, body=lambda: other * 2),
+    "DisableTorchFunctionSubclass": nested(
+        torch._C.DisableTorchFunctionSubclass, body=lambda: other * 2
+    ),
+    "a subclass": lambda: other * 2,
+    "TorchFunctionMode": block(Looking),
+    "two modes": nested(Looking, Looking, body=lambda: torch.matmul(other, x)),
+    "a mode turned off": nested(
+        Looking, torch._C.DisableTorchFunction, Looking, body=lambda: other * 2
+    ),
+    "a mode and autocast": nested(
+        Looking, lambda: torch.autocast("cpu"), body=lambda: torch.nn.functional.linear(x, x)
+    ),
+    "profile": block(profiler.profile),
+    "profile of events that add up": block(lambda: profiler.profile(acc_events=True)),
+    "torch.profiler.profile": block(torch.profiler.profile),
+    "profile with a schedule": scheduled_profile,
+    "FlopCounterMode": block(lambda: FlopCounterMode(display=False)),
+    "selective checkpoint": selective,
+    "func.grad": lambda: func.grad(cube)(x),
+    "func.vjp": lambda: func.vjp(cube, x)[1](torch.ones(())),
+    "func.jvp": lambda: func.jvp(cube, (x,), (x.detach(),)),
+    "func.hessian": lambda: func.hessian(cube)(x.detach()),
+    "device": block(lambda: torch.device("meta")),
+    "decorated by a switch": decorated_by_a_switch,
+    "decorated by more switches": decorated_by_more_switches,
+    "a decorated generator": lambda: list(generator()),
     "record_function": block(lambda: torch.profiler.record_function("name")),
     "decorated": decorated,
     "backward with hooks": hooked_pass,
@@ -76,7 +211,7 @@ def test_modes_are_as_before(program):
     for _ in range(4):  # until all kernels are there
         run()
     before, point = _modes(), 0
-    step = 7 if program.startswith("backward") else 1  # of some two thousand points
+    step = max(length(run) // 4000, 1)  # of the points of long programs
     while interrupted(run, point, delivered=True):
         assert _modes() == before, point
         point += step
@@ -89,7 +224,9 @@ def _modes():
     known["bits"] = MODES.bits & ~TRACED
     own = {k: v for k, v in known.items() if v != getattr(type(MODES), k)}
     shared = MODES.dual_level, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu")
-    return own, shared, torch.get_autocast_dtype("cpu")
+    process = type(MODES).bits & ~TRACED, len(MODES.dual_open)
+    allowing = vars(graph._allowing).get("on", False)
+    return own, shared, process, allowing, torch.get_autocast_dtype("cpu")
 
 
 def test_warnings_of_numpy_are_as_before():

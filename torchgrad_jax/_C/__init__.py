@@ -13,7 +13,7 @@ from .._core.shapes import Size as Size
 from .._core.state import MODES
 from .._engine import overrides as _engine
 from .._engine.attributes import layout as layout
-from .._engine.dual import set_forward_grad as _set_forward_grad
+from .._engine.dual import forward_grad as _forward_grad
 from .._engine.overrides import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
@@ -101,7 +101,7 @@ def _set_grad_enabled(enabled: bool, /) -> None:
 
 def _set_fwd_grad_enabled(enabled: bool, /) -> None:
     """Turn the propagation of tangents on or off in this thread."""
-    _set_forward_grad(_bool("_set_fwd_grad_enabled", enabled))
+    MODES.forward_grad = _forward_grad(_bool("_set_fwd_grad_enabled", enabled))
 
 
 def _set_multithreading_enabled(enabled: bool, /) -> None:
@@ -158,7 +158,7 @@ def _get_torch_function_state() -> _TorchFunctionState:
 
 def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
     """Turn `__torch_function__` off to some degree, or on again."""
-    _engine.set_disabled(state.value)
+    MODES.functions_disabled = state.value
 
 
 def _len_torch_function_stack() -> int:

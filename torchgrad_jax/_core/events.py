@@ -6,12 +6,11 @@ The profiler, the log of a checkpoint's operations and selective checkpoints are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .state import MODES, OBSERVED
+from .state import MODES, OBSERVED, steady
 
 Run = Callable[[], Any]
 
@@ -44,27 +43,28 @@ def attach(observer: Observer) -> None:
 
 def detach(observer: Observer) -> None:
     """End that."""
-    MODES.observers = tuple(o for o in MODES.observers if o is not observer)
-    heed()
+    others = tuple(o for o in MODES.observers if o is not observer)
+    bits = bits_for(others, MODES.anomaly)
+    MODES.observers, MODES.bits = others, bits  # no call in between, where a signal would come
 
 
-@contextmanager
-def watched() -> Iterator[None]:
-    """Have everything run as if somebody looked on: passes go node by node, none is compiled as a whole."""
-    observer = Observer()
-    attach(observer)
-    try:
-        yield
-    finally:
-        detach(observer)
+def bits_for(observers: Sequence[Any], anomaly: Any) -> int:
+    """`MODES.bits` of this thread with such observers."""
+    if anomaly is not None or observers:
+        return MODES.bits | OBSERVED
+    return MODES.bits & ~OBSERVED
 
 
-def heed() -> None:
-    """Bring the mode's bit up to date after the last observer may have left."""
-    if MODES.anomaly is not None or MODES.observers:
-        MODES.bits |= OBSERVED
-    else:
-        MODES.bits &= ~OBSERVED
+@steady
+class Watching(Observer):
+    """One that looks on while its `with` block runs. Passes then go node by node, and none is compiled as a whole."""
+
+    def __enter__(self) -> Any:
+        attach(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        detach(self)
 
 
 def op(name: str, kind: str, args: Sequence[Any], run: Run) -> Any:

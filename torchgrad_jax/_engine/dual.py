@@ -41,14 +41,14 @@ class primals_only:
         MODES.bits = self.bits
 
 
-def set_forward_grad(mode: bool) -> None:
-    """Turn the propagation of tangents on or off in this thread."""
+def forward_grad(mode: bool) -> bool:
+    """Whether tangents are to be propagated; an error where they can't be turned off."""
     if not mode and MODES.transposed:
         raise NotImplementedError(
             "_set_fwd_grad_enabled(False): inside of a jvp within another jvp, and of linearize, tangents cannot be "
             "turned off; detach() what should have none."
         )
-    MODES.forward_grad = mode
+    return mode
 
 
 def tangent_of(t: Any) -> Tensor | None:

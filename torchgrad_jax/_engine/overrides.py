@@ -7,7 +7,6 @@ looks, and keeps the code it had for the calls that nobody overrides and for the
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import types
@@ -52,10 +51,10 @@ class _Disable:
 
     def __enter__(self) -> None:
         self.before = MODES.functions_disabled
-        set_disabled(max(self.state, self.before))
+        MODES.functions_disabled = max(self.state, self.before)
 
     def __exit__(self, *exc: object) -> None:
-        set_disabled(self.before)
+        MODES.functions_disabled = self.before
 
 
 class DisableTorchFunctionSubclass(_Disable):
@@ -72,28 +71,45 @@ class DisableTorchFunction(_Disable):
     state = ALL_DISABLED
 
 
-def set_disabled(state: int) -> None:
-    """Turn overrides of this thread off to some degree, or on again."""
-    MODES.functions_disabled = state
-    _mark()
-
-
 def set_modes(stack: tuple[Any, ...]) -> None:
-    """Replace this thread's stack of function modes."""
+    """Replace this thread's stack of function modes.
+
+    The bit keeps shortcuts that call no function from being taken. Between the two changes nothing is called, so that
+    no signal comes there; likewise in the contexts below.
+    """
     if stack:
         activate()
     MODES.function_modes = stack
-    _mark()
+    MODES.bits = MODES.bits | FUNCTION_MODE if stack else MODES.bits & ~FUNCTION_MODE
+
+
+class only_modes:
+    """Inside, this thread's stack of function modes is another one; gives the mode that was on top before."""
+
+    __slots__ = ("before", "stack")
+
+    def __init__(self, stack: tuple[Any, ...]) -> None:
+        self.before, self.stack = MODES.function_modes, stack
+
+    def __enter__(self) -> Any:
+        MODES.function_modes = self.stack
+        MODES.bits = MODES.bits | FUNCTION_MODE if self.stack else MODES.bits & ~FUNCTION_MODE
+        return self.before[-1] if self.before else None
+
+    def __exit__(self, *exc: object) -> None:
+        MODES.function_modes = self.before
+        MODES.bits = MODES.bits | FUNCTION_MODE if self.before else MODES.bits & ~FUNCTION_MODE
+
+
+def innermost() -> only_modes:
+    """Inside, the mode on top of the stack is off it."""
+    assert MODES.function_modes
+    return only_modes(MODES.function_modes[:-1])
 
 
 def modes_active() -> bool:
     """Whether some mode sees the calls of this thread."""
     return bool(MODES.function_modes) and MODES.functions_disabled != ALL_DISABLED
-
-
-def _mark() -> None:
-    # The bit keeps shortcuts that call no function from being taken.
-    MODES.bits = MODES.bits | FUNCTION_MODE if modes_active() else MODES.bits & ~FUNCTION_MODE
 
 
 # --- who overrides --------------------------------------------------------------------------------
@@ -184,17 +200,6 @@ def dispatch(func: Any, found: Sequence[Any], args: Sequence[Any], kwargs: dict[
         f"Multiple dispatch failed for '{describe(func)}'; all __torch_function__ handlers returned NotImplemented:"
         f"\n\n{''.join(asked)}\nFor more information, try re-running with TORCH_LOGS=not_implemented"
     )
-
-
-@contextlib.contextmanager
-def innermost() -> Iterator[Any]:
-    """The mode on top of the stack, which is off it inside."""
-    mode = MODES.function_modes[-1]
-    set_modes(MODES.function_modes[:-1])
-    try:
-        yield mode
-    finally:
-        set_modes((*MODES.function_modes, mode))
 
 
 def ask(a: Any, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:

@@ -60,11 +60,8 @@ class _Mode:
                     return func(
                         *args, **kwargs
                     )  # what it calls is as it is: the mode is off the stack
-        overrides.set_modes((*MODES.function_modes, self))
-        try:
+        with overrides.only_modes((*MODES.function_modes, self)):
             return overrides.skip_one(func, args, kwargs)
-        finally:
-            overrides.set_modes(tuple(m for m in MODES.function_modes if m is not self))
 
 
 _MODE = _Mode()

@@ -119,7 +119,7 @@ def _repeatable(
     differs where all go node by node is told.
     """
     if _apart(first, run(), o):
-        with events.watched():
+        with events.Watching():
             if _apart(first := run(), run(), o):
                 raise GradcheckError(_NONDET.format(o.nondet_tol))
     return first

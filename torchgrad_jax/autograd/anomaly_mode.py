@@ -182,11 +182,12 @@ def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
             )
     if enabled and MODES.bits & LIFT and any(lift.stateful for lift in MODES.lifts):
         raise AsWritten("it turns on anomaly detection, which looks at each step", lasting=True)
-    shared = type(MODES)
-    shared.anomaly_checks_nan = check_nan
-    shared.anomaly = _Watcher(check_nan, check_forward) if enabled else None
+    shared, watcher = type(MODES), _Watcher(check_nan, check_forward) if enabled else None
+    bits = events.bits_for(MODES.observers, watcher)
+    shared.anomaly_checks_nan = check_nan  # from here on no call, where a signal would come
+    shared.anomaly = watcher
     shared.bits = shared.bits & ~OBSERVED | (OBSERVED if enabled else 0)
-    events.heed()
+    MODES.bits = bits
 
 
 def is_anomaly_enabled() -> bool:
@@ -220,7 +221,23 @@ def _checks_forward() -> bool:
     return MODES.anomaly is not None and MODES.anomaly.check_forward
 
 
-class detect_anomaly:
+class _Setting:
+    """Sets anomaly detection back at the end of a block, also when a signal comes on the way."""
+
+    prev = False
+    prev_check_nan = True
+    _prev_check_forward = False
+
+    def __exit__(self, *args: object) -> None:
+        before = self.prev, self.prev_check_nan, self._prev_check_forward
+        try:
+            _set(*before)
+        except BaseException:
+            _set(*before)
+            raise
+
+
+class detect_anomaly(_Setting):
     """Within it, errors in backward name the forward call that made the failing node.
 
     Args:
@@ -258,16 +275,8 @@ class detect_anomaly:
             self.__exit__()
             raise
 
-    def __exit__(self, *args: object) -> None:
-        before = self.prev, self.prev_check_nan, self._prev_check_forward
-        try:
-            _set(*before)
-        except BaseException:
-            _set(*before)
-            raise
 
-
-class set_detect_anomaly:
+class set_detect_anomaly(_Setting):
     """Turn anomaly detection on or off; as a context manager, until its end.
 
     Args:
@@ -280,13 +289,14 @@ class set_detect_anomaly:
         self.prev = is_anomaly_enabled()
         self.prev_check_nan = is_anomaly_check_nan_enabled()
         self._prev_check_forward = _checks_forward()
-        _set(mode, check_nan, check_forward)
+        try:
+            _set(mode, check_nan, check_forward)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> None:
         """Nothing: constructing it did."""
-
-    def __exit__(self, *args: object) -> None:
-        _set(self.prev, self.prev_check_nan, self._prev_check_forward)
 
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

@@ -10,7 +10,7 @@ from .._core.meta import meta
 from .._core.state import DUAL, INFERENCE, LIFT, MODES
 from .._core.transfer import filled
 from .._engine.bind import ops
-from .._engine.dual import close_level, set_forward_grad, set_tangent, tangent_of
+from .._engine.dual import close_level, forward_grad, set_tangent, tangent_of
 from .._engine.strided import room, storage_offset
 from .._engine.tensor import Tensor, make
 from .._engine.views import as_strided_view
@@ -84,7 +84,8 @@ class dual_level(DecoratorContext):
             exit_dual_level()
         except BaseException:
             if MODES.dual_level >= 0:
-                exit_dual_level()
+                _set_level(-1)
+            close_level()
             raise
 
 
@@ -205,19 +206,26 @@ class _set_fwd_grad_enabled(DecoratorContext):
 
     def __init__(self, mode: bool) -> None:
         self.prev = MODES.forward_grad
-        set_forward_grad(mode)
-        self.mode = mode
+        self.mode = MODES.forward_grad = forward_grad(mode)
 
     def __enter__(self) -> None:
-        set_forward_grad(self.mode)
+        try:
+            MODES.forward_grad = forward_grad(self.mode)
+        except (
+            BaseException
+        ):  # a signal's, which comes after the mode was changed by making the object
+            MODES.forward_grad = self.prev
+            raise
 
     def __exit__(self, *exc: object) -> None:
         MODES.forward_grad = self.prev
 
     def clone(self) -> Any:
         """A fresh one for each call of a decorated function."""
+        out = object.__new__(type(self))
+        out.mode, out.prev = self.mode, self.prev
         MODES.forward_grad = self.prev
-        return type(self)(self.mode)
+        return out
 
 
 def _is_fwd_grad_enabled() -> bool:

@@ -124,15 +124,21 @@ class set_grad_enabled(_Recording, DecoratorContext):
         return super().__call__(orig_func)
 
     def __enter__(self) -> None:
-        _switch(self.mode)
+        try:
+            MODES.bits, MODES.inference_grad = _switched(self.mode)
+        except (
+            BaseException
+        ):  # a signal's, which comes after the mode was changed by making the object
+            self.__exit__()
+            raise
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.{type(self).__name__}(mode={self.mode})"
 
     def clone(self) -> set_grad_enabled:
         """The same mode again."""
-        out = type(self)(self.mode)
-        out.__exit__()
+        out = object.__new__(type(self))  # the mode changes where its block begins
+        out.mode, out.prev, out.cut = self.mode, is_grad_enabled(), MODES.bits & CUT
         return out
 
 
@@ -185,9 +191,8 @@ class set_multithreading_enabled(DecoratorContext):
 
     def clone(self) -> set_multithreading_enabled:
         """The same mode again."""
-        before = MODES.multithreading
-        out = type(self)(self.mode)
-        out.prev = MODES.multithreading = before
+        out = object.__new__(type(self))
+        out.mode, out.prev = self.mode, MODES.multithreading
         return out
 
 
@@ -209,6 +214,8 @@ class enforce_grad_layout_policy(DecoratorContext):
         ((1, 3), (2, 1))
     """
 
+    _is_clone = False
+
     def __init__(self, enable: bool = True) -> None:
         self.prev = MODES.grad_layout
         self.mode = MODES.grad_layout = _flag("set_grad_layout_enforcement_enabled", enable)
@@ -218,14 +225,17 @@ class enforce_grad_layout_policy(DecoratorContext):
         return super().__call__(orig_func)
 
     def __enter__(self) -> None:
-        """Nothing: constructing it did."""
+        if self._is_clone:  # else constructing it did
+            MODES.grad_layout = self.mode
 
     def __exit__(self, *exc: object) -> None:
         MODES.grad_layout = self.prev
 
     def clone(self) -> enforce_grad_layout_policy:
         """The same policy again."""
-        return type(self)(self.mode)
+        out = object.__new__(type(self))
+        out.mode, out.prev, out._is_clone = self.mode, MODES.grad_layout, True
+        return out
 
 
 def is_multithreading_enabled() -> bool:
@@ -245,14 +255,16 @@ class _force_original_view_tracking(DecoratorContext):
         self.mode = MODES.view_replay = _flag("set_view_replay_enabled", mode)
 
     def __enter__(self) -> None:
-        """Nothing: constructing it did."""
+        MODES.view_replay = self.mode
 
     def __exit__(self, *exc: object) -> None:
         MODES.view_replay = self.prev
 
     def clone(self) -> _force_original_view_tracking:
         """The same mode again."""
-        return type(self)(self.mode)
+        out = object.__new__(type(self))
+        out.mode, out.prev = self.mode, MODES.view_replay
+        return out
 
 
 def is_view_replay_enabled() -> bool:

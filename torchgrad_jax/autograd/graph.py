@@ -298,8 +298,8 @@ def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext,
         with saved_tensors_hooks(ctx.keep, unpack):
             yield ctx
     finally:
+        _allowing.on = False  # before any call, where a signal would come
         ctx.clear()
-        _allowing.on = False
 
 
 # --- hooks on several tensors ---------------------------------------------------------------------

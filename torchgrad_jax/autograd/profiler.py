@@ -129,9 +129,17 @@ class profile:
             return None
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
-        self._prepare_trace()
-        self._start_trace()
+        try:
+            self._prepare_trace()
+            self._start_trace()
+        except BaseException:  # a signal's, say
+            self._stop_recording()
+            raise
         return self
+
+    def _stop_recording(self) -> None:
+        if self._recorder is not None:
+            self._recorder.stop()
 
     def default_trace_id(self) -> str:
         """A random id."""
@@ -170,7 +178,11 @@ class profile:
         if not self.enabled:
             return None
         assert self._recorder is not None
-        self._recorder.stop()
+        try:
+            self._recorder.stop()
+        except BaseException:
+            self._recorder.stop()
+            raise
         if self.acc_events and self._events is not None:
             self._earlier = list(self._events)
         self._events = None

@@ -149,26 +149,44 @@ class recording:
         MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
 
 
-class transforming:
-    """Inside: the user's function runs as one that is being transformed."""
+_NO_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your "
+    "use case."
+)
 
-    __slots__ = ("before", "bits", "given")
+
+class transforming:
+    """Inside: the user's function runs as one that is being transformed.
+
+    Between the first change of a mode and the last nothing is called, so that no signal comes there.
+    """
+
+    __slots__ = ("before", "bits", "given", "hooks")
+    packs = True
+    """Whether somebody may pack what nodes save."""
 
     def __init__(self, *given: Any) -> None:
         tensors = (t for t in tree.flatten(given)[0] if isinstance(t, Tensor))
         self.given = frozenset(id(t._st) for t in tensors)
 
     def __enter__(self) -> None:
-        self.bits = MODES.bits
+        if MODES.pack_hooks and not self.packs:
+            raise RuntimeError(_NO_HOOKS)
+        level = next_level()
+        self.bits, self.hooks = MODES.bits, MODES.hooks_disabled
         self.before = MODES.level, MODES.given, MODES.birth
+        if not self.packs:
+            MODES.hooks_disabled = _NO_HOOKS
         MODES.bits = MODES.bits & ~INFERENCE | TRANSFORM
         MODES.transforms += 1
-        MODES.level = MODES.birth = next_level()
+        MODES.level = MODES.birth = level
         MODES.given = self.given
 
     def __exit__(self, *exc: object) -> None:
         MODES.transforms -= 1
         MODES.level, MODES.given, MODES.birth = self.before
+        if not self.packs:
+            MODES.hooks_disabled = self.hooks
         changed = INFERENCE | TRANSFORM
         MODES.bits = MODES.bits & ~changed | self.bits & changed
 
@@ -183,26 +201,11 @@ def transposed() -> Iterator[None]:
         MODES.transposed = before
 
 
-_NO_HOOKS = (
-    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your "
-    "use case."
-)
-
-
 class differentiating(transforming):
     """The same for a reverse-mode transform, in which nobody packs what nodes save."""
 
-    __slots__ = ("hooks",)
-
-    def __enter__(self) -> None:
-        if MODES.pack_hooks:
-            raise RuntimeError(_NO_HOOKS)
-        super().__enter__()
-        self.hooks, MODES.hooks_disabled = MODES.hooks_disabled, _NO_HOOKS
-
-    def __exit__(self, *exc: object) -> None:
-        MODES.hooks_disabled = self.hooks
-        super().__exit__(*exc)
+    __slots__ = ()
+    packs = False
 
 
 def pick(args: tuple[Any, ...], argnums: Any) -> Any:

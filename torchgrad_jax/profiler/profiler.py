@@ -396,11 +396,23 @@ class profile(_KinetoProfile):
         return action
 
     def __enter__(self) -> profile:
-        self.start()
+        try:
+            self.start()
+        except BaseException:  # a signal's, say
+            self._stop_recording()
+            raise
         return self
 
+    def _stop_recording(self) -> None:
+        if self.profiler is not None:
+            self.profiler._stop_recording()
+
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except BaseException:
+            self._stop_recording()
+            raise
         prof.KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
 
     def start(self) -> None:
@@ -429,9 +441,9 @@ class profile(_KinetoProfile):
             self.step_rec_fn.__enter__()
 
     def _close_step(self) -> None:
-        if self.step_rec_fn is not None:
-            self.step_rec_fn.__exit__(None, None, None)
-            self.step_rec_fn = None
+        step, self.step_rec_fn = self.step_rec_fn, None
+        if step is not None:
+            step.__exit__(None, None, None)
 
     def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         """From one step's action to the next one's; None is the end."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import events
+from .._core.state import steady
 from .._engine.tensor import Tensor
 from .._ops.aten import op_name
 from ._recompute import CheckpointError
@@ -17,7 +18,8 @@ from ._recompute import CheckpointError
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class Log(events.Observer):
+@steady
+class Log(events.Watching):
     """Writes down the operations that run while it is entered, and where they were called."""
 
     def __init__(self) -> None:
@@ -43,9 +45,6 @@ class Log(events.Observer):
     def __enter__(self) -> None:
         self.lines, self.stacks = [], []
         events.attach(self)
-
-    def __exit__(self, *exc: object) -> None:
-        events.detach(self)
 
     def traces(self, label: str) -> str:
         """Every operation with its stack."""

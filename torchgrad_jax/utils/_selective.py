@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import events
+from .._core.state import steady
 from .._engine.record import InplaceCall
 from .._engine.tensor import Tensor, make
 from .._ops.aten import op_name
@@ -69,18 +70,7 @@ def _operator(call: Any) -> OpOverload:
     return overload("aten", name)
 
 
-class _Mode(events.Observer):
-    """An observer that is there while its context is."""
-
-    def __enter__(self) -> Any:
-        events.attach(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        events.detach(self)
-
-
-class _Keeping(_Mode):
+class _Keeping(events.Watching):
     """The forward: ask the policy, keep what it says."""
 
     def __init__(self, policy: Callable[..., Any], store: _Store) -> None:
@@ -115,7 +105,8 @@ class _Keeping(_Mode):
         return arrays
 
 
-class _Replaying(_Mode):
+@steady
+class _Replaying(events.Watching):
     """The recomputation: what was kept is not computed again."""
 
     def __init__(self, store: _Store, allow_mutation: bool) -> None:

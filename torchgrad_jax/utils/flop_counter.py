@@ -306,13 +306,24 @@ class FlopCounterMode(events.Observer):
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
-        self.mod_tracker.__enter__()
-        events.attach(self)
+        try:
+            self.mod_tracker.__enter__()
+            events.attach(self)
+        except BaseException:  # a signal's, say
+            self._leave()
+            raise
         return self
 
-    def __exit__(self, *raised: Any) -> None:
+    def _leave(self) -> None:
         events.detach(self)
-        self.mod_tracker.__exit__(*raised)
+        self.mod_tracker.__exit__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
         if self.display:
             sys.stdout.write(self.get_table(self.depth) + "\n")
 

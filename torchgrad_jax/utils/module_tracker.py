@@ -60,16 +60,25 @@ class ModuleTracker:
         return _current_graph_task_id() != -1
 
     def __enter__(self) -> ModuleTracker:
-        self._handles = (
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after),
-        )
+        try:
+            self._hooks.append(register_module_forward_pre_hook(self._before))
+            self._hooks.append(register_module_forward_hook(self._after))
+        except BaseException:  # a signal's, say
+            self._unhook()
+            raise
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        for hook in (*self._hooks, *self._handles):
+    def _unhook(self) -> None:
+        for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._unhook()
+        except BaseException:
+            self._unhook()
+            raise
 
     def _name_of(self, module: Module) -> str:
         name = self._names.setdefault(module, type(module).__name__)

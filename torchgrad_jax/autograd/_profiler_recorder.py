@@ -91,9 +91,9 @@ class Recorder(events.Observer):
         events.attach(self)
 
     def stop(self) -> None:
-        """End it."""
+        """End it; once more does nothing."""
         events.detach(self)
-        self.ended = perf_counter_ns()
+        self.ended = self.ended or perf_counter_ns()
         self.alive.clear()
 
     # -- what the engine tells

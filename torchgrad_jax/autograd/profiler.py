@@ -169,6 +169,7 @@ class profile:
 
     def _start_trace(self) -> None:
         self.entered = True
+        self._stop_recording()  # an earlier recorder is there if a signal came before it was stopped
         self._recorder = Recorder(
             self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
         )
@@ -177,11 +178,10 @@ class profile:
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> Any:
         if not self.enabled:
             return None
-        assert self._recorder is not None
         try:
-            self._recorder.stop()
+            self._stop_recording()
         except BaseException:
-            self._recorder.stop()
+            self._stop_recording()
             raise
         if self.acc_events and self._events is not None:
             self._earlier = list(self._events)

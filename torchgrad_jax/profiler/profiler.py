@@ -410,9 +410,8 @@ class profile(_KinetoProfile):
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
         try:
             self.stop()
-        except BaseException:
+        finally:  # what a signal in `step` or here left
             self._stop_recording()
-            raise
         prof.KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
 
     def start(self) -> None:
@@ -437,8 +436,9 @@ class profile(_KinetoProfile):
 
     def _open_step(self) -> None:
         if self.record_steps:
-            self.step_rec_fn = prof.record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
-            self.step_rec_fn.__enter__()
+            step = prof.record_function(f"{PROFILER_STEP_NAME}#{self.step_num}")
+            step.__enter__()
+            self.step_rec_fn = step
 
     def _close_step(self) -> None:
         step, self.step_rec_fn = self.step_rec_fn, None

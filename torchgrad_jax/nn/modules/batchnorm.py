@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import dtypes
+from ..._core.formats import channels_last, channels_last_3d
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...distributed import get_world_size, is_initialized
+from ...distributed.nn.functional import _AllGather
 from .. import functional as F, init
 from .._top import torch
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -241,7 +243,13 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over several processes; as here there is only one, that of its own batch.
+    """Batch normalisation by the statistics of the batches of all processes, as if they were one batch.
+
+    With one process, and in evaluation, it is `BatchNorm1d`, `BatchNorm2d` or `BatchNorm3d`. The gradients of weight
+    and bias are those of the process's own batch, for `DistributedDataParallel` to average. Processes may have batches
+    of different sizes, even an empty one.
+
+    Differs from torch: torch refuses tensors on CPUs.
 
     Args:
         num_features: number of channels.
@@ -249,7 +257,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: weight of the newest batch in the running statistics; None averages all batches.
         affine: whether a factor and an offset per channel are learned.
         track_running_stats: whether statistics are kept for evaluation.
-        process_group: None.
+        process_group: which processes; all of them if it is None.
         device: where parameters and statistics live.
         dtype: their dtype.
         bias: whether there is an offset.
@@ -274,13 +282,47 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise."""
+        """Normalise, by the statistics of all processes in training and by the running ones otherwise."""
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
-        alone = not is_initialized() or get_world_size(self.process_group) == 1
-        if self.training and not alone:
-            raise NotImplementedError("torch.nn.SyncBatchNorm in a group of several processes")
-        return super().forward(input)
+        joining = self.training and is_initialized() and get_world_size(self.process_group) > 1
+        return self._normalize_together(input) if joining else super().forward(input)
+
+    def _normalize_together(self, input: Tensor) -> Tensor:
+        self._check_parameters(input)
+        newest, shape = self._count(), [-1] + [1] * (input.dim() - 2)
+        formats = (channels_last, channels_last_3d)
+        if not any(input.is_contiguous(memory_format=f) for f in formats):
+            input = input.contiguous()  # the result is laid out like that of batch_norm
+        wide = input.to(torch.promote_types(input.dtype, dtypes.float32))
+        mean, var, count = _statistics_together(wide, self.process_group)
+        if count < 2:
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got {count} in all processes together"
+            )
+        if self.track_running_stats and self.running_mean is not None:
+            with no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), newest)
+                self.running_var.lerp_(
+                    (var * (count / (count - 1))).to(self.running_var.dtype), newest
+                )
+        out = (wide - mean.view(shape)) * (var + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        if self.bias is not None:
+            out = out + self.bias.view(shape)
+        return out.to(input.dtype)
+
+    def _check_parameters(self, input: Tensor) -> None:
+        if not input.is_floating_point():
+            raise NotImplementedError(f"torch.nn.SyncBatchNorm of {input.dtype}")
+        if self.eps <= 0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
+        n = input.shape[1]
+        for name in ("running_mean", "running_var", "weight", "bias"):
+            p = getattr(self, name)
+            if p is not None and p.numel() != n:
+                raise RuntimeError(f"{name} should contain {n} elements not {p.numel()}")
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
@@ -288,7 +330,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Args:
             module: where to look.
-            process_group: None.
+            process_group: which processes share their statistics; all of them if it is None.
 
         Returns:
             The module, or what replaces it.
@@ -308,3 +350,19 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return out
+
+
+def _statistics_together(input: Tensor, group: Any) -> tuple[Tensor, Tensor, int]:
+    """Mean and variance of each channel over the batches of all processes, and of how many values they are."""
+    channels, dims = input._m.shape[1], [d for d in range(input.dim()) if d != 1]
+    count = input.numel() // channels
+    mean = input.sum(dims) / max(count, 1)
+    deviation = input - mean.view([-1] + [1] * (input.dim() - 2))
+    mine = torch.cat([mean, deviation.square().sum(dims), input.new_tensor([count])])
+    everyone = torch.stack(_AllGather.apply(group, mine))
+    means, squares, counts = everyone.split([channels, channels, 1], 1)
+    total = counts.sum()
+    mean = (means * counts).sum(0) / total
+    # The squares of each process are of deviations from its own mean.
+    var = (squares + counts * (means - mean).square()).sum(0) / total
+    return mean, var, int(total)

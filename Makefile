@@ -83,7 +83,8 @@ format: $(VENV)/.installed-dev ## format and apply safe fixes
 oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
 
 bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks.first_runs --write
+	$(PY) -m benchmarks --write
 
 conformance: ORACLE = live
 conformance: LONG = only

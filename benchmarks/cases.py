@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import compiled, optim, transformer
+from . import compiled, eager, optim, transformer
 
 
 @dataclass(frozen=True)
@@ -205,13 +205,31 @@ def _ours() -> Any:
 
 
 CASES = [
-    Case("100-op chain, forward + backward", chain, 2.5, chain_jax),
+    Case("100-op chain, forward + backward", chain, 1.3, chain_jax),
+    Case("100-op chain, forward only", forward_only, 2.0),
+    Case("mixed small ops, forward + backward", mixed, 1.2),
+    Case("20 custom Functions, forward + backward", eager.functions, 2.0),
+    Case("50 tensors with a hook, forward + backward", eager.hooks, 2.0),
+    Case("32 rows changed in place, forward + backward", eager.views, 2.5),
+    Case("100 additions in place", eager.in_place, 2.0),
     Case(
-        "100-op chain, forward only", forward_only, 5.0
-    ),  # a jitted call alone costs 2.9x torch here
-    Case("mixed small ops, forward + backward", mixed, 3.0),
+        "eight operators on a million elements",
+        eager.large,
+        None,
+        eager.large_jax,
+        inner=2,
+        jit_target=1.2,
+    ),
+    Case(
+        "eight compiled operators on a million elements",
+        eager.large_compiled,
+        None,
+        eager.large_fused_jax,
+        inner=2,
+        jit_target=1.2,
+    ),
     Case("ten checkpointed links, forward + backward", checkpointed, 3.0),
-    Case("MLP training step", mlp, 1.5, mlp_jax, rounds=30, inner=3),
+    Case("MLP training step", mlp, 1.0, mlp_jax, rounds=30, inner=3),
     Case("SGD step, 50 parameters", optim.sgd, 3.0, optim.sgd_jax),
     Case("Adam step, 50 parameters", optim.adam, 1.5, optim.adam_jax),
     Case(
@@ -313,5 +331,5 @@ CASES = [
         convolution("conv3d", (2, 8, 8, 16, 16), (16, 8, 3, 3, 3)),
         3.0,
     ),
-    Case("100,000-node chain", long_chain, 4.0, rounds=2, inner=1),
+    Case("100,000-node chain", long_chain, 1.5, rounds=2, inner=1),
 ]

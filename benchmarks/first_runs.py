@@ -1,6 +1,6 @@
 """CPU seconds of whole programs: PyTorch's, and ours with an empty and with a full kernel cache.
 
-``python -m benchmarks.first_runs [NAME ...]`` prints a table; `--write FILE` keeps it.
+``python -m benchmarks.first_runs [NAME ...]`` prints a table; `--write` also writes docs/first_runs.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,24 @@ from .programs import PROGRAMS
 ROOT = Path(__file__).resolve().parent.parent
 
 
+_PAGE = """# First runs
+
+What whole programs take, in CPU seconds of a process of its own: PyTorch, the first run here, with an empty kernel
+cache, and the second, which finds the kernels of the first. `python -m benchmarks.first_runs --write` measures it and
+writes this page.
+
+{table}
+
+A first run compiles each kernel that it needs, once per operator and shape; the cache keeps them
+([how](howto.md#first-runs)). Programs over many shapes have most to compile.
+"""
+
+
 def main() -> int:
     """Run the programs and print how long they took."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.first_runs")
     parser.add_argument("names", nargs="*", help="programs; all without a name")
-    parser.add_argument("--write", type=Path, help="also write the table to a file")
+    parser.add_argument("--write", action="store_true", help="also write docs/first_runs.md")
     args = parser.parse_args()
     rows = []
     for name in args.names or PROGRAMS:
@@ -35,7 +48,7 @@ def main() -> int:
     table = _table(rows)
     print(table)
     if args.write:
-        args.write.write_text(table + "\n")
+        (ROOT / "docs" / "first_runs.md").write_text(_PAGE.format(table=table))
     return 0
 
 

@@ -192,12 +192,14 @@ POINTS = int(os.environ.get("INTERRUPTS", "25"))
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda f: f.__name__)
 def test_any_later_call(make):
-    states, lengths = _reference(make, WARM + min(POINTS, 20_000) + 2)
+    states, lengths = _reference(make, WARM + min(POINTS, 20_000) + 9)
     program = _made(make)
     for _ in range(WARM):
         program.run()
     done, outcomes = WARM, set()
-    for at in range(0, lengths[WARM], max(lengths[WARM] // POINTS, 1)):
+    points = lengths[WARM]
+    last = [points * percent // 100 for percent in range(94, 100)]  # a call may have a little fewer
+    for at in [*range(0, points, max(points // POINTS, 1)), *last]:
         fired = interrupted(program.run, at)
         now = program.state()
         outcomes.add((fired, now == states[done + 1]))
@@ -215,7 +217,7 @@ FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments]
 def test_the_first_call(make):
     states, _ = _reference(make, 2)
     points = length(_made(make).run)
-    for part in (0.1, 0.5, 0.8, 0.97, 0.995):
+    for part in (0.1, 0.5, 0.8, 0.9, 0.97):  # a first call may have a little fewer of them
         program = _made(make)
         assert interrupted(program.run, int(points * part))
         now = program.state()
@@ -282,7 +284,8 @@ def test_a_signal_that_comes_from_outside():
         for _ in range(60):
             try:
                 ready.set()
-                while True:
+                end = time.monotonic() + 5  # Python forgets a signal that comes while it frees an object
+                while time.monotonic() < end:
                     step(x)
             except KeyboardInterrupt:
                 pass

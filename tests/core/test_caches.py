@@ -379,7 +379,7 @@ BOUNDED_BY_THEIR_KEYS = {
     },
     "as long as something else lives": {
         "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/saved.py",
-        "_engine/seen.py", "_engine/storages.py", "distributed/_stores.py",
+        "_engine/storages.py", "distributed/_stores.py",
     },
     "emptied by hand when they are full": {
         "optim/_scalars.py", "autograd/_passes.py", "_bridge/vmap.py", "_engine/passes/segments.py",

@@ -37,13 +37,16 @@ def _begin(trace: Any) -> None:
 
 def _end(number: int) -> None:
     """A trace is over: JAX says so, or has dropped it."""
-    found = _BEGAN.pop(number, None)
+    found = _BEGAN.get(number)
     if found is None:
         return
     running = found[-1]
-    running.discard(number)
     for other in [n for n in running if _parent(n) == number]:
         _end(other)
+    running.discard(number)
+    _BEGAN.pop(
+        number, None
+    )  # last: what a signal leaves unfinished here ends when the trace is freed
     if not running and MODES.open_traces is running:
         _forget()
 

@@ -49,14 +49,14 @@ def bind_table() -> None:
         b = Binding(row)
         for i, name in enumerate((public_name(row), *row.aliases)):
             _bind(row, b.under(name) if i else b, name, "" if i else row.name)
-        if row.operator:
-            OPERATORS[row.operator] = generate(b, row.operator, operator=True)
-        if row.reflected:
-            OPERATORS[row.reflected] = generate(b, row.reflected, operator=True)
-        if row.inplace_operator:
-            OPERATORS[row.inplace_operator] = generate(
-                b, row.inplace_operator, operator=True, inplace=True
-            )
+        for name in row.operators:
+            in_place = name == inplace_operator(row.operators[0])
+            OPERATORS[name] = generate(b, name, operator=True, inplace=in_place)
+
+
+def inplace_operator(name: str) -> str:
+    """``__add__`` -> ``__iadd__``."""
+    return f"__i{name.removeprefix('__')}"
 
 
 def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:

@@ -521,14 +521,16 @@ class Lift:
             # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
             alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.copies)
             for t in outs:
-                self._lie_as(t, given, elementwise, alone)
+                self._lay_out_as(t, given, elementwise, alone)
 
-    def lies_like(self, model: Tensor, t: Tensor) -> None:
+    def lay_out_like(self, model: Tensor, t: Tensor) -> None:
         """Let a new tensor of the shape of `model` lie as a batch of such would in torch."""
         if self.steps:
-            self._lie_as(t, [model], elementwise=False, alone=True)
+            self._lay_out_as(t, [model], elementwise=False, alone=True)
 
-    def _lie_as(self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool) -> None:
+    def _lay_out_as(
+        self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool
+    ) -> None:
         """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
         m, first = t._m, given[0]
         if not elementwise and first._m.shape != m.shape:

@@ -23,7 +23,7 @@ from .._core.devices import FakeDevice, fake
 from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
-from .._ops.registry import Fits, Grad, Layout, OpDef, Promote
+from .._ops.registry import Fits, Grad, Layout, Numbers, OpDef, Promote
 from . import executors, wide
 
 Key = Meta | type | None
@@ -208,16 +208,19 @@ class Plan:
             raise TypeError(
                 f"{call.name}() received an invalid combination of arguments - got ({given})"
             )
-        if call.row.alike and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1:
+        if (
+            call.row.numbers is Numbers.ALL_OR_NONE
+            and len({isinstance(k, Meta) for k in keys[1:] if k is not None}) > 1
+        ):
             raise TypeError(f"{call.name}() takes limits that are all tensors or all numbers")
         self.device = _common_device(keys, call.name)
         target = compute_dtype(call, keys)
         casts = {}
         if target is not None:
-            widened = call.row.wide_numbers and target in _HALVES
+            widened = call.row.numbers is Numbers.WIDE and target in _HALVES
             for i in call.promoted:
                 k = keys[i]
-                if i and call.row.own_numbers and _finer(k, target):
+                if i and call.row.numbers is Numbers.AS_GIVEN and _finer(k, target):
                     continue
                 if k is not None and not (isinstance(k, Meta) and k.dtype is target):
                     lone = not isinstance(k, Meta) or not k.ndim

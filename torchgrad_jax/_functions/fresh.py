@@ -59,7 +59,7 @@ def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
     out = make(lift.array_of(t), t._m)
     out._rg, out._x = t._rg, t._x
     if alike:
-        lift.lies_like(model, out)
+        lift.lay_out_like(model, out)
     return out
 
 

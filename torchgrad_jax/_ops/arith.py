@@ -37,6 +37,7 @@ from .registry import (
     Fits,
     Grad,
     Layout,
+    Numbers,
     Scalar,
     op,
     with_rule,
@@ -105,7 +106,7 @@ def _plus_half_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_elementwise(promote=COMMON, promoted=("input", "other"), inplace=True, numbers_first=("alpha",), left_out=("alpha",),
-              wraps=True, operator="__add__", reflected="__radd__", inplace_operator="__iadd__",
+              wraps=True, operators=("__add__", "__radd__", "__iadd__"),
               fits=Fits.ALPHA)  # fmt: skip
 def add(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input + alpha * other``. `alpha` left out spares the product; it means 1."""
@@ -133,7 +134,7 @@ def _sub(input: Any, other: Any, alpha: Any) -> Array:
 
 
 @_elementwise(promote=NONE, inplace=True, aliases=("subtract",), numbers_first=("alpha",), left_out=("alpha",),
-              wraps=True, operator="__sub__", inplace_operator="__isub__", fits=Fits.ALPHA)  # fmt: skip
+              wraps=True, operators=("__sub__", "__isub__"), fits=Fits.ALPHA)  # fmt: skip
 def sub(input: Array | Scalar, other: Array | Scalar, *, alpha: Scalar | None = None) -> Array:
     """``input - alpha * other``."""
     return _sub(input, other, alpha)
@@ -152,7 +153,7 @@ def _other_first(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
     promote=NONE,
     method=False,
     out=False,
-    operator="__rsub__",
+    operators=("__rsub__",),
     layout=_other_first,
     fits=Fits.ALPHA,
     left_out=("alpha",),
@@ -172,8 +173,8 @@ def _widely(fn: Any, x: Array, y: Array) -> Array:
     return lax.convert_element_type(wide, narrow)
 
 
-@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), wide_numbers=True,
-              wraps=True, operator="__mul__", reflected="__rmul__", inplace_operator="__imul__")  # fmt: skip
+@_elementwise(promote=COMMON, inplace=True, aliases=("multiply",), numbers=Numbers.WIDE,
+              wraps=True, operators=("__mul__", "__rmul__", "__imul__"))  # fmt: skip
 def mul(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input * other``."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -188,9 +189,9 @@ def _true_divide_forward(input: Any, other: Any) -> Array:
     return _widely(_div_forward, *broadcast(jnp.asarray(input), jnp.asarray(other)))
 
 
-@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", wide_numbers=True,
-              forward=_true_divide_forward, wraps=True, operator="__truediv__",
-              inplace_operator="__itruediv__")  # fmt: skip
+@_elementwise(promote=FLOAT, inplace=True, node="DivBackward0", numbers=Numbers.WIDE,
+              forward=_true_divide_forward, wraps=True,
+              operators=("__truediv__", "__itruediv__"))  # fmt: skip
 def true_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """``input / other``; the quotient of integers is floating."""
     return _widely(divide, *broadcast(jnp.asarray(input), jnp.asarray(other)))
@@ -209,8 +210,8 @@ def _with_number(name: str, fn: Any, node: str, promote: Any = COMMON, **options
     )(impl)  # fmt: skip
 
 
-_with_number("mul_number", mul, "MulBackward1", wide_numbers=True)
-_with_number("div_number", true_divide, "DivBackward1", FLOAT, wide_numbers=True)
+_with_number("mul_number", mul, "MulBackward1", numbers=Numbers.WIDE)
+_with_number("div_number", true_divide, "DivBackward1", FLOAT, numbers=Numbers.WIDE)
 _with_number("add_number", add, "AddBackward1")
 _with_number("sub_number", sub, "SubBackward1")
 
@@ -266,7 +267,7 @@ def _div_mode(input: Array | Scalar, other: Array | Scalar, rounding_mode: str) 
 
 
 @_elementwise(promote=COMMON, inplace=True, grad=Grad.MISSING, check=_no_zero,
-              operator="__floordiv__", inplace_operator="__ifloordiv__")  # fmt: skip
+              operators=("__floordiv__", "__ifloordiv__"))  # fmt: skip
 def floor_divide(input: Array | Scalar, other: Array | Scalar) -> Array:
     """The quotient rounded down; torch gives it no derivative."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
@@ -297,7 +298,7 @@ def _fmod_jvp(primals: Any, tangents: Any) -> Any:
     return _fmod(x, y), tx - ty * _trunc_div(x, y)
 
 
-@_elementwise(promote=COMMON, inplace=True, check=_no_zero, operator="__mod__", inplace_operator="__imod__",
+@_elementwise(promote=COMMON, inplace=True, check=_no_zero, operators=("__mod__", "__imod__"),
               node=lambda a: "RemainderBackward0" if a.get("other") == "scalar" else "RemainderBackward1")  # fmt: skip
 def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     """What is left of the division, with the sign of the divisor."""
@@ -320,7 +321,7 @@ def fmod(input: Array, other: Array | Scalar) -> Array:
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), left_out=("value",),
-              fits=Fits.AS_FLOAT, own_numbers=True)  # fmt: skip
+              fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 * tensor2``."""
     refuse(input, "addcmul_cpu_out", BOOL)
@@ -359,7 +360,7 @@ def _divides_in_place(
 
 @_elementwise(promote=COMMON, promoted=("input", "tensor1", "tensor2"), inplace=True,
               numbers_first=("value",), left_out=("value",), check=_check_addcdiv, refused=_divides_in_place,
-              keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, own_numbers=True)  # fmt: skip
+              keeps={"input": ("tensor2",)}, fits=Fits.AS_FLOAT, numbers=Numbers.AS_GIVEN)  # fmt: skip
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
     if tensor1.dtype == tensor2.dtype != input.dtype:

@@ -25,6 +25,7 @@ from .registry import (
     Fits,
     Grad,
     Layout,
+    Numbers,
     Overlap,
     Scalar,
     binary,
@@ -64,7 +65,7 @@ def _ordering(name: str, fn: Callable[..., Array], **options: Any) -> None:
     compare(
         name,
         fn,
-        operator=f"__{name}__",
+        operators=(f"__{name}__",),
         grad=Grad.IN_PLACE,
         node=node,
         **options,
@@ -201,13 +202,13 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 
 for _name, _fn in (("and", lax.bitwise_and), ("or", lax.bitwise_or), ("xor", lax.bitwise_xor)):
-    _bitwise(f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu", operator=f"__{_name}__",
-             reflected=f"__r{_name}__", inplace_operator=f"__i{_name}__")  # fmt: skip
+    _bitwise(f"bitwise_{_name}", _fn, f"bitwise_{_name}_cpu",
+             operators=(f"__{_name}__", f"__r{_name}__", f"__i{_name}__"))  # fmt: skip
 # No reflected operator: these do not commute.
 _bitwise("bitwise_left_shift", lax.shift_left, "lshift_cpu", BOOL,
-         operator="__lshift__", inplace_operator="__ilshift__")  # fmt: skip
+         operators=("__lshift__", "__ilshift__"))  # fmt: skip
 _bitwise("bitwise_right_shift", _shift_right, "rshift_cpu", BOOL,
-         operator="__rshift__", inplace_operator="__irshift__")  # fmt: skip
+         operators=("__rshift__", "__irshift__"))  # fmt: skip
 unary("bitwise_not", _kernel(lax.bitwise_not, "bitwise_not_cpu", FLOATING, COMPLEX), grad=Grad.NO)
 
 
@@ -391,7 +392,7 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     node=_clamp_node,
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
-    alike=True,
+    numbers=Numbers.ALL_OR_NONE,
     inplace_check=_check_clamp_inplace,
 )
 def clamp(

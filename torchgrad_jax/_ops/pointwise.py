@@ -163,10 +163,10 @@ def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tup
 
 
 unary(
-    "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operator="__abs__", aliases=("absolute",),
+    "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operators=("__abs__",), aliases=("absolute",),
     inplace_check=_no_complex_abs, layout=_as_empty_like,
 )  # fmt: skip
-unary("neg", _neg, operator="__neg__", aliases=("negative",))
+unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
 unary(
     "sgn", _unit, keeps=("input", "result"),

@@ -131,6 +131,15 @@ class Fits(enum.Enum):
     AND_VALUES = "a tensor that is the `value`, too: torch reads it as a number"
 
 
+class Numbers(enum.Enum):
+    """How Python numbers that are given in place of tensors reach the implementation."""
+
+    CAST = "in the dtype that the arguments are promoted to"
+    WIDE = "the same, but a single one meets tensors of half precision in float32"
+    AS_GIVEN = "the same, but those that are finer than the result keep their own dtype"
+    ALL_OR_NONE = "the same, and numbers do not mix with tensors among the optional arguments"
+
+
 class Overlap(enum.Enum):
     """What happens to an in-place write to a tensor that overlaps itself."""
 
@@ -174,9 +183,9 @@ _STATIC = (int, float, bool, str, Dims, Size, Dtype, Static)
 class OpDef:
     """One row of the table: an implementation, and what cannot be read from it.
 
-    ``binary("mul", jnp.multiply, operator="__mul__")`` says that `mul` is a function, a method and an operator; that
-    its gradients follow from the implementation, and that its result is laid out as elementwise operators do it, are
-    the defaults. A field below is given only where torch does something else.
+    ``binary("mul", jnp.multiply, operators=("__mul__",))`` says that `mul` is a function, a method and an operator.
+    By default gradients follow from the implementation, and the result is laid out as elementwise operators do it. A
+    field below is given only where torch does something else.
     """
 
     name: str
@@ -192,9 +201,9 @@ class OpDef:
     namespace: str = ""
     """"linalg", "fft", "special" or "nn.functional"; "" is torch itself."""
     aliases: tuple[str, ...] = ()
-    operator: str | None = None
-    reflected: str | None = None
-    inplace_operator: str | None = None
+    operators: tuple[str, ...] = ()
+    """``("__add__", "__radd__", "__iadd__")``: the operator itself first, then the reflected one where operands
+    commute, and the one in place."""
     out: bool = True
     """Whether it accepts ``out=``."""
     aten: str = ""
@@ -212,12 +221,8 @@ class OpDef:
     left_out: tuple[str, ...] = ()
     """Parameters that may be left out, but are not to be None."""
     fits: Fits = Fits.ANY
-    alike: bool = False
-    """What is given besides the first argument is all tensors or all numbers."""
-    wide_numbers: bool = False
-    """Lone numbers meet tensors of half precision in float32."""
-    own_numbers: bool = False
-    """Numbers that are finer than the result reach the implementation as they are."""
+    numbers: Numbers = Numbers.CAST
+    """How numbers given in place of tensors reach the implementation."""
 
     # --- the result
     returns: tuple[str, ...] | None = None

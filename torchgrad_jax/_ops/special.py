@@ -522,9 +522,9 @@ for _of, _names in _SAME.items():
     for _name in _names:
         variant(
             _of, _name, namespace="special", method=False, function=True, inplace=False, aliases=(),
-            operator=None, reflected=None, inplace_operator=None,
+            operators=(),
         )  # fmt: skip
 variant(
-    "round", "special_round", namespace="special", method=False, inplace=False, operator=None,
+    "round", "special_round", namespace="special", method=False, inplace=False, operators=(),
     node="RoundBackward1",
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Every program of examples/ runs, and train_mlp notices gradients that differ.
 
-Those whose losses are compared with torch's, line by line, run in tests/alias/test_programs.py.
+Those whose losses are compared with torch's, line by line, run in tests/alias/test_programs.py, and ddp.py, which
+needs several processes, in tests/distributed/test_example.py.
 """
 
 import os
@@ -32,7 +33,9 @@ RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
 
 def test_every_example_is_run():
     compared = {command.split()[0] for command in COMPARED}
-    assert sorted([*PROGRAMS, *compared]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert sorted([*PROGRAMS, *compared, "ddp.py"]) == sorted(
+        path.name for path in EXAMPLES.glob("*.py")
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -9,7 +9,18 @@ from tests.alias.test_programs import differences
 
 from .processes import ROOT, environment
 
-SMALL = "--epochs 2 --examples 64 --batch-size 16 --width 16 --layers 1".split()
+SMALL = [
+    "--epochs",
+    "2",
+    "--examples",
+    "64",
+    "--batch-size",
+    "16",
+    "--width",
+    "16",
+    "--layers",
+    "1",
+]
 RUN = ["-m", "torch.distributed.run", "--nproc-per-node=2", "examples/ddp.py", *SMALL]
 TORCH = [
     "epoch 1: loss 2.41660, accuracy 0.1289",

@@ -63,8 +63,6 @@ def test_results(row):
         assert all(name.isidentifier() for name in row.returns)
         assert len(set(row.returns)) == len(row.returns)
         assert all(0 <= k < len(row.returns) for k in row.nondiff)
-    else:
-        assert row.returns_name is None
     assert list(row.nondiff) == sorted(set(row.nondiff))
     assert all(k >= 0 for k in row.nondiff)
 
@@ -146,8 +144,8 @@ def test_inplace(row):
     assert first.kind is reg.Array, "writes to its first argument"
     assert row.returns is None
     # A view's in-place form changes how the tensor sees its storage, under a node of its own name.
-    assert row.geometry is None or row.inplace_node is not None
-    assert row.inplace_node is not None or not row.inplace_missing
+    assert row.geometry is None or row.inplace.node is not None
+    assert row.inplace.node is not None or not row.inplace.missing
     assert callable(getattr(bind.ops, row.name + "_"))
     label = public_name(row) + "_"
     space = bind.NAMESPACES.get(row.namespace, {}) if row.namespace else bind.METHODS

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
-from .._engine import bind
-from .._engine.binding import public_name
+from .._engine import bind, binding
 from .._ops import registry as reg
 from ..return_types import RETURN_TYPES
 from . import annotations
@@ -120,7 +119,7 @@ def _out(result: str) -> Parameter:
 
 def _row_result(row: reg.OpDef) -> str:
     if row.returns is not None:
-        return f"_return_types.{row.returns_name or public_name(row)}"
+        return f"_return_types.{binding.result_name(row)}"
     if row.view:
         returned = str(getattr(row.geometry, "__annotations__", {}).get("return"))
         return "tuple[Tensor, ...]" if "list" in returned else "Tensor"

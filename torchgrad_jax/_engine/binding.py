@@ -13,6 +13,7 @@ from .._core.caches import CALLS, VIEWS
 from .._core.checks import readable
 from .._core.meta import Meta
 from .._ops import registry as reg
+from .._ops.aten import op_name
 from .arguments import (
     EMPTY,
     MISSING,
@@ -169,9 +170,10 @@ class Binding:
 
     def inplace_view(self, call: Call) -> Call:
         """The call whose node has the in-place form's name."""
-        if self.row.inplace_node is not None and call.inplace is None:
+        form = self.row.inplace
+        if form is not None and form.node is not None and call.inplace is None:
             call.inplace = Call(
-                call.name, call.run, node_name=self.row.inplace_node, argnames=call.argnames, row=call.row,
+                call.name, call.run, node_name=form.node, argnames=call.argnames, row=call.row,
                 edges=call.edges, statics=call.statics, geometry=call.geometry,
             )  # fmt: skip
         return call.inplace or call
@@ -259,7 +261,8 @@ def _edges(
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
     numbers only where torch turns them into tensors. A tensor left out has an empty entry."""
     wrapped = _wrapped(row, recipe)
-    without = {at for name, at, _, _ in recipe if name in row.undifferentiable}
+    refused = row.no_gradient.get(reg.NoGradient.REFUSED, ())
+    without = {at for name, at, _, _ in recipe if name in refused}
     at = {name: i for name, i, _, _ in recipe}
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)
@@ -287,7 +290,12 @@ def _edges(
 def _result_type(row: reg.OpDef) -> type | None:
     if row.returns is None:
         return None
-    return return_type(row.returns_name or public_name(row), row.returns)
+    return return_type(result_name(row), row.returns)
+
+
+def result_name(row: reg.OpDef) -> str:
+    """The name of the named tuple of a row: ``max`` of the row ``max_dim``; of rows that nobody calls their own."""
+    return public_name(row) if row.name.startswith("_") else op_name(row.name)
 
 
 def public_name(row: reg.OpDef) -> str:

@@ -16,8 +16,8 @@ from .._core import abstract, dtypes, errors, host
 from .._core.caches import remember
 from .._core.meta import Meta, meta
 from .._core.state import MODES
-from .._ops.aten import op_name
-from .._ops.registry import Compares, Grad
+from .._ops.aten import kernel_name, op_name
+from .._ops.registry import Compares, Grad, NoGradient
 from .._ops.saved_names import SAVED_TENSORS
 from . import executors, wide
 from .node import node_class
@@ -570,11 +570,12 @@ def getter(indices: Sequence[int]) -> Callable[[Any], Any]:
 def _check_allowed(plan: Plan, inputs: Sequence[int]) -> None:
     """Refuse to record what torch refuses to."""
     call, row = plan.call, plan.call.row
+    refused = row.no_gradient.get(NoGradient.REFUSED, ())
     for i in inputs:
-        if call.argnames[i : i + 1] and (name := call.argnames[i]) in row.undifferentiable:
-            raise RuntimeError(errors.undifferentiable(row.aten or row.name.lstrip("_"), name))
+        if call.argnames[i : i + 1] and (name := call.argnames[i]) in refused:
+            raise RuntimeError(errors.undifferentiable(kernel_name(row.name), name))
     # In place torch does not look.
-    real = row.real_gradient and not call.in_place
+    real = row.grad is Grad.REAL and not call.in_place
     if real and any(plan.outs[k].dtype.category is dtypes.COMPLEX for k in plan.diff):
         raise RuntimeError(errors.no_complex_gradient(op_name(call.name)))
 

@@ -35,7 +35,7 @@ from .._core.state import (
     WRITE_LOCK,
 )
 from .._core.transfer import filled
-from .._ops.registry import Apart, Grad, Layout, Overlap
+from .._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from . import deferred, lift, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
@@ -148,7 +148,7 @@ def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
 
 
 def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
-    if plan.call.row.real_gradient and mask not in plan.grads:
+    if plan.call.row.grad is Grad.REAL and mask not in plan.grads:
         complain_first(leaves)  # nodes come before what is said about the result
     return grad_plan(plan, mask)
 
@@ -507,7 +507,7 @@ def new_plan(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> Plan:
         raise
 
 
-def inplace_call(call: Call) -> Call:
+def inplace_call(call: Call) -> InplaceCall:
     """The call whose result has the first leaf's shape and dtype, or an error."""
     if call.inplace is None:
         call.inplace = InplaceCall(call)
@@ -517,12 +517,14 @@ def inplace_call(call: Call) -> Call:
 class InplaceCall(Call):
     """Writes to its first leaf: same shape, torch's rules for the dtype."""
 
-    __slots__ = ("inner",)
+    __slots__ = ("apart", "inner", "rules")
     in_place = True
 
     def __init__(self, inner: Call) -> None:
+        self.rules = rules = inner.row.inplace or InPlace()
+        self.apart = rules.reads_apart(inner.row.layout)
         super().__init__(
-            inner.name, inner.run, node_name=inner.row.inplace_node or inner.node_name, row=inner.row,
+            inner.name, inner.run, node_name=rules.node or inner.node_name, row=inner.row,
             argnames=inner.argnames, promoted=inner.promoted, check=inner.check, edges=inner.edges,
             statics=inner.statics, forward=inner.forward,
         )  # fmt: skip
@@ -530,7 +532,7 @@ class InplaceCall(Call):
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
         """The same, where torch can derive the form in place at all."""
-        missing = self.row.inplace_missing
+        missing = self.rules.missing
         return NotImplementedError(missing) if missing else super().refusal(keys, outs, wanted)
 
     def plan(self, keys: tuple[Any, ...]) -> Plan:
@@ -565,7 +567,7 @@ class InplacePlan(Plan):
                 raise outputs.not_castable(call.inner.name, wide, keys[0].dtype) from None
             raise
         me, out = keys[0], self.outs[0]
-        check = call.row.inplace_check
+        check = call.rules.check
         castable = check is not None and check(me, out, keys[1:])
         _check_shape(me.shape, out.shape)
         if not castable and not dtypes.can_cast(out.dtype, me.dtype):
@@ -606,18 +608,19 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 
 def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     """`_apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    me, row, call = leaves[0], call.row, inplace_call(call)
-    found = None if row.inplace_check is not None or not call.plain else _plain_leaves(leaves)
+    me, writing = leaves[0], inplace_call(call)
+    checked = writing.rules.check is not None or not writing.plain
+    found = None if checked else _plain_leaves(leaves)
     if found is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
         if v.__class__ in PLAIN and v._st is me._st:  # which may overlap
             return None
     keys, xs, mask = found
-    plan = call.plans.get(keys)
+    plan = writing.plans.get(keys)
     if plan is None or not plan.single:
         return None
-    if MODES.bits and (mask or me._al is not None) and row.grad is not Grad.NO:
+    if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
     recording = MODES.bits and mask and plan.any_diff
     gp = _gradient_of(plan, mask, leaves) if recording else None
@@ -664,7 +667,7 @@ _PLANNED = re.compile(
 _LACKING = re.compile(r'"\w+" not implemented')
 
 
-def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
+def _check_written(call: InplaceCall, keys: tuple[Any, ...], leaves: Sequence[Any]) -> None:
     """Refuse to write where elements share memory, after what an operator itself has to say of its arguments.
 
     Sizes and dtypes that do not go together are found later in torch, and what a kernel lacks last.
@@ -676,7 +679,7 @@ def _check_written(call: Call, keys: tuple[Any, ...], leaves: Sequence[Any]) -> 
             new_plan(call, keys, leaves)
         except Exception as error:
             later = _PLANNED.match(str(error))
-            if call.row.overlaps is Overlap.REFUSED_EARLY:
+            if call.rules.overlaps is Overlap.REFUSED_EARLY:
                 later = later or not str(error).startswith("Dimension out of range")
             if Layout.steps(call.row.layout):
                 later = later or _LACKING.match(str(error))
@@ -711,14 +714,14 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
         mask = 0
     if mode & GRAD and (mask or me._al is not None) and call.row.grad is not Grad.NO:
         check_inplace(me, bool(mask))
-    overlaps, apart = call.row.overlaps, call.row.reads_apart
+    overlaps, apart = call.rules.overlaps, call.apart
     try:
         if overlaps in (Overlap.REFUSED, Overlap.REFUSED_EARLY) or is_mirrored(me):
             if not (apart is Apart.STORED and same_memory(me, leaves[1])):
                 _check_written(call, keys, leaves)
         elif overlaps is Overlap.WARNED:
             warn_of_overlap(me, call.name)
-        if call.row.inplace_check is not None:  # torch looks at those before it plans the write
+        if call.rules.check is not None:  # torch looks at those before it plans the write
             new_plan(call, keys, leaves)
         if apart is not Apart.NO:
             check_disjoint(me, leaves[1:], apart is Apart.WHOLLY, apart is Apart.STORED)

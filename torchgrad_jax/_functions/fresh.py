@@ -131,7 +131,8 @@ def remember(key: Any, host: np.ndarray, dev: devices.device) -> Any:
     found = put(host, dev)
     if host.nbytes <= _CACHED_BYTES:
         if len(_CONSTANTS) >= _CACHED_ARRAYS:
-            _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)))))
+            # Another thread may have dropped the same one.
+            _SHARED.discard(id(_CONSTANTS.pop(next(iter(_CONSTANTS)), None)))
         _CONSTANTS[key] = found
         _SHARED.add(id(found))
     return found

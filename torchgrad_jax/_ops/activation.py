@@ -17,7 +17,7 @@ from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.layouts import elementwise, preserved
 from .helpers import broadcast, erf
-from .registry import NONE, Array, Compares, Layout, op, with_rule
+from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
 _hidden = functools.partial(
@@ -163,7 +163,7 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     node="PreluKernelBackward0",
     inplace=False,
     layout=Layout.PRESERVE,
-    formal=("input", "weight"),
+    no_gradient={NoGradient.ZEROS: ("input", "weight")},
     keeps={"weight": ("input", "weight")},
 )
 def _prelu_kernel(input: Array, weight: Array) -> Array:
@@ -173,7 +173,7 @@ def _prelu_kernel(input: Array, weight: Array) -> Array:
 
 
 @_hidden(
-    name="rrelu_with_noise", node="RreluWithNoiseBackward0", undifferentiable=("noise",),
+    name="rrelu_with_noise", node="RreluWithNoiseBackward0", no_gradient={NoGradient.REFUSED: ("noise",)},
     layout=Layout.CONTIGUOUS, keeps={"input": ("input", "noise")},
 )  # fmt: skip
 def _rrelu_with_noise(
@@ -336,8 +336,8 @@ def _rrelu_by_result_jvp(lower: float, upper: float, primals: Any, tangents: Any
 
 
 @_hidden(
-    name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1", aten="rrelu_with_noise_",
-    undifferentiable=("noise",), keeps={"input": ("noise", "result")},
+    name="rrelu_with_noise_inplace", node="RreluWithNoiseBackward1",
+    no_gradient={NoGradient.REFUSED: ("noise",)}, keeps={"input": ("noise", "result")},
 )  # fmt: skip
 def _rrelu_inplace(input: Array, noise: Array, lower: float, upper: float, training: bool) -> Array:
     if not training:
@@ -362,7 +362,7 @@ def _silu_slope(x: Array) -> Array:
 _silu = _sloped(lambda x: x * lax.logistic(x), _silu_slope)
 
 
-@_hidden(real_gradient=True)
+@_hidden(grad=Grad.REAL)
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``."""
     refuse(input, "silu_cpu", BOOL, INTEGRAL)
@@ -548,12 +548,12 @@ def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> 
 _rows = functools.partial(op, function=False, method=False, out=False)
 
 
-@_rows(name="_softmax", node="SoftmaxBackward0", real_gradient=True)
+@_rows(name="_softmax", node="SoftmaxBackward0", grad=Grad.REAL)
 def _softmax_row(input: Array, dim: int) -> Array:
     return _along(_softmax, "softmax", input, dim)
 
 
-@_rows(name="_log_softmax", node="LogSoftmaxBackward0", real_gradient=True)
+@_rows(name="_log_softmax", node="LogSoftmaxBackward0", grad=Grad.REAL)
 def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
 

@@ -80,6 +80,20 @@ def op_name(name: str) -> str:
     return f"{_NAMES[stem]}_" if stem in _NAMES else name
 
 
+_REFUSING = {
+    "nll_loss": "nll_loss_forward", "nll_loss2d": "nll_loss2d_forward",
+    "rrelu_with_noise_inplace": "rrelu_with_noise_",
+    "fractional_max_pool2d_rows": "fractional_max_pool2d", "fractional_max_pool3d_rows": "fractional_max_pool3d",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams":
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+}  # fmt: skip
+
+
+def kernel_name(name: str) -> str:
+    """torch's name of the kernel of a row in errors about arguments without a derivative."""
+    return _REFUSING.get(name) or name.lstrip("_")
+
+
 def composite_name(name: str) -> str | None:
     """torch's name of a function composed of others; None where torch's operators have none."""
     return None if name in _PYTHON_ONLY else _COMPOSITES.get(name, name)

@@ -24,6 +24,7 @@ from .registry import (
     Compares,
     Fits,
     Grad,
+    InPlace,
     Layout,
     Numbers,
     Overlap,
@@ -387,13 +388,12 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
 
 @_elementwise(
     promote=COMMON,
-    inplace=True,
+    inplace=InPlace(check=_check_clamp_inplace),
     aliases=("clip",),
     node=_clamp_node,
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
     numbers=Numbers.ALL_OR_NONE,
-    inplace_check=_check_clamp_inplace,
 )
 def clamp(
     input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None
@@ -404,10 +404,9 @@ def clamp(
 
 @_elementwise(
     promote=COMMON,
-    inplace=True,
+    inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
-    inplace_check=_check_clamp_inplace,
     node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
 )
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
@@ -417,10 +416,9 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
 
 @_elementwise(
     promote=COMMON,
-    inplace=True,
+    inplace=InPlace(check=_check_clamp_inplace),
     compares=Compares.INPUTS,
     fits=Fits.EXACTLY,
-    inplace_check=_check_clamp_inplace,
     node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",
 )
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
@@ -452,7 +450,7 @@ def where(condition: Array, input: Array | Scalar, other: Array | Scalar) -> Arr
     return lax.select(c, x, y)
 
 
-@op(inplace=True, out=False, refused=stays_complex, overlaps=Overlap.WARNED, fits=Fits.AND_VALUES,
+@op(inplace=InPlace(overlaps=Overlap.WARNED), out=False, refused=stays_complex, fits=Fits.AND_VALUES,
     node=lambda a: "MaskedFillBackward1" if a.get("value") == "tensor" else "MaskedFillBackward0")  # fmt: skip
 def masked_fill(input: Array, mask: Array, value: Array | Scalar) -> Array:
     """`value` where the mask holds, the input elsewhere; the input's dtype stays."""
@@ -489,7 +487,7 @@ def _limits(
 
 @op(
     promote=COMMON, inplace=True, layout=Layout.PRESERVE,
-    compares=Compares.IN_GRADIENTS, real_gradient=True,
+    compares=Compares.IN_GRADIENTS, grad=Grad.REAL,
 )  # fmt: skip
 def nan_to_num(
     input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None

@@ -19,7 +19,7 @@ from .._core.kernels import cpp_name, scalar_name, widen
 from .._core.layouts import following, with_statics
 from .._core.outputs import not_castable
 from .helpers import is_bool, is_complex
-from .registry import Array, Dims, op
+from .registry import Array, Dims, NoGradient, op
 
 Shape = tuple[int, ...]
 Pads = Sequence[tuple[int, int]]
@@ -55,7 +55,7 @@ def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
 @op(
     name="convolution",
     node="ConvolutionBackward0",
-    idle=("input", "weight"),
+    no_gradient={NoGradient.NOTHING: ("input", "weight")},
     out=False,
     method=False,
     layout=_laid_out,

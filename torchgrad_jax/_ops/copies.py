@@ -26,8 +26,8 @@ def _copied(of: str, function: bool = True) -> None:
 
     TABLE.add(
         replace(
-            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, inplace=False,
-            inplace_node=None, aliases=(), out=True, function=function, method=False,
+            row, name=f"{of}_copy", impl=impl, node=f"{row.node}_copy", geometry=None, inplace=None,
+            aliases=(), out=True, function=function, method=False,
         )
     )  # fmt: skip
 

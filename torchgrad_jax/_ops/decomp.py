@@ -186,7 +186,6 @@ def _cholesky_forward(input: Array, upper: bool = False, check_errors: bool = Fa
     namespace="linalg",
     method=False,
     function=False,
-    returns_name="linalg_cholesky_ex",
     returns=("L", "info"),
     nondiff=(1,),
     layout=column_major,
@@ -455,7 +454,6 @@ def _qr_jvp(mode: str, primals: Any, tangents: Any) -> Any:
 @op(
     namespace="linalg",
     method=False,
-    returns_name="linalg_qr",
     returns=("Q", "R"),
     layout=column_major,
 )
@@ -572,7 +570,6 @@ def ormqr(
     grad=Grad.MISSING,
     node="GeqrfBackward0",
     layout=column_major,
-    real_gradient=True,
 )
 def geqrf(input: Array) -> tuple[Array, Array]:
     """The packed form of a QR factorisation, as LAPACK returns it."""
@@ -745,7 +742,7 @@ def _finite_for_eig(input: Any) -> None:
 
 
 @op(
-    namespace="linalg", method=False, function=False, returns_name="linalg_eig",
+    namespace="linalg", method=False, function=False,
     returns=("eigenvalues", "eigenvectors"), layout=column_major,
     check=_finite_for_eig,
 )  # fmt: skip

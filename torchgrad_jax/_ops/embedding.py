@@ -14,7 +14,7 @@ from .._core import dtypes
 from .._core.checks import fail_if, first_outside, outside, readable
 from .._core.errors import UnsupportedLayoutError, legacy_type
 from .places import check_selected, is_index, rows
-from .registry import Array, op
+from .registry import Array, Grad, op
 
 SUM, MEAN, MAX = range(3)
 
@@ -68,7 +68,7 @@ def _embedding_forward(
 
 
 @op(
-    method=False, out=False, check=_check_rows, real_gradient=True,
+    method=False, out=False, check=_check_rows, grad=Grad.REAL,
     forward=_embedding_forward,
 )  # fmt: skip
 def embedding(

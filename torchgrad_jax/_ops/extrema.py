@@ -99,13 +99,13 @@ def _extremum_dims(input: Array, dim: Any, keepdim: bool, largest: bool) -> Arra
     return _shared(input, dims, keepdim, largest)
 
 
-@op(compares=Compares.INPUTS, real_gradient=True)
+@op(compares=Compares.INPUTS, grad=Grad.REAL)
 def amax(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Maximum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=True)
 
 
-@op(compares=Compares.INPUTS, real_gradient=True)
+@op(compares=Compares.INPUTS, grad=Grad.REAL)
 def amin(input: Array, dim: Dims | None = (), keepdim: bool = False) -> Array:
     """Minimum along `dim`; ties share the gradient."""
     return _extremum_dims(input, dim, keepdim, largest=False)
@@ -203,7 +203,7 @@ def _with_index(x: Array, dim: int, keepdim: bool, name: str, largest: bool) -> 
 
 
 @op(
-    function=False, method=False, returns=("values", "indices"), returns_name="max",
+    function=False, method=False, returns=("values", "indices"),
     node="MaxBackward0", nondiff=(1,),
 )  # fmt: skip
 def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
@@ -212,7 +212,7 @@ def max_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array
 
 
 @op(
-    function=False, method=False, returns=("values", "indices"), returns_name="min",
+    function=False, method=False, returns=("values", "indices"),
     node="MinBackward0", nondiff=(1,),
 )  # fmt: skip
 def min_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
@@ -313,7 +313,7 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
 
 
 @op(
-    compares=Compares.INPUTS, real_gradient=True, function=False, method=False,
+    compares=Compares.INPUTS, grad=Grad.REAL, function=False, method=False,
     node="MedianBackward0",
 )  # fmt: skip
 def median_full(input: Array) -> Array:
@@ -323,7 +323,7 @@ def median_full(input: Array) -> Array:
 
 @op(
     compares=Compares.INPUTS,
-    real_gradient=True,
+    grad=Grad.REAL,
     function=False,
     method=False,
     node="NanmedianBackward0",
@@ -334,7 +334,7 @@ def nanmedian_full(input: Array) -> Array:
 
 
 @op(
-    function=False, method=False, returns=("values", "indices"), returns_name="median",
+    function=False, method=False, returns=("values", "indices"),
     node="MedianBackward1", nondiff=(1,),
 )  # fmt: skip
 def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
@@ -343,7 +343,7 @@ def median_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Ar
 
 
 @op(
-    function=False, method=False, returns=("values", "indices"), returns_name="nanmedian",
+    function=False, method=False, returns=("values", "indices"),
     node="NanmedianBackward1", nondiff=(1,),
 )  # fmt: skip
 def nanmedian_dim(input: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
@@ -386,7 +386,7 @@ def _find_mode(x: Array, axis: int) -> Array:
     return jnp.take_along_axis(order, longest, axis=axis, mode="promise_in_bounds")
 
 
-@op(returns=("values", "indices"), nondiff=(1,), real_gradient=True)
+@op(returns=("values", "indices"), nondiff=(1,), grad=Grad.REAL)
 def mode(input: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
     axis = shapes.wrap_dim(dim, input.ndim)

@@ -12,7 +12,7 @@ from jax import lax
 from .._core.kernels import scalar_name, widen
 from .._core.rounding import spaced
 from .helpers import is_float
-from .registry import Array, Dims, op
+from .registry import Array, Dims, NoGradient, op
 
 ZEROS, BORDER, REFLECTION = range(3)
 BILINEAR, NEAREST, BICUBIC = range(3)
@@ -208,7 +208,7 @@ def _grid_sampler(input: Array, grid: Array, mode: int, padding: int, align: boo
 
 @op(
     node="GridSampler2DBackward0",
-    idle=("input", "grid"),
+    no_gradient={NoGradient.NOTHING: ("input", "grid")},
     method=False,
     out=False,
     keeps=("input",),
@@ -221,7 +221,7 @@ def grid_sampler_2d(
 
 @op(
     node="GridSampler3DBackward0",
-    idle=("input", "grid"),
+    no_gradient={NoGradient.NOTHING: ("input", "grid")},
     method=False,
     out=False,
     keeps=("input",),

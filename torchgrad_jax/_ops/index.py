@@ -36,6 +36,7 @@ from .registry import (
     Compares,
     Fits,
     Grad,
+    InPlace,
     Layout,
     OptArrays,
     Overlap,
@@ -107,8 +108,14 @@ def index(input: Array, indices: OptArrays) -> Array:
     return input if places is None else places.take(input)
 
 
-@op(function=False, method=False, layout=Layout.PRESERVE, check=_check_advanced, inplace=True,
-    apart=Apart.WHOLLY, keeps={"input": ("indices",)})  # fmt: skip
+@op(
+    function=False,
+    method=False,
+    layout=Layout.PRESERVE,
+    check=_check_advanced,
+    inplace=InPlace(apart=Apart.WHOLLY),
+    keeps={"input": ("indices",)},
+)
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""
     if values.dtype != input.dtype:
@@ -130,8 +137,8 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
     return (add_at if accumulate else write_at)(input, values, places)
 
 
-@op(name="_index_put_number", node="IndexPutBackward0", function=False, method=False, out=False, aten="index_put",
-    layout=Layout.PRESERVE, check=_check_advanced, inplace=True, apart=Apart.WHOLLY,
+@op(name="_index_put_number", node="IndexPutBackward0", function=False, method=False, out=False,
+    layout=Layout.PRESERVE, check=_check_advanced, inplace=InPlace(apart=Apart.WHOLLY),
     keeps={"input": ("indices",)}, refused=stays_complex)  # fmt: skip
 def _index_put_number(
     input: Array, indices: OptArrays, values: Array, accumulate: bool = False
@@ -212,8 +219,7 @@ def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: An
 
 @op(
     keeps=("source",),
-    apart=Apart.WHOLLY,
-    inplace=True,
+    inplace=InPlace(apart=Apart.WHOLLY),
     check=_check_index_add,
 )
 def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Scalar = 1) -> Array:
@@ -277,9 +283,7 @@ def _check_index_copy(input: Any, dim: int, index: Any, source: Any) -> None:
 
 @op(
     keeps=("source",),
-    apart=Apart.WHOLLY,
-    overlaps=Overlap.REFUSED_EARLY,
-    inplace=True,
+    inplace=InPlace(apart=Apart.WHOLLY, overlaps=Overlap.REFUSED_EARLY),
     check=_check_index_copy,
 )
 def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
@@ -293,10 +297,14 @@ def index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
 
 
 @op(
-    inplace=True, layout=Layout.PRESERVE, check=check_dim(IndexError, negative=True), out=False,
-    overlaps=Overlap.WARNED, fits=Fits.AND_VALUES, refused=stays_complex,
+    inplace=InPlace(overlaps=Overlap.WARNED),
+    layout=Layout.PRESERVE,
+    check=check_dim(IndexError, negative=True),
+    out=False,
+    fits=Fits.AND_VALUES,
+    refused=stays_complex,
     node=lambda a: f"IndexFillBackward{int(a['value'] == 'tensor')}",
-)  # fmt: skip
+)
 def index_fill(input: Array, dim: int, index: Array, value: Array | Scalar) -> Array:
     """The slices of `input` at `index` filled with one value."""
     axis = shapes.wrap_dim(dim, input.ndim)
@@ -351,9 +359,8 @@ def _check_index_reduce(input: Any, dim: int, index: Any, *args: Any, **kwargs: 
 
 
 @op(
-    inplace=True,
+    inplace=InPlace(apart=Apart.WHOLLY),
     check=_check_index_reduce,
-    apart=Apart.WHOLLY,
     compares=Compares.IN_GRADIENTS,
     keeps={
         "input": ("input", "index", "source", "result"),

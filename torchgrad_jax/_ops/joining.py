@@ -63,13 +63,6 @@ def cat(tensors: Arrays, dim: int = 0) -> Array:
     return lax.concatenate(kept, d)
 
 
-def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int] | None:
-    d = shapes.wrap_dim(dim, len(shape))
-    if d == len(shape) - 1:
-        return None
-    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
-
-
 @layouts.with_statics
 def _stacked(
     metas: Sequence[Meta], out: tuple[int, ...], statics: dict[str, Any]
@@ -85,12 +78,19 @@ def _stacked(
     return layouts.joined([((*m.shape, 1), (*m.strides, 1)) for m in metas], out)
 
 
+def _stack_made_as(shape: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int] | None:
+    d = shapes.wrap_dim(dim, len(shape))
+    if d == len(shape) - 1:
+        return None
+    return (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :]), 0
+
+
 @op(
     promote=COMMON,
     method=False,
     joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim + 1), True),
-    made_as=_stack_made_as,
     layout=_stacked,
+    made_as=_stack_made_as,
 )
 def stack(tensors: Arrays, dim: int = 0) -> Array:
     if not tensors:

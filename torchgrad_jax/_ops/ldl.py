@@ -169,7 +169,7 @@ def _require_inexact(what: str, x: Array) -> None:
 
 
 @op(
-    namespace="linalg", method=False, function=False, returns_name="linalg_ldl_factor_ex",
+    namespace="linalg", method=False, function=False,
     returns=("LD", "pivots", "info"), nondiff=(1, 2), grad=Grad.MISSING, layout=column_major,
 )  # fmt: skip
 def linalg_ldl_factor_ex(

@@ -68,7 +68,7 @@ def _need_pivoting(pivot: bool) -> None:
 
 
 @op(
-    namespace="linalg", method=False, function=False, returns_name="linalg_lu_factor_ex",
+    namespace="linalg", method=False, function=False,
     returns=("LU", "pivots", "info"), nondiff=(1, 2),
     layout=column_major,
 )  # fmt: skip
@@ -125,7 +125,6 @@ def _plu_jvp(primals: Any, tangents: Any) -> Any:
 @op(
     namespace="linalg",
     method=False,
-    returns_name="linalg_lu",
     returns=("P", "L", "U"),
     nondiff=(0,),
 )
@@ -306,7 +305,6 @@ def _inverse_jvp(primals: Any, tangents: Any) -> Any:
     namespace="linalg",
     method=False,
     function=False,
-    returns_name="linalg_inv_ex",
     returns=("inverse", "info"),
     nondiff=(1,),
     layout=column_major,

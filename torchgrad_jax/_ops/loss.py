@@ -26,7 +26,7 @@ from .._core.kernels import (
 )
 from .._core.matrices import require_not
 from .helpers import broadcast
-from .registry import COMMON, Array, Layout, op, with_rule
+from .registry import COMMON, Array, Layout, NoGradient, op, with_rule
 
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
 _loss = functools.partial(op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False)
@@ -156,7 +156,7 @@ _soft_margin = with_rule(
 )
 
 
-@_loss(undifferentiable=("target",))
+@_loss(no_gradient={NoGradient.REFUSED: ("target",)})
 def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """``log(1 + exp(-target * input))``, which overflows for large margins, as in torch."""
     common = _common(input, target)
@@ -197,7 +197,7 @@ def _in_unit_interval(**arrays: Any) -> None:
 
 @_loss(
     check=_in_unit_interval,
-    undifferentiable=("weight",),
+    no_gradient={NoGradient.REFUSED: ("weight",)},
     keeps={"target": ("input", "target")},
 )
 def binary_cross_entropy(
@@ -260,7 +260,7 @@ def _weighted_logits_loss_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @_loss(
-    undifferentiable=("weight", "pos_weight"),
+    no_gradient={NoGradient.REFUSED: ("weight", "pos_weight")},
     keeps={"target": ("target",)},
 )
 def binary_cross_entropy_with_logits(
@@ -359,7 +359,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLossBackward0",
-       formal=("input",), undifferentiable=("weight",), aten="nll_loss_forward", keeps=("input",))  # fmt: skip
+       no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)}, keeps=("input",))  # fmt: skip
 def nll_loss(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",
@@ -383,7 +383,7 @@ def nll_loss(
 
 
 @_loss(layout=Layout.CONTIGUOUS, check=_target_range, node="NllLoss2DBackward0",
-       formal=("input",), undifferentiable=("weight",), aten="nll_loss2d_forward", keeps=("input",))  # fmt: skip
+       no_gradient={NoGradient.REFUSED: ("weight",), NoGradient.ZEROS: ("input",)}, keeps=("input",))  # fmt: skip
 def nll_loss2d(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean",
@@ -422,7 +422,7 @@ def _margin_range(input: Any, target: Any, **_: Any) -> None:
     fail_if(outside(target, classes), lambda: RuntimeError("target out of range"))
 
 
-@_loss(layout=Layout.CONTIGUOUS, check=_margin_range, undifferentiable=("weight",))
+@_loss(layout=Layout.CONTIGUOUS, check=_margin_range, no_gradient={NoGradient.REFUSED: ("weight",)})
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None,
     reduction: str = "mean",

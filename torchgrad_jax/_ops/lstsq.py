@@ -25,7 +25,7 @@ from .matrix_helpers import (
     product,
     svd_of_finite,
 )
-from .registry import Array, Grad, Scalar, op
+from .registry import Array, Grad, NoGradient, Scalar, op
 
 
 def _tolerance(values: Array, shape: tuple[int, ...], atol: Any, rtol: Any) -> Array:
@@ -89,7 +89,12 @@ def _converges(input: Any, tolerance: Any = None, hermitian: bool = False, **_: 
         converges_for_svd(input)
 
 
-@op(namespace="linalg", method=False, undifferentiable=("rcond", "atol", "rtol"), check=_converges)
+@op(
+    namespace="linalg",
+    method=False,
+    no_gradient={NoGradient.REFUSED: ("rcond", "atol", "rtol")},
+    check=_converges,
+)
 def linalg_pinv(
     input: Array, rcond: Array | Scalar | None = None, hermitian: bool = False, *,
     atol: Array | Scalar | None = None, rtol: Array | Scalar | None = None,
@@ -177,7 +182,7 @@ _lstsq_layout.numbered = True
 
 
 @op(
-    namespace="linalg", method=False, returns_name="linalg_lstsq",
+    namespace="linalg", method=False,
     returns=("solution", "residuals", "rank", "singular_values"),
     nondiff=(2, 3), function=False, layout=_lstsq_layout,
     keeps={"input": ("solution",), "b": ("solution",)})  # fmt: skip

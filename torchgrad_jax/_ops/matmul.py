@@ -16,7 +16,7 @@ from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
 from .helpers import is_bool, is_complex, is_float, is_integral
-from .registry import COMMON, Apart, Array, Static, op, with_rule
+from .registry import COMMON, Apart, Array, InPlace, Static, op, with_rule
 
 HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not
 
@@ -295,9 +295,8 @@ def _addr_layout(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ..
 
 
 @op(
-    inplace=True,
+    inplace=InPlace(apart=Apart.PARTLY),
     promote=COMMON,
-    apart=Apart.PARTLY,
     numbers_first=("beta", "alpha"),
     layout=_addr_layout,
 )

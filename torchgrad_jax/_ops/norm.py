@@ -20,7 +20,7 @@ from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
 from .helpers import from_zero, is_float
-from .registry import Array, Dims, Scalar, op, variant
+from .registry import Array, Dims, NoGradient, Scalar, op, variant
 
 Shape = tuple[int, ...]
 
@@ -161,8 +161,8 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
 
 @op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), out=False,
     layout=following_unless_contiguous,
-    idle=("input", "weight"), from_inputs=True,
-    undifferentiable=("running_mean", "running_var"), writes={"running_mean": 3, "running_var": 4},
+    no_gradient={NoGradient.REFUSED: ("running_mean", "running_var"), NoGradient.NOTHING: ("input", "weight")},
+    from_inputs=True, writes={"running_mean": 3, "running_var": 4},
     keeps=dict.fromkeys(("input", "weight", "bias"), (
         "input", "running_mean", "running_var", "weight", "result1", "result2",
     )),
@@ -240,7 +240,7 @@ def _check_batch_norm(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
     nondiff=(1, 2),
-    idle=("input", "weight", "bias"),
+    no_gradient={NoGradient.NOTHING: ("input", "weight", "bias")},
     from_inputs=True,
     out=False,
     method=False,

@@ -12,7 +12,7 @@ from .._core import shapes
 from .._core.kernels import scalar_name
 from .._core.layouts import following, with_statics
 from .helpers import is_bool
-from .registry import Array, Dims, Scalar, Size, op
+from .registry import Array, Dims, NoGradient, Scalar, Size, op
 
 Shape = tuple[int, ...]
 
@@ -141,7 +141,7 @@ def _declare(kind: str, word: str, one: Any, k: int) -> None:
         function=False,
         out=False,
         keeps=("input",),
-        formal=("input",),
+        no_gradient={NoGradient.ZEROS: ("input",)},
     )
 
 

@@ -27,6 +27,7 @@ from .registry import (
     Array,
     Compares,
     Grad,
+    InPlace,
     Layout,
     Scalar,
     Static,
@@ -164,7 +165,7 @@ def _contiguous_of_complex(metas: Sequence[Meta], shape: tuple[int, ...]) -> tup
 
 unary(
     "abs", _kernel(_abs, "abs_cpu", BOOL), rule=_abs_rule, operators=("__abs__",), aliases=("absolute",),
-    inplace_check=_no_complex_abs, layout=_as_empty_like,
+    inplace=InPlace(check=_no_complex_abs), layout=_as_empty_like,
 )  # fmt: skip
 unary("neg", _neg, operators=("__neg__",), aliases=("negative",))
 unary("sign", _no_complex(_unit, _SIGN_COMPLEX))
@@ -372,8 +373,10 @@ variant("pow_tensor", "pow_base", layout=Layout.CONTIGUOUS, inplace=False)
 def _not_in_place(name: str) -> dict[str, Any]:
     """torch derives these, but not their in-place forms."""
     return {
-        "inplace_node": f"{name.capitalize()}Backward1",
-        "inplace_missing": f"the derivative for 'inplace version of {name}' is not implemented.",
+        "inplace": InPlace(
+            node=f"{name.capitalize()}Backward1",
+            missing=f"the derivative for 'inplace version of {name}' is not implemented.",
+        )
     }
 
 
@@ -580,7 +583,7 @@ unary("i0", _kernel(half_as_float(jsp.i0), "i0_vml_cpu", COMPLEX), promote=FLOAT
 
 
 @_elementwise(
-    promote=FLOAT, function=False, method=False, inplace=True, inplace_node="PolygammaBackward1"
+    promote=FLOAT, function=False, method=False, inplace=InPlace(node="PolygammaBackward1")
 )
 def polygamma(input: Array, n: int) -> Array:
     """The `n`-th derivative of digamma."""
@@ -725,7 +728,7 @@ def frexp(input: Array) -> Any:
 unary(
     "conj_physical",
     lambda x: lax.conj(x) if category(x) == COMPLEX else x,
-    inplace_node="ConjPhysicalBackward1",
+    inplace=InPlace(node="ConjPhysicalBackward1"),
     function=False,
     method=False,
     out=False,

@@ -18,7 +18,7 @@ from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
 from .helpers import from_zero, is_bool, is_complex, is_float
-from .registry import Array, Dims, op
+from .registry import Array, Dims, NoGradient, op
 
 Shape = tuple[int, ...]
 Window = tuple[int, int, int, int, bool]  # size, stride, padding, dilation, ceil_mode
@@ -303,7 +303,7 @@ def _max_pool(
 
 @op(
     node="MaxPool2DWithIndicesBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -341,7 +341,7 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
 
 @op(
     node="MaxPool3DWithIndicesBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -385,7 +385,7 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
 
 @op(
     node="AdaptiveMaxPool2DBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
     out=False,
@@ -399,7 +399,7 @@ def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
 
 @op(
     node="AdaptiveMaxPool3DBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     out=False,
     method=False,
@@ -470,7 +470,7 @@ def _avg_pool(
 
 @op(
     node="AvgPool2DBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     layout=following(),
     method=False,
     namespace="nn.functional",
@@ -498,7 +498,7 @@ def avg_pool2d(
 
 @op(
     node="AvgPool3DBackward0",
-    formal=("input",),
+    no_gradient={NoGradient.ZEROS: ("input",)},
     method=False,
     namespace="nn.functional",
     keeps=("input",),
@@ -548,13 +548,25 @@ def _adaptive_avg_pool(name: str, label: str, x: Array, k: int, size: Shape) -> 
     return _adaptive_avg(x, k, size)
 
 
-@op(node="AdaptiveAvgPool2DBackward0", formal=("input",), layout=following(), out=False, method=False,
-    keeps=("input",))  # fmt: skip
+@op(
+    node="AdaptiveAvgPool2DBackward0",
+    no_gradient={NoGradient.ZEROS: ("input",)},
+    layout=following(),
+    out=False,
+    method=False,
+    keeps=("input",),
+)
 def _adaptive_avg_pool2d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool("adaptive_avg_pool2d", "adaptive_avg_pool2d", input, 2, output_size)
 
 
-@op(node="AdaptiveAvgPool3DBackward0", formal=("input",), out=False, method=False, keeps=("input",))
+@op(
+    node="AdaptiveAvgPool3DBackward0",
+    no_gradient={NoGradient.ZEROS: ("input",)},
+    out=False,
+    method=False,
+    keeps=("input",),
+)
 def _adaptive_avg_pool3d(input: Array, output_size: Dims) -> Array:
     return _adaptive_avg_pool(
         "adaptive_avg_pool3d", "adaptive_avg_pool3d_cpu", input, 3, output_size
@@ -646,16 +658,30 @@ def _fractional(
     return (out, at) if batched else (out[0], at[0])
 
 
-@op(node="FractionalMaxPool2DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
-    undifferentiable=("random_samples",), aten="fractional_max_pool2d", keeps=("input",))  # fmt: skip
+@op(
+    node="FractionalMaxPool2DBackward0",
+    no_gradient={NoGradient.REFUSED: ("random_samples",), NoGradient.ZEROS: ("input",)},
+    nondiff=(1,),
+    out=False,
+    method=False,
+    function=False,
+    keeps=("input",),
+)
 def fractional_max_pool2d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:
     return _fractional(input, kernel_size, output_size, random_samples, 2)
 
 
-@op(node="FractionalMaxPool3DBackward0", formal=("input",), nondiff=(1,), out=False, method=False, function=False,
-    undifferentiable=("random_samples",), aten="fractional_max_pool3d", keeps=("input",))  # fmt: skip
+@op(
+    node="FractionalMaxPool3DBackward0",
+    no_gradient={NoGradient.REFUSED: ("random_samples",), NoGradient.ZEROS: ("input",)},
+    nondiff=(1,),
+    out=False,
+    method=False,
+    function=False,
+    keeps=("input",),
+)
 def fractional_max_pool3d_rows(
     input: Array, kernel_size: Dims, output_size: Dims, random_samples: Array
 ) -> tuple[Array, Array]:

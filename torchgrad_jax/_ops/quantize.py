@@ -17,7 +17,7 @@ from jax import lax
 from .._core.checks import fail_if, readable
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import refuse, scalar_name, where
-from .registry import Array, Layout, Scalar, TracedInt, op
+from .registry import Array, Layout, NoGradient, Scalar, TracedInt, op
 
 _row = functools.partial(
     op, nondiff=(1,), returns=("output", "mask"), out=False, function=False, method=False
@@ -106,8 +106,7 @@ def _single(x: Array) -> Array:
     return x.reshape(())
 
 
-@_row(layout=Layout.PRESERVE, undifferentiable=("scale", "zero_point"),
-      aten="_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+@_row(layout=Layout.PRESERVE, no_gradient={NoGradient.REFUSED: ("scale", "zero_point")},
       node="FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0")  # fmt: skip
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     input: Array, scale: Array, zero_point: Array, quant_min: int, quant_max: int
@@ -149,7 +148,7 @@ def _channel_check(
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
 
 
-@_row(layout=Layout.PRESERVE, undifferentiable=("scale", "zero_point"), check=_channel_check,
+@_row(layout=Layout.PRESERVE, no_gradient={NoGradient.REFUSED: ("scale", "zero_point")}, check=_channel_check,
       node="FakeQuantizePerChannelAffineCachemaskBackward0")  # fmt: skip
 def fake_quantize_per_channel_affine_cachemask(
     input: Array, scale: Array, zero_point: Array, axis: int, quant_min: int, quant_max: int

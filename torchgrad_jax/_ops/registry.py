@@ -95,6 +95,7 @@ class Grad(enum.Enum):
     YES = "differentiable"
     NO = "outputs never require grad"
     IN_PLACE = "outputs never require grad; what is overwritten in place goes on doing so"
+    REAL = "differentiable, but recording complex outputs raises, except of the form in place"
     MISSING = "recording it raises: torch or this package has no derivative"
 
 
@@ -109,6 +110,16 @@ class Layout(enum.Enum):
     def steps(layout: Any) -> bool:
         """Whether gradients are laid out by TensorIterator, whatever makes the result's memory."""
         return layout is Layout.ELEMENTWISE or getattr(layout, "elementwise", False)
+
+
+class NoGradient(enum.Enum):
+    """What torch does about a parameter that looks like one with a gradient, and has none."""
+
+    REFUSED = "it has no edge, and recording raises if it requires grad"
+    ZEROS = "a recorded gradient requires grad if the parameter does, and zeros come back to it"
+    NOTHING = (
+        "a recorded gradient requires grad if the parameter does, and nothing comes back to it"
+    )
 
 
 class Compares(enum.Enum):
@@ -159,6 +170,31 @@ class Apart(enum.Enum):
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """The form in place of an op, where it differs from what writing the result would do.
+
+    ``inplace=InPlace(overlaps=Overlap.WARNED)``: there is a form in place, which warns about overlapping elements.
+    """
+
+    node: str | None = None
+    """The name of its backward node."""
+    missing: str = ""
+    """What torch's backward says of a form in place that it cannot derive."""
+    check: Callable[[Any, Any, Any], Any] | None = None
+    """Looks at the metas of what would be written to and of the result, and at the kinds of the others; true where
+    any result may be cast."""
+    apart: Apart | None = None
+    """None stands for what elementwise operators do, or for nothing: see `reads_apart`."""
+    overlaps: Overlap = Overlap.REFUSED
+
+    def reads_apart(self, layout: Any) -> Apart:
+        """How far the operands of an op of this layout keep away from what is written to."""
+        if self.apart is not None:
+            return self.apart
+        return Apart.PARTLY if Layout.steps(layout) else Apart.NO
+
+
+@dataclass(frozen=True)
 class Param:
     """One parameter of an op, as read from its signature."""
 
@@ -206,9 +242,6 @@ class OpDef:
     commute, and the one in place."""
     out: bool = True
     """Whether it accepts ``out=``."""
-    aten: str = ""
-    """torch's name of what runs, where it is not the row's."""
-
     # --- arguments
     promote: Promote = Promote.NONE
     promoted: tuple[str, ...] | None = None
@@ -227,8 +260,6 @@ class OpDef:
     # --- the result
     returns: tuple[str, ...] | None = None
     """The field names of a named-tuple result."""
-    returns_name: str | None = None
-    """The type name of that tuple, when it is not the op's."""
     layout: Layout | Callable[..., Any] = Layout.CONTIGUOUS
     geometry: Callable[..., Any] | None = None
     """For a view: ``(meta, **arguments)`` -> shape, strides and offset."""
@@ -250,16 +281,11 @@ class OpDef:
     """The name of the backward node, or a function of the bound arguments that gives it."""
     nondiff: tuple[int, ...] = ()
     """Results that never require grad."""
-    undifferentiable: tuple[str, ...] = ()
-    """Parameters without a formula in torch: they have no edge, and may not require grad."""
     severed: Callable[..., Sequence[int]] | None = None
     """``(metas and types of the arguments, **statics)`` -> the arguments that torch's formula gives undefined
     gradients: nothing goes along their edges."""
-    formal: tuple[str, ...] = ()
-    """Parameters that torch's gradient formula takes as arguments that could require grad, although no gradient
-    depends on them: zeros come back."""
-    idle: tuple[str, ...] = ()
-    """Such parameters to which nothing comes back."""
+    no_gradient: dict[NoGradient, tuple[str, ...]] = field(default_factory=dict)
+    """``{NoGradient.REFUSED: ("weight",)}``: parameters without a gradient of their own, and what that means."""
     keeps: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     """What torch saves although no gradient reads it: parameters, for their own gradients, and "result"; or, for the
     gradient of each parameter, parameters and results."""
@@ -275,18 +301,8 @@ class OpDef:
     result, or results in the input; and whether the parts lack that axis."""
 
     # --- in place
-    inplace: bool = False
-    """Whether ``name_`` is derived, too."""
-    inplace_node: str | None = None
-    """The backward node of the form in place, where it differs."""
-    inplace_missing: str = ""
-    """What torch's backward says of the form in place, which it cannot derive."""
-    inplace_check: Callable[[Any, Any, Any], Any] | None = None
-    """Looks at the metas of what would be written to and of the result, and at the kinds of the others; true where
-    any result may be cast."""
-    apart: Apart | None = None
-    """None stands for what elementwise operators do, or for nothing: see `reads_apart`."""
-    overlaps: Overlap = Overlap.REFUSED
+    inplace: InPlace | None = None
+    """The form in place, ``name_``, if there is one; declared as ``inplace=True`` where it has no rules of its own."""
 
     # --- errors
     check: Callable[..., None] | None = None
@@ -294,15 +310,6 @@ class OpDef:
     refused: Callable[..., Any] | None = None
     """``(metas by parameter, metas of the results, parameters that want a gradient)`` -> what torch's backward raises
     for them; with the name of a parameter, only where its gradient is asked for."""
-    real_gradient: bool = False
-    """torch refuses to record complex results; in place it does not look."""
-
-    @property
-    def reads_apart(self) -> Apart:
-        """How far the operands of the form in place keep away from what is written to."""
-        if self.apart is not None:
-            return self.apart
-        return Apart.PARTLY if Layout.steps(self.layout) else Apart.NO
 
     @property
     def view(self) -> bool:
@@ -376,8 +383,14 @@ def op(fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **op
     missing = options.get("grad") is Grad.MISSING
     options.setdefault("node", "NotImplemented" if missing else camel(label) + "Backward0")
     options.setdefault("doc", inspect.getdoc(fn) or "")
+    options["inplace"] = _in_place(options.get("inplace"))
     TABLE.add(OpDef(name=label, impl=fn, params=_params(fn), **options))
     return fn
+
+
+def _in_place(form: InPlace | bool | None) -> InPlace | None:
+    """The form in place that ``inplace=True`` or ``inplace=False`` stands for."""
+    return InPlace() if form is True else form or None
 
 
 def with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -394,7 +407,7 @@ def with_rule(fn: Callable[..., Any], rule: Callable[..., Any]) -> Callable[...,
 
 def unary(
     name: str, fn: Callable[[Array], Any], *, promote: Promote = COMMON,
-    rule: Callable[..., Any] | None = None, inplace: bool = True, **options: Any,
+    rule: Callable[..., Any] | None = None, inplace: InPlace | bool = True, **options: Any,
 ) -> None:  # fmt: skip
     """An elementwise op of one tensor. ``rule(x, y, t)`` gives the tangent of ``y = fn(x)``."""
     body = with_rule(fn, rule) if rule else fn
@@ -409,7 +422,7 @@ def unary(
 
 def binary(
     name: str, fn: Callable[[Array, Array], Any], *, promote: Promote = COMMON,
-    rule: Callable[..., Any] | None = None, inplace: bool = True, scalar: bool = True,
+    rule: Callable[..., Any] | None = None, inplace: InPlace | bool = True, scalar: bool = True,
     forward: Callable[..., Any] | None = None, **options: Any,
 ) -> None:  # fmt: skip
     """An elementwise op of a tensor and a tensor or number, broadcasting.
@@ -447,4 +460,6 @@ def compare(name: str, fn: Callable[[Array, Array], Any], **options: Any) -> Non
 
 def variant(of: str, name: str, **options: Any) -> None:
     """The same implementation under another name, e.g. ``torch.special.expit``."""
+    if "inplace" in options:
+        options["inplace"] = _in_place(options["inplace"])
     TABLE.add(replace(TABLE[of], name=name, **options))

@@ -25,7 +25,7 @@ from .helpers import (
     is_integral,
 )
 from .ordering import along
-from .registry import Array, Dtype, op
+from .registry import Array, Dtype, Grad, InPlace, op
 
 FLOAT0 = jax.dtypes.float0
 
@@ -100,7 +100,7 @@ def _no_bool_result(name: str, x: Array, dtype: Any) -> None:
         raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
 
 
-@op(inplace=True, inplace_check=_no_bool("cumsum"))
+@op(inplace=InPlace(check=_no_bool("cumsum")))
 def cumsum(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
     """Running sum along `dim`; integers and bool sum to int64."""
     _no_bool_result("cumsum", input, dtype)
@@ -133,7 +133,7 @@ def _running_product(x: Array, axis: int) -> Array:
 
 
 @op(
-    inplace=True, inplace_check=_no_bool("cumprod"), keeps=("input", "result"),
+    inplace=InPlace(check=_no_bool("cumprod")), keeps=("input", "result"),
     from_inputs=has_zeros,
 )  # fmt: skip
 def cumprod(input: Array, dim: int, *, dtype: Dtype | None = None) -> Array:
@@ -181,7 +181,7 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
 
 @op(
     returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    real_gradient=True,
+    grad=Grad.REAL,
 )  # fmt: skip
 def cummax(input: Array, dim: int) -> tuple[Array, Array]:
     """Running maximum along `dim` and the index of its latest occurrence."""
@@ -190,7 +190,7 @@ def cummax(input: Array, dim: int) -> tuple[Array, Array]:
 
 @op(
     returns=("values", "indices"), nondiff=(1,), keeps=("input",),
-    real_gradient=True,
+    grad=Grad.REAL,
 )  # fmt: skip
 def cummin(input: Array, dim: int) -> tuple[Array, Array]:
     """Running minimum along `dim` and the index of its latest occurrence."""

@@ -35,6 +35,7 @@ from .registry import (
     Compares,
     Fits,
     Grad,
+    InPlace,
     Layout,
     Overlap,
     Scalar,
@@ -136,7 +137,7 @@ def _scattered(x: Array, places: Any, src: Array, reduce: str | None) -> Array:
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False, apart=Apart.WHOLLY,
+    inplace=InPlace(apart=Apart.WHOLLY), check=check_dim(RuntimeError), function=False, method=False,
     refused=_cut_short("ScatterBackward0"),
     node=_scatter_node("ScatterBackward0"),
 )  # fmt: skip
@@ -149,9 +150,13 @@ def scatter_src(
 
 
 @op(
-    inplace=True, check=check_dim(RuntimeError), function=False, method=False,
-    apart=Apart.WHOLLY, fits=Fits.EXACTLY, node=_scatter_node("ScatterBackward1"),
-)  # fmt: skip
+    inplace=InPlace(apart=Apart.WHOLLY),
+    check=check_dim(RuntimeError),
+    function=False,
+    method=False,
+    fits=Fits.EXACTLY,
+    node=_scatter_node("ScatterBackward1"),
+)
 def scatter_value(
     input: Array, dim: int, index: Array, value: Scalar, reduce: str | None = None
 ) -> Array:
@@ -162,9 +167,8 @@ def scatter_value(
 
 
 @op(
-    apart=Apart.WHOLLY,
+    inplace=InPlace(apart=Apart.WHOLLY),
     refused=_cut_short("ScatterAddBackward0"),
-    inplace=True,
     check=check_dim(RuntimeError),
 )
 def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
@@ -180,9 +184,8 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @op(
-    apart=Apart.WHOLLY,
+    inplace=InPlace(apart=Apart.WHOLLY),
     compares=Compares.IN_GRADIENTS,
-    inplace=True,
     check=check_dim(RuntimeError),
     keeps={
         "input": ("input", "index", "src", "result"),
@@ -237,11 +240,10 @@ def take(input: Array, index: Array) -> Array:
 
 @op(
     keeps={"input": ("index",), "source": ("source",)},
-    inplace=True,
+    inplace=InPlace(apart=Apart.WHOLLY),
     layout=Layout.PRESERVE,
     check=_check_flat,
     out=False,
-    apart=Apart.WHOLLY,
 )
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
@@ -276,7 +278,7 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
     )
 
 
-@op(inplace=True, out=False, check=_check_masked_scatter, overlaps=Overlap.REFUSED_EARLY)
+@op(inplace=InPlace(overlaps=Overlap.REFUSED_EARLY), out=False, check=_check_masked_scatter)
 def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     """Successive elements of `source` written where `mask` is true."""
     if not is_bool(mask):
@@ -333,7 +335,7 @@ def _written_clone(shape: Shape, **_: Any) -> tuple[Shape, int]:
     return (math.prod(shape),), 2
 
 
-@op(out=False, layout=Layout.PRESERVE, real_gradient=True, made_as=_written_clone)  # fmt: skip
+@op(out=False, layout=Layout.PRESERVE, grad=Grad.REAL, made_as=_written_clone)  # fmt: skip
 def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     """`input` with the slice at `index` of `dim` replaced by `src`."""
     axis, at = selected(input.shape, dim, index)
@@ -346,7 +348,7 @@ def select_scatter(input: Array, src: Array, dim: int, index: int) -> Array:
     return _replaced(input, src, part, lambda: Cells(jnp.zeros(0, jnp.int64)))
 
 
-@op(layout=Layout.PRESERVE, real_gradient=True, made_as=_written_clone)  # fmt: skip
+@op(layout=Layout.PRESERVE, grad=Grad.REAL, made_as=_written_clone)  # fmt: skip
 def slice_scatter(
     input: Array, src: Array, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,

@@ -21,6 +21,7 @@ from .registry import (
     Dims,
     Dtype,
     Fits,
+    InPlace,
     Layout,
     Overlap,
     Scalar,
@@ -105,8 +106,7 @@ def _transpose_geometry(m: Meta, dim0: int, dim1: int) -> View:
 
 @op(
     geometry=_transpose_geometry,
-    inplace=True,
-    inplace_node="TransposeBackward1",
+    inplace=InPlace(node="TransposeBackward1"),
     out=False,
     aliases=("swapaxes", "swapdims"),
 )
@@ -125,8 +125,7 @@ def _t_geometry(m: Meta) -> View:
 @op(
     geometry=_t_geometry,
     node="TBackward0",
-    inplace=True,
-    inplace_node="TBackward1",
+    inplace=InPlace(node="TBackward1"),
     out=False,
 )
 def t(input: Array) -> Array:
@@ -226,8 +225,7 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
 @op(
     geometry=_squeeze_geometry,
     node="SqueezeBackward0",
-    inplace=True,
-    inplace_node="SqueezeBackward3",
+    inplace=InPlace(node="SqueezeBackward3"),
     function=False,
     method=False,
     out=False,
@@ -239,8 +237,7 @@ def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
 @op(
     geometry=_squeeze_geometry,
     node="SqueezeBackward1",
-    inplace=True,
-    inplace_node="SqueezeBackward4",
+    inplace=InPlace(node="SqueezeBackward4"),
     function=False,
     method=False,
     out=False,
@@ -252,8 +249,7 @@ def squeeze_dim(input: Array, dim: Dims) -> Array:
 @op(
     geometry=_squeeze_geometry,
     node="SqueezeBackward2",
-    inplace=True,
-    inplace_node="SqueezeBackward5",
+    inplace=InPlace(node="SqueezeBackward5"),
     function=False,
     method=False,
     out=False,
@@ -268,7 +264,7 @@ def _unsqueeze_geometry(m: Meta, dim: int) -> View:
     return View((*m.shape[:d], 1, *m.shape[d:]), (*m.strides[:d], stride, *m.strides[d:]))
 
 
-@op(geometry=_unsqueeze_geometry, inplace=True, inplace_node="UnsqueezeBackward1", out=False)
+@op(geometry=_unsqueeze_geometry, inplace=InPlace(node="UnsqueezeBackward1"), out=False)
 def unsqueeze(input: Array, dim: int) -> Array:
     return jnp.expand_dims(input, dim)
 
@@ -528,9 +524,8 @@ variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
     function=False,
     method=False,
     out=False,
-    inplace=True,
+    inplace=InPlace(apart=Apart.STORED),
     layout=Layout.ELEMENTWISE,
-    apart=Apart.STORED,
 )
 def copy(input: Array, src: Array) -> Array:
     """`src` broadcast and cast to `input`; only its in-place form is public."""
@@ -544,8 +539,15 @@ def copy(input: Array, src: Array) -> Array:
     return helpers.convert(out, input.dtype)
 
 
-@op(name="fill_value", node="FillBackward2", inplace=True, function=False, method=False, out=False,
-    overlaps=Overlap.FINE, fits=Fits.EXACTLY)  # fmt: skip
+@op(
+    name="fill_value",
+    node="FillBackward2",
+    inplace=InPlace(overlaps=Overlap.FINE),
+    function=False,
+    method=False,
+    out=False,
+    fits=Fits.EXACTLY,
+)
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
@@ -572,8 +574,7 @@ variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
 variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
 
 
-@op(inplace=True, function=False, method=False, out=False, node="ZeroBackward0",
-    overlaps=Overlap.FINE)  # fmt: skip
+@op(inplace=InPlace(overlaps=Overlap.FINE), function=False, method=False, out=False, node="ZeroBackward0")  # fmt: skip
 def zero(input: Array) -> Array:
     return jnp.zeros(input.shape, input.dtype)
 
@@ -613,8 +614,8 @@ def _rolled(
 
 @op(
     out=False,
-    made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0),
     layout=_rolled,
+    made_as=lambda shape, shifts, dims: None if dims else ((math.prod(shape),), 0),
 )
 def roll(input: Array, shifts: Dims, dims: Dims | None = None) -> Array:
     dims = dims or ()
@@ -650,23 +651,19 @@ def _check_triangle_inplace(me: Meta, out: Any, others: Any) -> bool:
     return False
 
 
-@op(inplace=True, overlaps=Overlap.FINE, inplace_check=_check_triangle_inplace)
+@op(inplace=InPlace(overlaps=Overlap.FINE, check=_check_triangle_inplace))
 def tril(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "tril")
     return jnp.tril(input, diagonal)
 
 
-@op(inplace=True, overlaps=Overlap.FINE, inplace_check=_check_triangle_inplace)
+@op(inplace=InPlace(overlaps=Overlap.FINE, check=_check_triangle_inplace))
 def triu(input: Array, diagonal: int = 0) -> Array:
     _triangle_check(input, "triu")
     return jnp.triu(input, diagonal)
 
 
-@op(
-    function=False,
-    out=False,
-    made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1),
-)
+@op(function=False, out=False, made_as=lambda shape, repeats: None if 0 in repeats else (shape, 1))
 def repeat(input: Array, repeats: Size) -> Array:
     if len(repeats) < input.ndim:
         raise RuntimeError(

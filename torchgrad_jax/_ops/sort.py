@@ -343,7 +343,7 @@ def _histogram(
 
 @op(
     function=False, method=False, grad=Grad.MISSING, check=_check_histogram,
-    returns=("hist", "bin_edges"), returns_name="histogram",
+    returns=("hist", "bin_edges"),
 )  # fmt: skip
 def histogram_bin_ct(
     input: Array, bins: int, low: Scalar | None = None, high: Scalar | None = None,
@@ -365,7 +365,7 @@ def histogram_bin_ct(
 
 @op(
     function=False, method=False, grad=Grad.MISSING,
-    returns=("hist", "bin_edges"), returns_name="histogram",
+    returns=("hist", "bin_edges"),
 )  # fmt: skip
 def histogram_bins_tensor(
     input: Array, bins: Array, weight: Array | None = None, density: bool = False

@@ -14,6 +14,7 @@ import jax
 from ..._core.meta import meta
 from ..._core.state import DUAL, LIFT, MODES
 from ..._core.transfer import filled
+from ..._ops.registry import NoGradient
 from ..history import CopySlicesPlan, edge_of
 from ..lift import beside
 from ..node import Node
@@ -58,7 +59,10 @@ def _gradients(
     by_pos = {}
     whole = node.gp is gp
     form = _form(gp, saved) if callable(gp.plan.call.row.from_inputs) else ""
-    depends = gp.plan.call.row.formal or gp.plan.call.row.idle  # on more than what it reads
+    no_gradient = gp.plan.call.row.no_gradient
+    with_zeros = no_gradient.get(NoGradient.ZEROS, ())
+    with_nothing = no_gradient.get(NoGradient.NOTHING, ())
+    depends = with_zeros or with_nothing  # on more than what it reads
     for p in wanted:
         source = gp.sources[p]
         if source is not None and cts[source] is not None and not depends:
@@ -70,8 +74,8 @@ def _gradients(
         leaves += [how(saved[i]) for i, how in picks]
         idle = []
         if whole:
-            leaves += _stand_ins(node, gp.plan.call.row.formal, [*cts, *saved])
-            idle = _stand_ins(node, gp.plan.call.row.idle, [*cts, *saved])
+            leaves += _stand_ins(node, with_zeros, [*cts, *saved])
+            idle = _stand_ins(node, with_nothing, [*cts, *saved])
             leaves += idle
         if any(isinstance(v, Tensor) for v in leaves):
             by_pos[p] = found = apply(call, leaves)

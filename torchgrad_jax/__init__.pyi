@@ -319,10 +319,10 @@ def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool 
     """Whether some element is nonzero."""
 
 @overload
-def arange(end: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def arange(end: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Numbers from `start` (0) up to but not including `end` in steps of `step` (1)."""
 @overload
-def arange(start: _Number, end: _Number, step: _Number = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def arange(start: _Number, end: _Number, step: _Number = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -377,10 +377,10 @@ def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int],
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A copy of `input` with a window of any sizes and strides replaced by `src`."""
 
-def as_tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None) -> Tensor:
+def as_tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None) -> Tensor:
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
 
-def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, copy: Any = None, requires_grad: _bool | None = None) -> Tensor:
+def asarray(obj: Any, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None, copy: Any = None, requires_grad: _bool | None = None) -> Tensor:
     """`obj` as a tensor, on its memory where that fits and `copy` is not True."""
 
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -416,7 +416,7 @@ def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int |
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the products of a batch."""
 
-def bartlett_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def bartlett_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A triangle that starts and ends at 0."""
 
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
@@ -449,7 +449,7 @@ def bitwise_right_shift(input: Tensor | _Number, other: Tensor | _Number, *, out
 
 def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
-def blackman_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def blackman_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A sum of two cosines with low side lobes."""
 
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
@@ -730,21 +730,21 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: _float, norm_ty
     """Scale down the rows at `indices` whose norm exceeds `max_norm`, in place."""
 
 @overload
-def empty(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def empty(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """A tensor whose values nobody should rely on (they are zeros)."""
 @overload
-def empty(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor: ...
+def empty(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor: ...
 
-def empty_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def empty_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """`empty` with another tensor's shape, dtype, device and order in memory."""
 
-def empty_permuted(size: Any, physical_layout: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`empty` whose dimensions lie in memory in the given order."""
 
 def empty_quantized(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: quantized tensors are out of scope."""
 
-def empty_strided(size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def empty_strided(size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`empty` with given strides."""
 
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
@@ -777,7 +777,7 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def expm1_(input: Tensor) -> Tensor: ...
 
-def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def eye(n: Any, m: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Ones on the diagonal of an n by m matrix, zeros elsewhere."""
 
 def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int) -> Tensor:
@@ -848,7 +848,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, ...] | list[Tensor] | None = None
 def frobenius_norm(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Frobenius norm along one or two dimensions."""
 
-def from_dlpack(ext_tensor: Any, *, device: _device | str | _int | None = None, copy: Any = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: _device | str | _int | _Sharding | None = None, copy: Any = None) -> Tensor:
     """A tensor from an object with `__dlpack__`, or from a capsule."""
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -857,10 +857,10 @@ def from_numpy(ndarray: Any) -> Tensor:
 def frombuffer(buffer: Any, *, dtype: _dtype | None, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> Tensor:
     """A 1-dim tensor on the memory of a buffer."""
 
-def full(size: Any, fill_value: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def full(size: Any, fill_value: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor filled with one value, whose type decides the dtype."""
 
-def full_like(input: Tensor | _Number, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def full_like(input: Tensor | _Number, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """One value with another tensor's shape, dtype, device and order in memory."""
 
 def fused_moving_avg_obs_fake_quant(*args: Any, **kwargs: Any) -> NoReturn:
@@ -918,10 +918,10 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
 
 def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
-def hamming_window(window_length: Any, periodic: _bool = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def hamming_window(window_length: Any, periodic: _bool = True, alpha: Any = 0.54, beta: Any = 0.46, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A raised cosine: alpha minus beta times a cosine."""
 
-def hann_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def hann_window(window_length: Any, periodic: _bool = True, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Half a cosine wave raised to start and end at 0."""
 
 def hardshrink(input: Tensor, lambd: _float = 0.5, *, out: Tensor | None = None) -> Tensor:
@@ -1105,7 +1105,7 @@ def less_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = N
 
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
-def linspace(start: Any, end: Any, steps: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def linspace(start: Any, end: Any, steps: Any = None, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
 
 def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: Callable[..., None] | None = None, ortho_iparams: dict[str, _int] | None = None, ortho_fparams: dict[str, _float] | None = None, ortho_bparams: dict[str, _bool] | None = None) -> tuple[Tensor, Tensor]:
@@ -1154,7 +1154,7 @@ def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """The inverse of sigmoid, on ``[eps, 1 - eps]`` when `eps` is given."""
 
-def logspace(start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def logspace(start: Any, end: Any, steps: Any = None, base: Any = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """`base` to the power of `steps` evenly spaced exponents from `start` to `end`."""
 
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -1348,7 +1348,7 @@ def norm(input: Tensor, p: Any = 'fro', dim: _int | Sequence[_int] | None = None
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
     """Norm over all dimensions but one."""
 
-def normal(mean: Any, std: Any = None, size: Any = None, *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def normal(mean: Any, std: Any = None, size: Any = None, *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Normal numbers around tensors of means and deviations, or ``size`` of them around two numbers."""
 
 def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
@@ -1360,12 +1360,12 @@ def numel(input: Tensor | _Number) -> _int:
     """The number of elements."""
 
 @overload
-def ones(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def ones(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor filled with ones."""
 @overload
-def ones(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def ones(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
-def ones_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def ones_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """Ones with another tensor's shape, dtype, device and order in memory."""
 
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1498,36 +1498,36 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def rad2deg_(input: Tensor) -> Tensor: ...
 
 @overload
-def rand(size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def rand(size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor of uniform numbers in [0, 1)."""
 @overload
-def rand(*size: _int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def rand(*size: _int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
-def rand_like(input: Tensor | _Number, *, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def rand_like(input: Tensor | _Number, *, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """As many uniform numbers in [0, 1) as another tensor has elements, laid out like it."""
 
 @overload
-def randint(high: _int, size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def randint(high: _int, size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``."""
 @overload
-def randint(low: _int, high: _int, size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
-def randint_like(input: Tensor | _Number, *args: Any, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def randint_like(input: Tensor | _Number, *args: Any, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """Integers in [low, high), as many as another tensor has elements and laid out like it."""
 
 @overload
-def randn(size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def randn(size: Sequence[_int], *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor of standard normal numbers."""
 @overload
-def randn(*size: _int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def randn(*size: _int, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
-def randn_like(input: Tensor | _Number, *, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def randn_like(input: Tensor | _Number, *, generator: _Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """As many standard normal numbers as another tensor has elements, laid out like it."""
 
-def randperm(n: Any, *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def randperm(n: Any, *, generator: _Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
 
-def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def range(start: Any, end: Any, step: Any = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Numbers from `start` up to and including `end`; deprecated in favour of `arange`."""
 
 def ravel(input: Tensor) -> Tensor:
@@ -1624,7 +1624,7 @@ def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number | None = None
 def saddmm(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
-def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A 0-dim tensor of the default dtype, whatever the number's type."""
 
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Any = None, *, value: Any = None, reduce: Any = None, out: Tensor | None = None) -> Tensor:
@@ -1855,7 +1855,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def tanh_(input: Tensor) -> Tensor: ...
 
-def tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """A fresh leaf with a copy of the given values."""
 
 def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: _int = 0, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
@@ -1900,7 +1900,7 @@ def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _
 
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
-def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> Tensor:
+def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> Tensor:
     """Row and column numbers of the lower triangle of a matrix."""
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 0) -> Tensor:
@@ -1908,7 +1908,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
 
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
 
-def triu_indices(row: Any, col: Any, offset: Any = 0, *, dtype: _dtype | None = None, device: _device | str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> Tensor:
+def triu_indices(row: Any, col: Any, offset: Any = 0, *, dtype: _dtype | None = None, device: _device | str | _int | _Sharding | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> Tensor:
     """Row and column numbers of the upper triangle of a matrix."""
 
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -2019,10 +2019,10 @@ def zero_(input: Tensor) -> Tensor:
     """Overwrite with zeros."""
 
 @overload
-def zeros(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+def zeros(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """A tensor filled with zeros."""
 @overload
-def zeros(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+def zeros(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
 
-def zeros_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
+def zeros_like(input: Tensor | _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> Tensor:
     """Zeros with another tensor's shape, dtype, device and order in memory."""

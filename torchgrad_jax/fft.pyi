@@ -30,7 +30,7 @@ def fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None =
 def fft2(input: Tensor, s: Any = None, dim: _int | Sequence[_int] | None = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Discrete Fourier transform along two dimensions."""
 
-def fftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def fftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """The frequencies of `fft`, in its order."""
 
 def fftn(input: Tensor, s: Any = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None 
 def rfft2(input: Tensor, s: Any = None, dim: _int | Sequence[_int] | None = (-2, -1), norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """`rfft` along two dimensions, the last one halved."""
 
-def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """The frequencies of `rfft`, in its order."""
 
 def rfftn(input: Tensor, s: Any = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -1,6 +1,8 @@
 """Run in a process with 8 virtual devices: what is written to a tensor over several devices is spread as before."""
 
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -114,6 +116,12 @@ CASES: dict[str, Any] = {
     "requires_grad_": lambda x: x.requires_grad_(),
     "randn": lambda x: torch.randn(8, 4, device=x.sharding),
     "zeros": lambda x: torch.zeros(8, 4, device=x.sharding),
+    "new_zeros": lambda x: torch.ones(2).new_zeros(8, 4, device=x.sharding),
+    "new_full": lambda x: torch.ones(2).new_full((8, 4), 3.0, device=x.sharding),
+    "new_tensor": lambda x: torch.ones(2).new_tensor([[1.0] * 4] * 8, device=x.sharding),
+    "new_empty_strided": lambda x: ONES.new_empty_strided((8, 4), (4, 1), device=x.sharding).fill_(
+        1
+    ),
     "sgd": lambda x: trained(x, torch.optim.SGD, momentum=0.9),
     "adamw": lambda x: trained(x, torch.optim.AdamW),
     "adamw-compiled": lambda x: trained(x, torch.optim.AdamW, compiled=True),
@@ -155,3 +163,14 @@ raises(ValueError, "bias", lambda: net.to(SPREAD))
 assert len(net.weight.sharding.device_set) == 1
 raises(ValueError, "dimension 0", lambda: torch.ones(6, 4).to(SPREAD))
 raises(RuntimeError, "no sharding", lambda: torch.ones(2, device="meta").sharding)
+
+leaf = ONES.new_ones((8, 4), device=SPREAD, requires_grad=True)
+assert leaf.is_leaf
+assert leaf.requires_grad
+
+page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
+section = page.partition("## Many devices in one process")[2].partition("## Start many processes")[
+    0
+]
+for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+    exec(program, {})

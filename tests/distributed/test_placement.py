@@ -18,3 +18,6 @@ def test_writes_keep_the_placement():
         [sys.executable, str(script)], env=env, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+    page = (Path(__file__).parents[2] / "docs/distributed.md").read_text(encoding="utf-8")
+    picture = page.partition("```\n┌")[2].partition("```")[0]
+    assert run.stdout == "┌" + picture

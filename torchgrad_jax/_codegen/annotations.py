@@ -64,7 +64,7 @@ _NAMES = {
 }
 _BY_PARAMETER = {
     "dtype": "_dtype | None",
-    "device": "_device | str | _int | None",
+    "device": "_device | str | _int | _Sharding | None",
     "requires_grad": "_bool",
     "pin_memory": "_bool",
     "layout": "_layout | None",

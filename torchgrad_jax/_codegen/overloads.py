@@ -51,7 +51,7 @@ _WINDOW = (
 _ADAPTIVE = "output_size: _int | Sequence[_int | None]"
 _CREATED = (
     "*, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, "
-    "device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False"
+    "device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False"
 )
 _RANDINT = _CREATED.replace("*, ", "*, generator: _Generator | None = None, ")
 
@@ -76,6 +76,7 @@ OVERLOADS: dict[str, tuple[str, ...]] = {
         f"(end: _Number, {_CREATED}) -> Tensor",
         f"(start: _Number, end: _Number, step: _Number = 1, {_CREATED}) -> Tensor",
     ),
+    "set_default_device": ("(device: _device | str | _int | None) -> None",),
     "randint": (
         f"(high: _int, size: Sequence[_int], {_RANDINT}) -> Tensor",
         f"(low: _int, high: _int, size: Sequence[_int], {_RANDINT}) -> Tensor",
@@ -107,9 +108,14 @@ METHOD_OVERLOADS: dict[str, tuple[str, ...]] = {
     ),
     "to": (
         f"(input: Tensor, dtype: _dtype, {_TO}",
-        f"(input: Tensor, device: _device | str | _int | None = None, dtype: _dtype | None = None, {_TO}",
+        f"(input: Tensor, device: _device | str | _int | _Sharding | None = None, dtype: _dtype | None = None, {_TO}",
         f"(input: Tensor, other: Tensor, {_TO}",
     ),
+    "cuda": (
+        "(input: Tensor, device: _device | str | _int | None = None, non_blocking: _bool = False, *, "
+        "memory_format: _memory_format | None = None) -> Tensor",
+    ),
+    "is_pinned": ("(input: Tensor, device: _device | str | _int | None = None) -> _bool",),
     "type": (
         "(input: Tensor, dtype: None = None) -> str",
         "(input: Tensor, dtype: _dtype | str | type, non_blocking: _bool = False) -> Tensor",

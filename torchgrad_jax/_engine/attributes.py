@@ -552,6 +552,11 @@ def _array_of(self: Tensor) -> Any:
     )
 
 
+def visualize_sharding(self: Tensor) -> None:
+    """Print which device has which part of the tensor, as `jax.debug.visualize_array_sharding` draws it."""
+    jax.debug.visualize_array_sharding(_array_of(self), use_color=False)
+
+
 PROPERTIES: dict[str, property] = {
     "sharding": property(lambda self: _array_of(self).sharding),
     "addressable_shards": property(lambda self: _array_of(self).addressable_shards),
@@ -597,6 +602,7 @@ PROPERTIES: dict[str, property] = {
 
 METHODS: dict[str, Any] = {
     "size": size, "stride": stride, "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel,
+    "visualize_sharding": visualize_sharding,
     "element_size": element_size, "is_contiguous": is_contiguous, "data_ptr": data_ptr,
     "storage_offset": storage_offset, "_is_view": is_view, "requires_grad_": requires_grad_,
     "detach": detach, "detach_": detach_, "item": item, "tolist": tolist, "numpy": numpy,

@@ -800,7 +800,7 @@ class Tensor:
         """Whether the tensor is a lazily negated view."""
     def is_nonzero(self) -> _bool:
         """The truth of a tensor of one element."""
-    def is_pinned(self, device: _device | str | _int | None = None) -> Any: ...
+    def is_pinned(self, device: _device | str | _int | None = None) -> _bool: ...
     def is_same_size(self, other: Tensor | _Number) -> _bool:
         """Whether two tensors have the same shape."""
     def is_set_to(self, tensor: Any) -> _bool:
@@ -986,26 +986,26 @@ class Tensor:
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """An older form of the ``new_*`` methods: sizes or data, in this tensor's dtype and on its device."""
     @overload
-    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`empty` with this tensor's dtype and device."""
     @overload
-    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
-    def new_empty_strided(self, size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+    def new_empty_strided(self, size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`empty_strided` with this tensor's dtype and device."""
-    def new_full(self, size: Any, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_full(self, size: Any, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`full` with this tensor's dtype and device."""
     @overload
-    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`ones` with this tensor's dtype and device."""
     @overload
-    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
-    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`tensor` with this tensor's dtype and device."""
     @overload
-    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
+    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
         """`zeros` with this tensor's dtype and device."""
     @overload
-    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
+    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor: ...
     def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     def nextafter_(self, other: Tensor) -> Tensor: ...
     @overload
@@ -1035,7 +1035,7 @@ class Tensor:
     def permute(self, dims: Sequence[_int]) -> Tensor: ...
     @overload
     def permute(self, *dims: _int) -> Tensor: ...
-    def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
+    def pin_memory(self, device: _device | str | _int | _Sharding | None = None) -> Tensor:
         """The tensor itself: XLA copies from host memory as it is."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """`linalg.pinv` (older name)."""
@@ -1290,7 +1290,7 @@ class Tensor:
     def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """The tensor with another dtype, device or memory format; itself where nothing changes."""
     @overload
-    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
+    def to(self, device: _device | str | _int | _Sharding | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
     @overload
     def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor: ...
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
@@ -1378,6 +1378,8 @@ class Tensor:
     def view(self, *size: _int) -> Tensor: ...
     def view_as(self, other: Tensor) -> Tensor:
         """`view` to another tensor's shape."""
+    def visualize_sharding(self) -> None:
+        """Print which device has which part of the tensor, as `jax.debug.visualize_array_sharding` draws it."""
     def vsplit(self, indices_or_sections: Any) -> tuple[Tensor, ...]:
         """Split along rows."""
     def where(self, condition: Tensor, other: Tensor | _Number) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from .._core import devices, dtypes, shapes, warn
 from .._core.formats import preserve_format, strides_in
@@ -25,6 +26,7 @@ from . import data as data_
 from .arguments import (
     check_shape,
     factory,
+    first_device,
     format_of,
     number,
     options,
@@ -268,6 +270,8 @@ def full_like(
 def _chosen(
     fn: str, self: Tensor, dtype: Any, layout: Any, device: Any, pin_memory: Any, requires_grad: Any
 ) -> Any:
+    if isinstance(device, Sharding):
+        device = first_device(device)
     dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
     return dt or self._m.dtype, self._m.device if device is None else dev
 
@@ -280,7 +284,8 @@ def _new(fn: str, value: int) -> Any:
         shape = shape_from(fn, size, named)
         dt, dev = _chosen(fn, self, dtype, layout, device, pin_memory, requires_grad)
         out = fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
-        return beside(self, out) if MODES.bits & LIFT else out
+        out = beside(self, out) if MODES.bits & LIFT else out
+        return out if device is None else spread_like(self, device, out)
 
     new_filled.__name__ = new_filled.__qualname__ = fn
     new_filled.__doc__ = f"`{fn[4:]}` with this tensor's dtype and device."
@@ -299,7 +304,8 @@ def new_full(
     shape = shape_of("new_full", size)
     dt, dev = _chosen("new_full", self, dtype, layout, device, pin_memory, requires_grad)
     value = data_.number_as(number("new_full", "fill_value", fill_value, 2), dt)
-    return beside(self, fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad))
+    out = beside(self, fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad))
+    return out if device is None else spread_like(self, device, out)
 
 
 @composite(function=False)
@@ -309,7 +315,8 @@ def new_empty_strided(
 ) -> Tensor:  # fmt: skip
     """`empty_strided` with this tensor's dtype and device."""
     dt, dev = _chosen("new_empty_strided", self, dtype, layout, device, pin_memory, requires_grad)
-    return beside(self, _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad))
+    out = beside(self, _empty_strided("new_empty_strided", size, stride, dt, dev, requires_grad))
+    return out if device is None else spread_like(self, device, out)
 
 
 @composite(function=False)
@@ -319,7 +326,8 @@ def new_tensor(
 ) -> Tensor:  # fmt: skip
     """`tensor` with this tensor's dtype and device."""
     dt, dev = _chosen("new_tensor", self, dtype, layout, device, pin_memory, requires_grad)
-    return from_data(data, dt, dev, requires_grad, "tensor.new_tensor(sourceTensor)")
+    out = from_data(data, dt, dev, requires_grad, "tensor.new_tensor(sourceTensor)")
+    return out if device is None else spread_like(self, device, out)
 
 
 # --- data -----------------------------------------------------------------------------------------

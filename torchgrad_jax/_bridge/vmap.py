@@ -224,7 +224,7 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
     # torch detaches a batch as it lies, and moves the dimension of others to the front.
     at = owner.at if not tracked and t._m.shape == base._m.shape else 0
     view = _View(
-        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize), _seen_from(base, t), node,
+        _batch_of(t._m, at, run.size, bytes_apart // t._m.dtype.itemsize), _alias_within(base, t), node,
         getattr(t._vc, "whole", t._vc) is inner._vc,
     )  # fmt: skip
     return _Given(at, None, owner, view)
@@ -248,7 +248,7 @@ def _batch_of(m: Meta, at: int, size: int, step: int) -> Meta:
     return meta(tuple(shape), m.dtype, m.device, tuple(strides))
 
 
-def _seen_from(base: Tensor, t: Tensor) -> Alias:
+def _alias_within(base: Tensor, t: Tensor) -> Alias:
     """How a view reads its memory, from where its base begins."""
     al, under = t._al, base._al
     before = storage_offset(base) * base._m.dtype.itemsize // t._m.dtype.itemsize

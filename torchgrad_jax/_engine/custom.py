@@ -302,7 +302,7 @@ class CopySlices(Node):
     def backward_tensors(self, tensors: Sequence[Any]) -> list[Any]:
         """The base's gradient with the view's part replaced by what the Function says."""
         from .bind import METHODS, ops
-        from .views import as_strided_view, seen_through
+        from .views import as_strided_view, reinterpreted_view
 
         if self.saved is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
@@ -312,7 +312,7 @@ class CopySlices(Node):
         m, strides = self.view, self.base.strides
         out = ops.copy_(METHODS["new_empty_strided"](g, g._m.shape, strides), g)
         if self.conj or self.neg or m.dtype is not self.base.dtype:
-            part = seen_through(out, m, self.offset, self.conj, self.neg)
+            part = reinterpreted_view(out, m, self.offset, self.conj, self.neg)
         else:
             part = as_strided_view(out, m.shape, m.strides, self.offset)
         grads = self.fn.run([METHODS["clone"](part, memory_format=contiguous_format)])
@@ -579,10 +579,10 @@ def _itself(t: Tensor) -> Tensor:
         out = make_view(t, t._m, storage_offset(t), tracked=False)
         mark_inference(out)
         return out
-    return make_view(t, _seen_anew(t._m), storage_offset(t), creation=CREATED_NO_GRAD)
+    return make_view(t, _meta_of_plain_view(t._m), storage_offset(t), creation=CREATED_NO_GRAD)
 
 
-def _seen_anew(m: Meta) -> Meta:
+def _meta_of_plain_view(m: Meta) -> Meta:
     """The meta of `view` to the same shape: strides of dimensions of size 1 are the ordinary ones."""
     strides = shapes.view_strides(m.shape, m.strides, m.shape)
     return m if strides is None else meta(m.shape, m.dtype, m.device, strides)

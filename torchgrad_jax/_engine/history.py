@@ -268,15 +268,15 @@ def rebase_history(t: Tensor, node: Node) -> None:
         base._al.seen = base._vc.version
     _regenerate(t)
     if node.gp.saved_out and t._fn is not None:
-        _SEEN_AS[outer] = weakref.ref(t._fn)
+        _NODES_OF_WRITTEN_PARTS[outer] = weakref.ref(t._fn)
 
 
-_SEEN_AS: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+_NODES_OF_WRITTEN_PARTS: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
 
 
-def seen_as(node: Node) -> Node | None:
-    """For a write to a part of a base that saved its result: the node that the part got with it, while it is in use."""
-    found = _SEEN_AS.get(node)
+def node_of_written_part(node: Node) -> Node | None:
+    """After an in-place op on a view: the view's own node, if it is still alive. The op saved its output there."""
+    found = _NODES_OF_WRITTEN_PARTS.get(node)
     return None if found is None else found()
 
 

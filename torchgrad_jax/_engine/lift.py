@@ -202,7 +202,7 @@ class Lift:
         """By the identity of the storage of an example: what it held at first, what was given for all examples and
         along which dimension, and the tensor of one."""
         self.moves: dict[int, tuple[Tensor, list[Move]]] = {}
-        """The tensors of examples, and how their dimensions were moved in place: see `seen_anew`."""
+        """The tensors of examples, and how their dimensions were moved in place: see `record_move`."""
         self.steps: dict[int, tuple[Any, int, int]] = {}
         """Storages in which examples do not lie one after the other, by identity: see `lies`."""
         self.places: dict[Any, Any] = {}
@@ -467,7 +467,7 @@ class Lift:
         if place or shapes.preserve_strides(shape, strides)[0] != m.numel:
             self.steps[id(_memory(t))] = (_memory(t), step, place)
 
-    def seen_anew(self, me: Tensor, call: Any, leaves: Sequence[Any]) -> None:
+    def record_move(self, me: Tensor, call: Any, leaves: Sequence[Any]) -> None:
         """Note that dimensions of the tensor of an example are about to be moved, removed or added in place."""
         found = self.moves.get(id(me))
         if found is None:

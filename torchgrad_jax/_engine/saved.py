@@ -10,7 +10,7 @@ from .._core import errors
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, LIFT, MODES, PACKING
 from . import strided
-from .history import grad_fn_of, seen_as, written_part
+from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
 from .seen import LIVE, Seen
 from .shared import SharedStorage, saved_tensor, saved_value
@@ -79,7 +79,7 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     n_in = len(node.gp.saved_in)
     if index >= n_in:
         k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
-        part = seen_as(node)
+        part = node_of_written_part(node)
         if part is not None:
             return part.name(), 0
         # What a write to a part saved is an output of that write, not of the CopySlices around it.

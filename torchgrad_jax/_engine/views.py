@@ -180,8 +180,8 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
     if mode & LIFT:
-        MODES.lifts[-1].seen_anew(me, call, leaves)
-    return _seen_as(me, m, storage_offset(me) + found.offset, node, tangent)
+        MODES.lifts[-1].record_move(me, call, leaves)
+    return _become_view(me, m, storage_offset(me) + found.offset, node, tangent)
 
 
 def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
@@ -195,7 +195,7 @@ def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
         raise RuntimeError(f"{call.name}_(){said.removeprefix(named)}") from None
 
 
-def _seen_as(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
+def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | None) -> Tensor:
     """Give a tensor another view of its own storage; `node` is the record of that, if there is one."""
     mode = MODES.bits
     if mode & TRACED:
@@ -358,7 +358,7 @@ def as_strided_view(
     return out
 
 
-def seen_through(src: Tensor, m: Meta, relative: int, conj: bool, neg: bool) -> Tensor:
+def reinterpreted_view(src: Tensor, m: Meta, relative: int, conj: bool, neg: bool) -> Tensor:
     """A view of another dtype, conjugated or negated: `relative` elements of its own dtype from the start of `src`."""
     mode = MODES.bits
     start = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize
@@ -389,4 +389,4 @@ def as_strided_inplace(
         relative = at - storage_offset(me)
         plan = window_plan(me._m, window._m, relative, "AsStridedBackward1")
         node = begin_node(grad_plan(plan, 1), (me, relative), mode)
-    return _seen_as(me, window._m, at, node, tangent)
+    return _become_view(me, window._m, at, node, tangent)

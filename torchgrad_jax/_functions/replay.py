@@ -20,14 +20,14 @@ def _view_func(self: Tensor, new_base: Tensor) -> Any:
         return None
     if self._m.dtype is not base._m.dtype and new_base._m.dtype is not base._m.dtype:
         return None
-    return _seen_like(self, base, new_base)
+    return _view_of_new_base(self, base, new_base)
 
 
 @composite(function=False)
 def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Any:
     """This view, of `new_base`, whatever that is like."""
     base = _base(self)
-    return None if base is None else _seen_like(self, base, new_base)
+    return None if base is None else _view_of_new_base(self, base, new_base)
 
 
 @composite(function=False)
@@ -56,7 +56,7 @@ def _bits(t: Tensor) -> tuple[bool, bool]:
     return (False, False) if t._al is None else (t._al.conj, t._al.neg)
 
 
-def _seen_like(t: Tensor, base: Tensor, new: Tensor) -> Tensor:
+def _view_of_new_base(t: Tensor, base: Tensor, new: Tensor) -> Tensor:
     """The view of `new` that `t` is of `base`; its place in the graph is found when it is looked at."""
     m, al = t._m, t._al
     dtype = m.dtype if m.dtype is not base._m.dtype else new._m.dtype

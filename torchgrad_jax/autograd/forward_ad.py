@@ -142,14 +142,18 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     MODES.bits = bits & ~DUAL
     try:
         dual = ops._make_dual(tensor)
-        carried = tangent if _lies_like(tangent, tensor) else _laid_out_like(tangent, tensor)
+        carried = (
+            tangent
+            if _has_place_and_strides_of(tangent, tensor)
+            else _laid_out_like(tangent, tensor)
+        )
     finally:
         MODES.bits = bits
     set_tangent(dual, carried)
     return dual
 
 
-def _lies_like(tangent: Tensor, tensor: Tensor) -> bool:
+def _has_place_and_strides_of(tangent: Tensor, tensor: Tensor) -> bool:
     """Whether views of both correspond: of the same storage size, at the same place, with the same strides.
 
     What is mapped over has no storage that a user could see: there the strides decide.

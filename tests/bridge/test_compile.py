@@ -52,8 +52,8 @@ def test_other_kinds_of_arguments_are_traced_again():
     f(torch.ones(2, dtype=torch.float64))
     assert f(torch.ones(2), k=3).tolist() == [3.0, 3.0]
     assert f(torch.ones(2), k=2).tolist() == [2.0, 2.0]
-    assert f.counts["traced"] == 5
-    assert len(f.reasons) == 4
+    assert f.counts["traced"] == 4
+    assert len(f.reasons) == 3
 
 
 def test_containers_in_and_out():
@@ -609,7 +609,7 @@ def test_a_compiled_module_is_a_module():
 
 
 def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
-    f = torch.compile(lambda x, scale, n: x * scale + n, recompile_limit=2)
+    f = torch.compile(lambda x, scale, n: x * scale + len(range(n)), recompile_limit=2)
     w = torch.ones(2)
     f(torch.ones(1), w[:1], 1)
     f(torch.ones(3), w[:1], 1)

@@ -21,6 +21,7 @@ from .._core.python_numbers import (
     ARRAY,
     CHECK,
     EVENT,
+    GIVEN,
     OP,
     READ,
     SHAPE,
@@ -31,6 +32,7 @@ from .._core.python_numbers import (
     same,
 )
 from .._engine.tensor import Tensor
+from .given import Given
 
 _CONTAINERS = (list, tuple)
 
@@ -60,8 +62,16 @@ def without_numbers(value: Any) -> Any:
 class Carried(Recording):
     """The numbers at some places, and what a function does with them: written down once, then done in each run."""
 
-    def __init__(self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor]) -> None:
+    def __init__(
+        self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: Given
+    ) -> None:
         super().__init__()
+        self.given = given
+        """The arguments, whose numbers are read anew in each run as well."""
+        self.first = 0
+        """How many inputs of the program come before the numbers among the arguments."""
+        self._given: dict[int, int] = {}
+        """The slots of these numbers, and which of them they are."""
         self.places = places
         """(holder, key) of numbers, lists and tuples of them."""
         self.tensors = tensors
@@ -86,6 +96,21 @@ class Carried(Recording):
         self.lift = lift
         self._snapshot()
         self._wrap()
+
+    def arguments(self) -> Any:
+        """The arguments with numbers in them that are inputs."""
+        return self.given.enter(self._argument)
+
+    def reads_arguments(self) -> bool:
+        """Whether numbers among the arguments are inputs."""
+        return bool(self._given)
+
+    def _argument(self, i: int) -> Number:
+        value = self.given.values[i]
+        slot = self.slot_of(value)
+        self._given[slot] = i
+        self.steps.append((GIVEN, slot, i))
+        return Number(self, slot, value)
 
     def holds(self, t: Tensor) -> bool:
         """Whether a tensor is one that a schedule makes anew in each step, which a program cannot read."""
@@ -199,16 +224,34 @@ class Carried(Recording):
         """The function is done: plain numbers take their places again."""
         if self.open:
             self._unwrap()
+            if not self.given.leave():
+                self.unfit = self.unfit or "a number in an argument was written to"
             self.open = False
+            self._say_why()
             self._prune()
 
     def put_back(self) -> None:
         """Everything is as it was before the run."""
         self.open = False
+        self.given.leave()
         for holder, key, before in self._before:
             holder[key] = before
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
+
+    def _say_why(self) -> None:
+        """Leave out numbers among the arguments that are constants, and tell of other values why they matter."""
+        changed: set[int] = set()
+        found = []
+        for step in self.steps:
+            kind, slot = step[0], step[1]
+            if kind == CHECK and slot in self._given:
+                self.given.exact.setdefault(self._given[slot], step[3])
+                continue
+            if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
+                changed.add(slot)
+            found.append((*step, LOOKED if slot in changed else DEPENDS) if kind == CHECK else step)
+        self.steps = found
 
     def _prune(self) -> None:
         """Leave out what nobody asks for."""
@@ -240,19 +283,20 @@ class Carried(Recording):
     def is_plain(self) -> bool:
         """Whether the log does nothing but read entries of dicts, which the program can do by itself."""
         return not self.returned and all(
-            s[0] == READ and not s[4] and type(s[2]) is dict for s in self.steps
+            s[0] == GIVEN or (s[0] == READ and not s[4] and type(s[2]) is dict) for s in self.steps
         )
 
     def reads(self) -> Iterator[tuple[int, Any, Any]]:
-        """(slot, dict, key) of what is read."""
-        return ((s[1], s[2], s[3]) for s in self.steps)
+        """(slot, dict, key) of what is read; (slot, None, number of the input) of an argument."""
+        for s in self.steps:
+            yield (s[1], None, self.first + s[2]) if s[0] == GIVEN else (s[1], s[2], s[3])
 
     # -- in each run
-    def replay(self) -> str | None:
+    def replay(self, args: Sequence[Any]) -> str | None:
         """Do what the function does with numbers; why it does other things this time, or None."""
         self._snapshot()
         try:
-            why = self._take(self.values)
+            why = self._take(self.values.own, args)
         except Exception:  # which tracing the function again will show to the user
             why = "computing a number failed"
         except BaseException:
@@ -262,7 +306,7 @@ class Carried(Recording):
             self.put_back()
         return why
 
-    def _take(self, values: list[Any]) -> str | None:
+    def _take(self, values: list[Any], args: Sequence[Any]) -> str | None:
         for step in self.steps:
             kind, slot = step[0], step[1]
             if kind == READ:
@@ -272,11 +316,13 @@ class Carried(Recording):
                 if type(value) is not step[5]:
                     return f"{step[3]!r} has become a {type(value).__name__}"
                 values[slot] = value
+            elif kind == GIVEN:
+                values[slot] = args[self.first + step[2]]
             elif kind == OP:
                 values[slot] = step[2](*[values[i] for i in step[3]])
             elif kind == CHECK:
                 if not same(values[slot], step[2]):
-                    return f"{LOOKED} {step[3]}"
+                    return f"{step[4]} {step[3]}"
             elif kind == WRITE:
                 s = step[3]
                 slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
@@ -292,6 +338,8 @@ class Carried(Recording):
 
 
 LOOKED = "a number that the function changes itself decides what it does or is turned into text or a size at"
+
+DEPENDS = "what the function does, a text or a size depends on numbers among its arguments at"
 
 
 class Returned:

@@ -21,7 +21,7 @@ from .._core.checks import Check
 from .._engine.lift import evaluate, placeholder
 from .once import called
 
-_CHEAP_KINDS = frozenset(["arg", "draw", "number", "tensor"])
+_CHEAP_KINDS = frozenset(["arg", "draw", "given", "number", "tensor"])
 """Inputs that are there before the program runs. What it writes to may come from a run of it that is not over."""
 _COSTLY = (
     "cholesky", "conv_", "cond", "cum", "custom", "dot", "eig", "fft", "householder", "lu", "qr", "reduce_w", "scan",

@@ -30,6 +30,7 @@ from .carry import LOOKED, Carried
 from .donation import surely
 from .effects import Noticing
 from .entry import VALUES_CHANGED, Entry
+from .given import Given, NeedsPlainNumbers, is_input
 from .keys import recompile, shape_of, shared_with
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .watch import Watch, place_of
@@ -76,6 +77,8 @@ class Compiled:
         """How many programs were forgotten to make room for others."""
         self.limit_told = False
         """Whether a warning has said so."""
+        self.plain_numbers = False
+        """Whether numbers among the arguments are constants, since tracing with other ones failed."""
         self.last: Entry | None = None
         self.reasons: list[str] = []
         """Why it was traced again, in order."""
@@ -109,6 +112,7 @@ class Compiled:
             return self.fn(*args, **kwargs)
         flat, spec = tree.flatten((args, kwargs))
         tensors: list[Tensor] = []
+        numbers: list[Any] = []
         key: list[Any] = [mode, shape_of(spec)]
         for x in flat:
             if isinstance(x, Tensor):
@@ -116,6 +120,9 @@ class Compiled:
                     (x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x))
                 )
                 tensors.append(x)
+            elif is_input(x):
+                key.append((x.__class__,))
+                numbers.append(x)
             elif isinstance(x, float):
                 key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
             elif isinstance(x, _PLAIN):
@@ -125,17 +132,18 @@ class Compiled:
             else:
                 key.append(id(x))
         whole = tuple(key)
+        inputs = tensors + numbers if numbers else tensors
         entries = self.entries.get(whole)
         reason = "" if entries is None else None
         if entries is not None:
             for entry in entries:
-                reason = entry.stale(tensors)
+                reason = entry.stale(inputs)
                 if reason is None:
                     self.counts["run"] += 1
                     self.wasted = 0
-                    self._used(whole)
+                    self._used(whole, entry)
                     self._remember(entry, args, kwargs, mode)
-                    return entry.run(tensors)
+                    return entry.run(inputs)
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
@@ -154,10 +162,12 @@ class Compiled:
             entry.plain = (mode, tuple([(x._m, x._rg) for x in args]))
             self.last = entry
 
-    def _used(self, key: Any) -> None:
-        """Put the programs for a key behind all others, since they are needed now."""
+    def _used(self, key: Any, entry: Entry) -> None:
+        """Put the programs for a key behind all others, and this one behind them, since it is needed now."""
         used = self.entries.pop(key, None)
         if used is not None:
+            if used[-1] is not entry:
+                used = [*[e for e in used if e is not entry], entry]
             self.entries[key] = used
 
     def _drop_oldest(self) -> None:
@@ -172,6 +182,16 @@ class Compiled:
             caches.KERNELS.program_dropped()
 
     def _trace(
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
+    ) -> Any:
+        try:
+            return self._trace_once(key, given, flat, tensors, reason)
+        except NeedsPlainNumbers as error:
+            self.plain_numbers = True
+            explain.plain_numbers(self.fn, error.__cause__)
+        return self._trace_once(key, given, flat, tensors, reason)
+
+    def _trace_once(
         self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
     ) -> Any:
         known = sum(map(len, self.entries.values()))
@@ -190,7 +210,9 @@ class Compiled:
             key, ()
         ):  # numbers that were changed from outside may change again
             self.carried.update({place_of(*place): place for place in entry.watch.drifted()})
-        numbers = self._carrying(watch, containers)
+        plain = self.plain_numbers or watch.asks_for_types
+        arguments = Given(given, flat, lambda x: id(x) not in watch.seen, plain)
+        numbers = self._carrying(arguments, watch, containers)
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         modes = MODES.bits & ~TRACED
         noticed = Noticing(
@@ -200,7 +222,10 @@ class Compiled:
         try:
             try:
                 with noticed:
-                    entry = Entry(self.fn, given, flat, watch, tensors, numbers, self.checks)
+                    entry = Entry(
+                        self.fn, flat, watch, tensors, numbers, self.checks,
+                        lambda i: explain.argument(self.fn, key[1], i),
+                    )  # fmt: skip
             finally:
                 watch.make_plain()
                 containers.make_plain()
@@ -218,7 +243,7 @@ class Compiled:
             if effect:
                 self.carried.update({place_of(*place): place for place in watch.drifted()})
             self._keep(key, entry, effect, reason, known)
-            out = entry.run(tensors)
+            out = entry.run([*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error
@@ -230,6 +255,8 @@ class Compiled:
                 if entry is None or not entry.ran:
                     self._forget(entry)
                     surely(lambda: self._undo(noticed, (watch, containers), modes))
+                if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
+                    raise NeedsPlainNumbers from error
                 raise
         else:
             if self.wasted > _PATIENCE:
@@ -259,17 +286,21 @@ class Compiled:
         # What made state, or changed what it depends on, does other things the next time.
         if not entry.program.fresh and not effect:
             if known >= (self.limit or POLICY.recompile_limit):
-                self._tell_limit(key)
+                self._tell_limit(key, entry)
                 self._drop_oldest()
             self.entries.setdefault(key, []).append(entry)
-            self._used(key)
+            self._used(key, entry)
 
-    def _tell_limit(self, key: Any) -> None:
+    def _tell_limit(self, key: Any, newest: Entry) -> None:
         """Say once that programs are forgotten to make room, and which arguments came in so many kinds."""
         if not self.limit_told:
             self.limit_told = True
             limit = self.limit or POLICY.recompile_limit
-            explain.limit_reached(self.fn, limit, [*self.entries, key])
+            kept = [(key, entry) for key, entries in self.entries.items() for entry in entries]
+            keys = [
+                explain.with_constants(k, entry.constants) for k, entry in [*kept, (key, newest)]
+            ]
+            explain.limit_reached(self.fn, limit, keys)
 
     def _forget(self, entry: Entry | None) -> None:
         """Drop a program that did not run once, and the state with it that was made for it."""
@@ -292,13 +323,13 @@ class Compiled:
         self.reasons.append(f"from now on it runs as it is written: {why}")
         explain.given_up(self.fn, why)
 
-    def _carrying(self, *watches: Watch) -> Carried:
+    def _carrying(self, arguments: Given, *watches: Watch) -> Carried:
         """The log of the numbers that a run of the function changes."""
         places = {
             place_of(*place): place for w in watches for place in w.numbers(self.carried.values())
         }
         tensors = {id(t): t for w in watches for t in w.tensors()}
-        return Carried(list(places.values()), list(tensors.values()))
+        return Carried(list(places.values()), list(tensors.values()), arguments)
 
     def _as_written(
         self, error: BaseException, given: Any, noticed: Noticing, watches: Any, modes: int

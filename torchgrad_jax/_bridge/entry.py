@@ -8,8 +8,11 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._core import tree
+from .._core.devices import device
+from .._core.dtypes import dtype
 from .._core.generator import restorable
 from .._core.meta import Meta, meta
 from .._core.placement import MANY, place
@@ -30,6 +33,7 @@ from .._engine.trace import Call
 from .carry import Carried, Returned
 from .checks import any_of, is_true
 from .donation import Donating, is_large, put_back, spare, surely
+from .given import Constant, NeedsPlainNumbers
 from .handed import Handed, HandedView, handed
 from .joint import (
     Backward,
@@ -66,23 +70,25 @@ class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(
-        self, fn: Any, given: Any, flat: list[Any], watch: Watch, tensors: list[Tensor],
-        log: Carried,
-        checked: bool = True,
+        self, fn: Any, flat: list[Any], watch: Watch, tensors: list[Tensor], log: Carried,
+        checked: bool = True, name: Callable[[int], str] = str,
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
         self.held = [x for x in flat if not isinstance(x, Tensor)]
         self.watch = watch
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
-        self.repeats = len(self.args) < len(tensors)
+        log.first, given_numbers = len(self.args), log.given.values
+        self.args += range(len(tensors), len(tensors) + len(given_numbers))
+        """Which tensors and then numbers among the arguments the program takes."""
+        self.repeats = log.first < len(tensors)
         """Whether one tensor is given twice."""
         self.ran = False
         """Whether anything outside is as a run has left it."""
         self.backward: Backward | None = None
         self._gradients: list[Any] = []
         program, told = discover(
-            lambda: self._call(fn, *given),
+            lambda: self._call(fn, *log.arguments()),
             list(unique.values()),
             lambda: self._gradients,
             log,
@@ -94,6 +100,12 @@ class Entry:
         self.checks = program.checks
         self.late = [] if self.checks is None else self.checks.late
         self.spec, self.outs = told
+        given = log.given
+        self.constants = [
+            Constant(len(tensors) + i, given.where[i], given.values[i], name(given.where[i]), place)
+            for i, place in given.exact.items()
+        ]
+        """Numbers among the arguments whose values are part of the program."""
         self.log: Carried | None = log
         if log.is_plain():
             self._read_numbers(log)
@@ -136,7 +148,9 @@ class Entry:
         self.log = None
         for slot, holder, key in log.reads():
             for s in self.program.sources:
-                if s.what is log.values and s.of == slot:
+                if s.what is log.values and s.of == slot and holder is None:
+                    s.kind, s.what, s.of = "given", key, None
+                elif s.what is log.values and s.of == slot:
                     s.what, s.of = holder, key
 
     def _arrange(self, args: Sequence[Tensor]) -> None:
@@ -231,10 +245,11 @@ class Entry:
         leaves, out_spec = tree.flatten(fn(*args, **kwargs), lambda x: isinstance(x, Size))
         tensors: list[Tensor] = []
         outs: list[Any] = []
-        live = []
+        live, hides = [], []
         for x in leaves:
             if not isinstance(x, Tensor):
                 outs.append(Returned(x) if type(x) is Number else x)
+                hides.append(type(x) is not Number and not isinstance(x, _HIDE_NOTHING))
                 continue
             shared = handed(MODES.lifts[-1], x)
             if shared is not None:
@@ -252,6 +267,8 @@ class Entry:
                 live.append((len(outs), x))
             outs.append(_Out(len(tensors), m, requires, name, freed))
             tensors.append(x)
+        if any(hides) and MODES.lifts[-1].log.reads_arguments():
+            raise NeedsPlainNumbers
         if live:
             current = MODES.lifts[-1]
             told, self._gradients = trace_backward(
@@ -263,15 +280,18 @@ class Entry:
     # -- is it still right?
     def stale(self, tensors: Sequence[Tensor]) -> str | None:
         """Why the program must not be used any more, or None."""
+        for constant in self.constants:
+            if (why := constant.changed(tensors)) is not None:
+                return why
         for ref, st, m, al, rg in self.program.known:
             t = ref()
             if t is not None and (
                 t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
             ):
                 return "a tensor from outside has another shape, storage or requires_grad"
+        args = [tensors[i] for i in self.args] if self.looks or self.log else tensors
         if not self.looks:
-            return self.watch.changed() or (self.log and self.log.replay())
-        args = [tensors[i] for i in self.args]
+            return self.watch.changed() or (self.log and self.log.replay(args))
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
@@ -285,7 +305,7 @@ class Entry:
             g = of_args(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
-        return self.watch.changed() or (self.log and self.log.replay())
+        return self.watch.changed() or (self.log and self.log.replay(args))
 
     # -- running
     def _kernel(self, xs: Sequence[Any]) -> list[Any]:
@@ -526,6 +546,8 @@ class Entry:
 
 _ELSEWHERE = (Handed, HandedView, Returned)
 """What stands for results that the program does not compute."""
+_HIDE_NOTHING = (int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic)
+"""Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
 _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 

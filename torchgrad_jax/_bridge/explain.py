@@ -32,6 +32,21 @@ def traced_again(fn: Any, why: str) -> None:
     tell("recompiles", f"{name_of(fn)}: traced again: {why}")
 
 
+def plain_numbers(fn: Any, why: Any) -> None:
+    """Log that numbers among the arguments of a function are constants from now on."""
+    told = "its result may have them in it" if why is None else f"{type(why).__name__}: {why}"
+    tell("recompiles", f"{name_of(fn)}: numbers among the arguments are constants: {told}")
+
+
+def with_constants(key: Any, constants: Sequence[Any]) -> Any:
+    """The key of a program with the values of the numbers among the arguments that are part of it."""
+    key = list(key)
+    for c in constants:
+        value = c.value.hex() if isinstance(c.value, float) else c.value
+        key[2 + c.leaf] = (type(c.value), value)
+    return tuple(key)
+
+
 def given_up(fn: Any, why: Any) -> None:
     """Say that a function is no longer compiled."""
     _warn(
@@ -66,7 +81,7 @@ def _kinds_that_differ(fn: Any, keys: Sequence[Any]) -> list[str]:
         kinds = list(dict.fromkeys(map(_kind, column)))
         if len(kinds) > 1:
             more = f", and {len(kinds) - _SHOWN} more" if len(kinds) > _SHOWN else ""
-            found.append(f"{_argument(fn, last[1], i)} was {', '.join(kinds[:_SHOWN])}{more}")
+            found.append(f"{argument(fn, last[1], i)} was {', '.join(kinds[:_SHOWN])}{more}")
     return found
 
 
@@ -78,13 +93,15 @@ def _kind(leaf: Any) -> str:
     if isinstance(leaf, tuple) and len(leaf) == 4:  # a tensor
         grad = ", requires_grad" if leaf[2] else ""
         return f"{tuple(leaf[1].shape)} {leaf[1].dtype}{grad}"
+    if isinstance(leaf, tuple) and len(leaf) == 1:
+        return f"any {leaf[0].__name__}"
     if isinstance(leaf, tuple) and len(leaf) == 2:
         value = float.fromhex(leaf[1]) if issubclass(leaf[0], float) else leaf[1]
         return repr(value)
     return "another object" if isinstance(leaf, int) else f"an array {leaf[1]}"
 
 
-def _argument(fn: Any, spec: Any, i: int) -> str:
+def argument(fn: Any, spec: Any, i: int) -> str:
     """The name of an argument where each positional one is a single value, else its number among all values."""
     alone = spec and all(c is None for c in spec[2][2:]) and i < len(spec[2][2:])
     try:
@@ -132,4 +149,14 @@ def _place(fn: Any) -> str:
     return f"{name_of(fn)}{at}"
 
 
-__all__ = ["given_up", "limit_reached", "never_compiled", "tell", "traced_again", "unsupported"]
+__all__ = [
+    "argument",
+    "given_up",
+    "limit_reached",
+    "never_compiled",
+    "plain_numbers",
+    "tell",
+    "traced_again",
+    "unsupported",
+    "with_constants",
+]

@@ -81,7 +81,7 @@ def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
         t = source.of
         if t._al is None and t._st is source.what:
             return t
-    if source.kind == "number" and source.meta is None:
+    if source.kind in ("number", "given") and source.meta is None:
         return array
     assert source.meta is not None
     return make(array, source.meta)

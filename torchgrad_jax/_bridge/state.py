@@ -22,6 +22,7 @@ from .._core.abstract import is_abstract
 from .._core.checks import Check, failure_flag, is_traced
 from .._core.errors import AsWritten, Unsupported, user_line
 from .._core.meta import Meta, meta
+from .._core.python_numbers import Values
 from .._core.state import LIFT, MODES, TRACED
 from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, evaluate, is_tracked
@@ -29,6 +30,7 @@ from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
 from .carry import Carried, carrying
 from .checks import Checks, Noted, Part
+from .given import settle
 
 
 class Source:
@@ -39,7 +41,8 @@ class Source:
     def __init__(self, kind: str, what: Any, of: Any, m: Meta | None) -> None:
         self.kind, self.what, self.of, self.meta = kind, what, of, m
         """`arg` (its number), `tensor` (a storage, and the tensor it belongs to), `grad` (the leaf),
-        `draw` (a function), `number` (a dict or list, and the key of a number or an array in it)."""
+        `draw` (a function), `given` (the number of a Python number among the arguments), `number` (a dict or
+        list, and the key of a number or an array in it)."""
 
     def array(self, args: Sequence[Tensor]) -> Any:
         """The value now."""
@@ -52,6 +55,8 @@ class Source:
             return of_args(self.what, args)._g._st.array
         if kind == "draw":
             return self.what()
+        if kind == "given":
+            return args[self.what]
         return self.what[self.of]
 
     def storage(self, args: Sequence[Tensor]) -> Storage:
@@ -62,6 +67,10 @@ class Source:
 def of_args(leaf: Any, args: Sequence[Tensor]) -> Tensor:
     """A tensor from outside, or the argument of that number."""
     return args[leaf] if isinstance(leaf, int) else leaf
+
+
+_WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
+"""Of what a program reads a Python number as, which no dtype of a tensor has to do with."""
 
 
 class StateLift(Lift):
@@ -253,17 +262,18 @@ class StateLift(Lift):
             self.checks.append(Noted(check, arrays, flag, user_line()))
 
     def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
-        """Random numbers, drawn for each run of the program."""
+        """Random numbers, drawn for each run of the program; what the draw is given is a constant of it."""
+        settle(values)
         return self._input(Source("draw", values, None, m), m)
 
-    def number(self, values: list[Any], slot: int) -> Any:
+    def number(self, values: Values, slot: int) -> Any:
         """A number that may be another one the next time, as a 0-dim array."""
         self.sources.append(Source("number", values, slot, None))
         m = meta((), dtypes.of_python(type(values[slot])), devices.default_device())
-        m = m.like(dtype=dtypes.float64) if m.dtype.category == dtypes.FLOATING else m
+        m = m.like(dtype=_WIDEST.get(m.dtype.category, m.dtype))
         return self.place_for(len(self.sources) - 1, m, weak=True)
 
-    def rewritten(self, t: Tensor, values: list[Any], slot: int) -> None:
+    def rewritten(self, t: Tensor, values: Values, slot: int) -> None:
         """A tensor was written to in Python, outside of the program, which reads `values[slot]` for it from here on."""
         st = t._st
         self.know(t)

@@ -24,6 +24,7 @@ from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
 from .acting import MODULES, NAMES
 from .carry import can_be_carried, is_number, without_numbers
+from .given import asks_for_type
 from .hidden import Hidden, has_hidden_state
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
@@ -37,8 +38,8 @@ class Watch:
     """Places and what was found there."""
 
     __slots__ = (
-        "arrays", "before_state", "calls", "columns", "dicts", "hidden", "lists", "objects", "optimizers", "orders",
-        "places", "schedules", "seen",
+        "arrays", "asks_for_types", "before_state", "calls", "columns", "dicts", "hidden", "lists",
+        "objects", "optimizers", "orders", "places", "put", "schedules", "seen",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,6 +56,10 @@ class Watch:
         """Iterators, generators of random numbers, files."""
         self.calls = False
         """Whether some function names what asks for the time, or reads or writes outside of the program."""
+        self.asks_for_types = False
+        """Whether some function calls `type`."""
+        self.put: list[tuple[Any, Any]] = []
+        """Places where the function put a number that is another one in each call."""
         self.before_state: list[tuple[Any, Any, Any]] = []
         """Places and dicts as they were found before the state of an optimizer began."""
         self.optimizers: list[Any] = []
@@ -169,6 +174,8 @@ class Watch:
 
     def advanced(self) -> str | None:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
+        if self.put:
+            return f"a number that is another one in each call was put under {self.put[0][1]!r}"
         return next((told for h in self.hidden if (told := h.changed()) is not None), None)
 
     # -- numbers that are carried
@@ -178,15 +185,18 @@ class Watch:
             value = holder.get(key, _MISSING)
             if (found := without_numbers(value)) is not value:
                 holder[key] = found
+                self.put.append((holder, key))
         for held, _ in self.dicts:
             if isinstance(held, dict):
                 for key, value in list(held.items()):
                     if (found := without_numbers(value)) is not value:
                         held[key] = found
+                        self.put.append((held, key))
         for held, before in self.lists:
             if len(held) != len(before) or not all(map(is_, held, before)):
                 found = [without_numbers(v) for v in held]
                 if not all(map(is_, held, found)):
+                    self.put += [(held, i) for i, v in enumerate(held) if found[i] is not v]
                     held.clear()
                     held.update(found) if isinstance(held, set) else held.extend(found)
 
@@ -237,7 +247,7 @@ class Watch:
 
     def drifted(self) -> list[tuple[Any, Any]]:
         """The places where a number has become another one: (holder, key)."""
-        found: list[tuple[Any, Any]] = []
+        found: list[tuple[Any, Any]] = list(self.put)
         for holder, key, before in self.places:
             now = holder.get(key, _MISSING)
             if (
@@ -274,6 +284,7 @@ class Watch:
         names = list(dict.fromkeys(_names(fn.__code__)))
         words = list(dict.fromkeys(_words(fn.__code__)))
         self.calls = self.calls or not NAMES.isdisjoint(names)
+        self.asks_for_types = self.asks_for_types or asks_for_type(fn.__code__)
         for cell in fn.__closure__ or ():
             try:
                 content = cell.cell_contents

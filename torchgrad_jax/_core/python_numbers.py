@@ -17,14 +17,37 @@ import numpy as np
 
 from .errors import users_place
 
-_SIMPLE = (int, float, bool)
+_SIMPLE = (int, float, complex, bool)
+
+
+class Values(threading.local):
+    """What the numbers of a program are in the run that is going on; each thread has a run of its own."""
+
+    def __init__(self, first: list[Any]) -> None:
+        self.first = first
+        """What they were in the run that was traced, and constants."""
+        self.own = list(first)
+
+    def __getitem__(self, slot: int) -> Any:
+        return self.own[slot]
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def append(self, value: Any) -> None:
+        """One more number, while the function is traced."""
+        self.first.append(value)
+        self.own.append(value)
+
+
+_CARRIED = frozenset([int, float, complex])
 
 
 class Recording:
     """Who writes down what is done to numbers: the steps, and the values of this run."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self.values = Values([])
         """By slot: what the numbers are in the run that is going on, and constants."""
         self.steps: list[tuple[Any, ...]] = []
         self.checked: set[int] = set()
@@ -50,7 +73,7 @@ class Recording:
         slots = [self.slot_of(a) for a in args]
         slot = self.slot_of(value)
         self.steps.append((OP, slot, fn, slots))
-        if type(value) is int or type(value) is float:
+        if type(value) in _CARRIED:
             return Number(self, slot, value)
         self.check(slot)
         return value
@@ -78,7 +101,7 @@ class Recording:
         raise NotImplementedError
 
 
-OP, CHECK, READ, SHAPE, WRITE, EVENT, ARRAY = range(7)
+OP, CHECK, READ, SHAPE, WRITE, EVENT, ARRAY, GIVEN = range(8)
 """Kinds of steps of a log."""
 
 
@@ -86,6 +109,8 @@ def same(a: Any, b: Any) -> bool:
     """Whether two numbers are one to Python code: of one type, and 0.0 is not -0.0."""
     if type(a) is not type(b):
         return False
+    if isinstance(a, complex):
+        return same(a.real, b.real) and same(a.imag, b.imag)
     if a == b:
         return not isinstance(a, float) or bool(a) or math.copysign(1, a) == math.copysign(1, b)
     return a != a and b != b
@@ -177,7 +202,11 @@ def _unary(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _exact(fn: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self: self._log.exactly(fn, (self,))
+    def method(self: Number) -> Any:
+        same_value = type(self._value) is (int if fn is operator.index else fn)
+        return self._log.look(self) if same_value else self._log.exactly(fn, (self,))
+
+    return method
 
 
 _TWO = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")  # fmt: skip
@@ -218,6 +247,7 @@ __all__ = [
     "ARRAY",
     "CHECK",
     "EVENT",
+    "GIVEN",
     "MATH",
     "OP",
     "READ",
@@ -225,6 +255,7 @@ __all__ = [
     "WRITE",
     "Number",
     "Recording",
+    "Values",
     "plain",
     "same",
     "tracked",

@@ -12,6 +12,7 @@ from .._core import dtypes, errors
 from .._core.caches import CALLS, VIEWS
 from .._core.checks import readable
 from .._core.meta import Meta
+from .._core.python_numbers import Number
 from .._ops import registry as reg
 from .._ops.aten import op_name
 from .arguments import (
@@ -225,7 +226,7 @@ def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
     def value(v: Any) -> Any:
         if isinstance(v, tuple):
             return tuple(value(x) for x in v)
-        if not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
+        if type(v) is Number or not hasattr(v, "aval") or jnp.issubdtype(v.dtype, jnp.inexact):
             return v  # data stays where it is; a check that reads it asks for it
         return readable(v)
 

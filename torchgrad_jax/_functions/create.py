@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
@@ -17,6 +18,7 @@ from .._core import devices, dtypes, shapes, warn
 from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
 from .._core.placement import MANY
+from .._core.python_numbers import Number
 from .._core.state import LIFT, MODES
 from .._engine.bind import METHODS, composite
 from .._engine.record import no_grad
@@ -115,6 +117,8 @@ def full(
             lambda d, v: filled(data_.number_as(value, d), shape, d, v),
         )
     dt = dt or dtypes.of_python(value.__class__)
+    if (read := _of_number(value, shape, dt, dev, requires_grad)) is not None:
+        return read
     key = ("full", value.__class__, value, shape, dt, dev)
     found = known(key) if value else None  # 0.0 and -0.0 are equal keys
     if dev.type == "meta":
@@ -138,6 +142,10 @@ def scalar_tensor(
     """A 0-dim tensor of the default dtype, whatever the number's type."""
     value = number("scalar_tensor", "s", s, 1)
     dt, dev = options("scalar_tensor", dtype, layout, device, pin_memory, requires_grad)
+    if (
+        read := _of_number(value, (), dt or dtypes.get_default_dtype(), dev, requires_grad)
+    ) is not None:
+        return read
     return from_host(data_.number_as(value, dt or dtypes.get_default_dtype()), dev, requires_grad)
 
 
@@ -338,6 +346,26 @@ _COPY_CONSTRUCT = (
 )
 
 
+def _of_number(
+    value: Any, shape: tuple[int, ...], dt: Any, dev: devices.device, requires_grad: bool
+) -> Tensor | None:
+    """A tensor filled with a number that a program being traced reads, if the number is one and the dtype is wide."""
+    if type(value) is not Number or dev.type == "meta":
+        return None
+    kinds = {float: (dtypes.float32, dtypes.float64), int: (dtypes.float64, dtypes.int64)}
+    if dt not in kinds.get(value.__class__, ()):
+        return None
+    size: Any = value
+    if dt is dtypes.float32 and not -_LARGEST_FLOAT < size < _LARGEST_FLOAT:
+        return None
+    check_shape(shape, dt.itemsize)
+    array = value.array()
+    if not isinstance(array, jax.core.Tracer):  # of a call that is over
+        return None
+    return fresh(jnp.broadcast_to(array.astype(dt.np), shape), meta(shape, dt, dev), requires_grad)
+
+
+_LARGEST_FLOAT = 3e38
 _PYTHON = frozenset({list, tuple, float, int, bool, complex})
 
 
@@ -347,6 +375,10 @@ def from_data(
 ) -> Tensor:  # fmt: skip
     """A copy of any data as a fresh leaf; `dev` None keeps a tensor where it is."""
     if data.__class__ in _PYTHON:
+        to = dt or dtypes.of_python(data.__class__) if type(data) is Number else None
+        read = _of_number(data, (), to, dev or devices.default_device(), requires_grad)
+        if read is not None:
+            return read
         host, _ = data_.array_of(data, dt)
         return from_host(host, devices.default_device() if dev is None else dev, requires_grad)
     if isinstance(data, Tensor):

@@ -10,6 +10,7 @@ import numpy as np
 from .._core import dtypes, errors, warn
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.numbers import check_fits
+from .._core.python_numbers import Number
 from .._engine.arguments import tensor_of
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.concrete import concrete
@@ -71,6 +72,8 @@ def _power(input: Any, exponent: Any, suffix: str = "") -> Tensor:
                 return getattr(ops, "pow_const" + suffix)(input, int(e))
         if input._m.dtype.itemsize == 2 and not isinstance(e, complex):
             check_fits(e, input._m.dtype)
+        if type(exponent) is Number and kind == FLOATING and not isinstance(e, complex):
+            return general(input, exponent)
         if kind >= FLOATING and not isinstance(e, complex) and e in _HALVES:
             return getattr(ops, "pow_const" + suffix)(input, _whole(e))
         return general(input, e)

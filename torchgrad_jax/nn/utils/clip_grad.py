@@ -12,6 +12,7 @@ import jax
 
 from ..._core import abstract
 from ..._core.caches import KERNELS
+from ..._core.python_numbers import Number
 from ..._core.state import MODES
 from ..._engine.bind import ops
 from ..._engine.strided import read
@@ -106,7 +107,8 @@ def clip_grads_with_norm_(
     grads = _gradients(parameters)
     if not grads:
         return
-    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    bound = max_norm if type(max_norm) is Number else float(max_norm)
+    factor = (bound / (total_norm + 1e-6)).clamp(max=1.0)
     if _alone(grads, factor):
         _scale_together(grads, factor)
         return

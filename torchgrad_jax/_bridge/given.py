@@ -1,0 +1,175 @@
+"""Python numbers among the arguments of a compiled function, which are inputs of its program.
+
+In `step(x, 0.1)` the program reads 0.1 anew in each call. While the function is traced a `Number` stands in the place
+of each such argument. A number whose value the function asks for (a branch, a size, text) is a constant of that program
+instead, and the line that asked is remembered.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from operator import is_
+from typing import Any
+
+from .._core import tree
+from .._core.python_numbers import Number, same
+
+_LARGEST = 1 << 63
+
+
+class NeedsPlainNumbers(Exception):
+    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed."""
+
+
+def is_input(x: Any) -> bool:
+    """Whether an argument is a number that a program can read: a bool is not, which code asks for with `is`."""
+    kind = type(x)
+    return kind is float or kind is complex or (kind is int and -_LARGEST <= x < _LARGEST)
+
+
+class Given:
+    """The arguments of the call that is traced, and where the numbers are among them.
+
+    Args:
+        arguments: positional and named ones.
+        flat: their leaves.
+        apart: whether a list or dict is reached by the arguments alone.
+        plain: all numbers are constants.
+    """
+
+    def __init__(
+        self, arguments: Any, flat: Sequence[Any], apart: Callable[[Any], bool], plain: bool
+    ) -> None:
+        self._arguments, self._apart = arguments, apart
+        self.where = [i for i, x in enumerate(flat) if is_input(x)]
+        """The leaves that are numbers."""
+        self.values = [flat[i] for i in self.where]
+        self.exact: dict[int, str] = {}
+        """By its position among the numbers: where the value of one was asked for."""
+        self._seen: dict[int, Any] = {}
+        self._put: list[tuple[Any, Any, Any, Any]] = []
+        self._n = 0
+        if plain or not self._each_once(arguments):
+            self.exact = dict.fromkeys(range(len(self.where)), "")
+
+    def _each_once(self, x: Any) -> bool:
+        """Whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
+        parts = tree._parts(x)
+        if parts is None:
+            return True
+        if isinstance(x, list | dict | deque):
+            if id(x) in self._seen or not self._apart(x):
+                return False
+            self._seen[id(x)] = x
+        return all(map(self._each_once, parts[0]))
+
+    def enter(self, number: Callable[[int], Any]) -> Any:
+        """The arguments with `number(i)` in the place of each number that is an input."""
+        self._n = 0
+        return self._replaced(self._arguments, number, True)
+
+    def _replaced(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
+        parts = tree._parts(x)
+        if parts is None:
+            return self._leaf(x, number, can)
+        can = can and (isinstance(x, dict | deque) or type(x) is list or _is_tuple(x))
+        before = parts[0]
+        now = [self._replaced(c, number, can) for c in before]
+        if all(map(is_, before, now)):
+            return x
+        if _is_tuple(x):
+            return x._make(now) if hasattr(x, "_make") else tuple(now)
+        for key, old, new in zip(x if isinstance(x, dict) else range(len(x)), before, now):
+            if new is not old:
+                self._put.append((x, key, old, new))
+                x[key] = new
+        return x
+
+    def _leaf(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
+        if not is_input(x):
+            return x
+        i, self._n = self._n, self._n + 1
+        if not can:
+            self.exact[i] = ""
+        return x if i in self.exact else number(i)
+
+    def leave(self) -> bool:
+        """Put plain numbers back into lists and dicts; whether the function wrote to none of them."""
+        kept = True
+        put, self._put = self._put, []
+        for holder, key, before, number in reversed(put):
+            there = holder.get(key) if isinstance(holder, dict) else _item(holder, key)
+            if there is number:
+                holder[key] = before
+            else:
+                kept = False
+        return kept
+
+
+def _is_tuple(x: Any) -> bool:
+    return type(x) is tuple or (isinstance(x, tuple) and hasattr(x, "_make"))
+
+
+def _item(held: Any, i: int) -> Any:
+    return held[i] if i < len(held) else None
+
+
+class Constant:
+    """A number among the arguments that is part of a program."""
+
+    __slots__ = ("at", "leaf", "name", "place", "value")
+
+    def __init__(self, at: int, leaf: int, value: Any, name: str, place: str) -> None:
+        self.at, self.leaf, self.value, self.name, self.place = at, leaf, value, name, place
+
+    def changed(self, args: Sequence[Any]) -> str | None:
+        """Why a program that holds this number is not the one for these arguments, or None."""
+        now = args[self.at]
+        if same(now, self.value):
+            return None
+        told = f"; its value is needed at {self.place}" if self.place else ""
+        return f"{self.name} was {self.value!r} and is {now!r}{told}"
+
+
+def settle(fn: Any) -> None:
+    """Put plain numbers in the closure of a function that runs when the trace is over; they are constants then."""
+    for cell in getattr(fn, "__closure__", None) or ():
+        held = cell.cell_contents
+        if type(held) is Number:
+            cell.cell_contents = held._log.look(held)
+        elif isinstance(held, tuple):
+            cell.cell_contents = _settled(held)
+        elif isinstance(held, types.FunctionType) and held is not fn:
+            settle(held)
+        elif isinstance(held, functools.partial):
+            settle(held.func)
+            cell.cell_contents = functools.partial(
+                held.func,
+                *_settled(held.args),
+                **dict(zip(held.keywords, _settled(tuple(held.keywords.values())))),
+            )
+
+
+def _settled(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    found = [v._log.look(v) if type(v) is Number else v for v in values]
+    return values if all(map(is_, values, found)) else tuple(found)
+
+
+def asks_for_type(code: types.CodeType) -> bool:
+    """Whether code calls `type`, which tells a number that is followed from a plain one."""
+    if "type" in code.co_names:
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval == "type":
+                return True
+    return any(asks_for_type(c) for c in _inner(code))
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    return (c for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+__all__ = ["Constant", "Given", "NeedsPlainNumbers", "asks_for_type", "is_input", "settle"]

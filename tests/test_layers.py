@@ -93,6 +93,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "utils.flop_counter",
                 "utils.module_tracker",
                 "distributed.checkpoint.state_dict",
+                "distributed.optim",
                 "distributed.run",
                 "",
             }

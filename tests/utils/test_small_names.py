@@ -303,8 +303,10 @@ def trees(m):
 
 def test_what_needs_several_processes_says_so():
     distributed = part(tg, "distributed.optim")
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        distributed.ZeroRedundancyOptimizer([tg.ones(1)], tg.optim.SGD)
     with pytest.raises(RuntimeError, match="distributed is not available"):
-        distributed.ZeroRedundancyOptimizer([], tg.optim.SGD)
+        distributed.PostLocalSGDOptimizer([], tg.optim.SGD)
     with pytest.raises(RuntimeError, match="distributed is not available"):
         part(tg, "distributed.fsdp").fully_shard(tg.nn.Linear(1, 1))
     with pytest.raises(NotImplementedError, match="Shard the batch"):

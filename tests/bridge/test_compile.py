@@ -618,3 +618,15 @@ def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
         assert f(torch.ones(4), w[:1], 7).tolist() == [8.0] * 4
     assert f(torch.ones(5), w[:1], 1).tolist() == [2.0] * 5  # told once
     assert f.evicted == 2
+
+
+def test_asking_for_sizes_as_inputs_warns_and_changes_nothing(monkeypatch):
+    monkeypatch.setattr("torchgrad_jax._bridge.explain._TOLD", set())
+    with pytest.warns(UserWarning, match="dynamic=True.* has no effect"):
+        f = torch.compile(lambda x: x * 2, dynamic=True)
+    with pytest.warns(UserWarning, match="mark_dynamic.* has no effect"):
+        torch._dynamo.mark_dynamic(torch.ones(2), 0)
+    torch._dynamo.mark_static(torch.ones(2), 0)
+    torch.compile(lambda x: x * 2, dynamic=True)  # told once
+    assert [f(torch.ones(n)).sum().item() for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
+    assert f.counts["traced"] == 3

@@ -375,7 +375,7 @@ def compile(
         model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
         fullgraph: a function is always compiled whole; True raises for one that cannot be even with
             `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run as they are written.
-        dynamic: accepted; each combination of shapes is compiled for itself.
+        dynamic: True warns: each combination of shapes is compiled for itself, as with False and None.
         backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
             function is refused: there is no graph of torch's operators for it.
         mode: accepted.
@@ -411,6 +411,8 @@ def compile(
     backend = get_default_backend() if backend is None else checked_backend(backend)
     if dynamic is not None and not isinstance(dynamic, bool):
         raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    if dynamic:
+        explain.one_program_per_shape("torch.compile(dynamic=True)")
     if shapes_spec is not None:
         raise NotImplementedError(
             "torch.compile: shapes_spec is not supported; each shape is compiled for itself"

@@ -113,6 +113,20 @@ def argument(fn: Any, spec: Any, i: int) -> str:
     return f"value {i} among the arguments"
 
 
+def one_program_per_shape(what: str) -> None:
+    """Say, once for each way of asking, that sizes are no inputs of a program."""
+    if what not in _TOLD:
+        _TOLD.add(what)
+        _warn(
+            f"{what} has no effect here: XLA compiles each combination of shapes for itself, with the same results. "
+            "Pad or cut tensors to a few sizes where their number is large"
+        )
+
+
+_TOLD: set[str] = set()
+"""What was asked for and told of."""
+
+
 def unsupported(fn: Any, error: BaseException) -> None:
     """Say that a function cannot be compiled, where that is no error; torch breaks graphs silently."""
     text = f"{name_of(fn)} runs as it is written: {error}"
@@ -154,6 +168,7 @@ __all__ = [
     "given_up",
     "limit_reached",
     "never_compiled",
+    "one_program_per_shape",
     "plain_numbers",
     "tell",
     "traced_again",

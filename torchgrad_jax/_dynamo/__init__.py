@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._bridge.compile import compile as _compile
+from .._bridge.explain import one_program_per_shape as _one_program_per_shape
 from .._core.errors import no_such_name as _no_such_name
 from ..compiler import (
     allow_in_graph as allow_in_graph,
@@ -27,10 +28,15 @@ def optimize(
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """Nothing: each shape is compiled for itself, and all are right."""
+    """A warning: each shape is compiled for itself, and all are right."""
+    _one_program_per_shape("mark_dynamic()")
 
 
-maybe_mark_dynamic = mark_static = mark_dynamic
+def mark_static(t: Any, index: Any = None) -> None:
+    """Nothing: each shape is compiled for itself."""
+
+
+maybe_mark_dynamic = mark_dynamic
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:

@@ -13,10 +13,12 @@ from .processes import environment
 RUN = [sys.executable, "-m", "torchgrad_jax.distributed.run", "--nproc-per-node=2"]
 
 
-def start(folder: Path, text: str, *options: str) -> "subprocess.Popen[str]":
+def start(
+    folder: Path, text: str, *options: str, program: str = "program.py"
+) -> "subprocess.Popen[str]":
     (folder / "program.py").write_text(text)
     env = environment(OMP_NUM_THREADS="1")
-    return subprocess.Popen([*RUN, *options, "program.py"], cwd=folder, env=env, text=True,
+    return subprocess.Popen([*RUN, *options, program], cwd=folder, env=env, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
 
 

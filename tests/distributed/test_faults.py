@@ -1,0 +1,74 @@
+"""A process that is killed, raises, or never arrives ends the others with an error that names it."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from .test_run import alive, start
+
+LOST = {
+    "killed": ("os.kill(os.getpid(), 9)", "rank 1 has closed its connection"),
+    "raises": ("raise ValueError('mine')", "rank 1 has closed its connection"),
+    "late": ("time.sleep(60)", "rank 1 did not take part within 2 seconds"),
+}
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_lost_process_is_named(how, tmp_path):
+    end, said = LOST[how]
+    text = f"""
+import datetime, os, signal, time
+import torchgrad_jax as torch, torchgrad_jax.distributed as d
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that rank 0 gets to say what it waits for
+d.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
+open("pid" + os.environ["RANK"], "w").write(str(os.getpid()))
+d.barrier()
+if d.get_rank() == 1:
+    {end}
+d.all_reduce(torch.ones(2))
+"""
+    started = start(tmp_path, text, "--shutdown-timeout=4")
+    errors = started.communicate(timeout=40)[1]
+    assert started.returncode == 1
+    assert said in errors
+    assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
+
+
+def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):
+    text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(60)"
+    started = start(tmp_path, text)
+    files = [tmp_path / "pid0", tmp_path / "pid1"]
+    while not all(f.exists() and f.read_text() for f in files):
+        assert started.poll() is None
+        time.sleep(0.02)
+    started.send_signal(signal.SIGTERM)
+    started.communicate(timeout=20)
+    assert started.returncode
+    assert not any(alive(int(f.read_text())) for f in files)
+
+
+def test_files_of_output_and_errors_of_a_module(tmp_path):
+    text = """
+import os, sys
+from torchgrad_jax.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    print("out", os.environ["RANK"], flush=True)
+    print("err", os.environ["RANK"], file=sys.stderr, flush=True)
+    if os.environ["RANK"] == "1":
+        raise ValueError("mine")
+main()
+"""
+    options = ("--log-dir=logs", "--redirects=2", "--tee=0:1", "-m")
+    started = start(tmp_path, text, *options, program="program")
+    out, errors = started.communicate(timeout=40)
+    assert started.returncode == 1
+    (folder,) = (tmp_path / "logs").glob("*/attempt_0")
+    assert "[default0]:out 0" in out
+    assert (folder / "0" / "stdout.log").read_text() == "out 0\n"
+    assert (folder / "1" / "stderr.log").read_text().startswith("err 1\n")
+    error = json.loads((folder / "1" / "error.json").read_text())
+    assert "mine" in json.dumps(error)
+    assert "mine" in errors

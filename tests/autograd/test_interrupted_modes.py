@@ -12,6 +12,7 @@ from tests.interrupts import interrupted, length
 from torchgrad_jax import func
 from torchgrad_jax._core.state import MODES, TRACED
 from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
+from torchgrad_jax.nn.modules import _hooks as module_hooks
 from torchgrad_jax.overrides import TorchFunctionMode
 from torchgrad_jax.utils.flop_counter import FlopCounterMode
 
@@ -226,7 +227,8 @@ def _modes():
     shared = MODES.dual_level, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu")
     process = type(MODES).bits & ~TRACED, len(MODES.dual_open)
     allowing = vars(graph._allowing).get("on", False)
-    return own, shared, process, allowing, torch.get_autocast_dtype("cpu")
+    hooks = len(module_hooks.forward_pre), len(module_hooks.forward)
+    return own, shared, process, hooks, allowing, torch.get_autocast_dtype("cpu")
 
 
 def test_warnings_of_numpy_are_as_before():

@@ -11,6 +11,7 @@ from .._core import tree
 from .._engine.tensor import Tensor
 from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
+from ..nn.modules._hooks import remove_module_hooks
 from ..nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -61,14 +62,16 @@ class ModuleTracker:
 
     def __enter__(self) -> ModuleTracker:
         try:
-            self._hooks.append(register_module_forward_pre_hook(self._before))
-            self._hooks.append(register_module_forward_hook(self._after))
+            register_module_forward_pre_hook(self._before)
+            register_module_forward_hook(self._after)
         except BaseException:  # a signal's, say
             self._unhook()
             raise
         return self
 
     def _unhook(self) -> None:
+        # Not by their handles: a signal may come when a hook is there and its handle is not yet returned.
+        remove_module_hooks(self._before, self._after)
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()

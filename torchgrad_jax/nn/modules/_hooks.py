@@ -92,6 +92,13 @@ def register_module_forward_hook(
     return handle
 
 
+def remove_module_hooks(*hooks: Callable[..., Any]) -> None:
+    """Remove hooks of the forward of all modules, those of them that are there."""
+    for entered in (forward_pre, forward):
+        for key in [key for key, hook in entered.items() if hook in hooks]:
+            entered.pop(key, None)
+
+
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """The older kind of `register_module_full_backward_hook`, which sees one node only."""
     return _enter_backward(hook, False)

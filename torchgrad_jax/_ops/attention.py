@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -59,35 +60,83 @@ def _causal_bias(query: Array, key: Array) -> Array:
     return _attention_bias(_causal(shape), query.dtype)
 
 
-def _causal(shape: tuple[int, ...]) -> Array:
+def _causal(shape: tuple[int, ...], first: Any = 0) -> Array:
     rows, cols = (lax.broadcasted_iota(jnp.int32, shape, len(shape) - 2 + i) for i in (0, 1))
-    return cols <= rows
+    return cols <= rows + first
 
 
-def _scores(q: Array, k: Array, bias: Array | None, causal: bool, scale: float) -> Array:
+_AT_ONCE = 1 << 22
+"""Of about so many scores each block of a long sequence consists; no array holds those of all its queries."""
+
+Pair = tuple[Array, Array]
+
+
+def _by_rows(fn: Callable[..., Pair], q: Array, k: Array, *others: Array | None) -> Pair:
+    """``fn(first_row, q, *others)``, for many scores over one block of rows of the query after the other.
+
+    For 1000 queries and 300 at a time these are three equal blocks and one of 100 rows. Other arrays with as many rows
+    are split, too. A backward pass computes the scores of a block once more, so that nothing of their size is kept.
+    """
+    arrays, n = (q, *others), q.shape[-2]
+    scores = math.prod(q.shape[:-1]) * k.shape[-2]
+    if scores <= 2 * _AT_ONCE:
+        return fn(0, *arrays)
+    rows = max(16, _AT_ONCE * n // scores)
+    split = [a is not None and a.shape[-2] == n for a in arrays]
+    blocks, even = n // rows, n // rows * rows
+
+    @jax.checkpoint
+    def block(first: Any, cut: list[Array]) -> Pair:
+        left = iter(cut)
+        return fn(first, *(next(left) if s else a for a, s in zip(arrays, split)))
+
+    def stacked(a: Array) -> Array:
+        parts = a[..., :even, :].reshape(*a.shape[:-2], blocks, rows, a.shape[-1])
+        return jnp.moveaxis(parts, -3, 0)
+
+    def joined(a: Array) -> Array:
+        return jnp.moveaxis(a, 0, -3).reshape(*a.shape[1:-2], even, a.shape[-1])
+
+    parts = [a for a, s in zip(arrays, split) if s and a is not None]
+    firsts = jnp.arange(blocks, dtype=jnp.int32) * rows
+    found = lax.map(lambda at: block(*at), (firsts, [stacked(a) for a in parts]))
+    ends = [[joined(a)] for a in found]
+    if even < n:
+        last = block(even, [a[..., even:, :] for a in parts])
+        ends = [[*a, b] for a, b in zip(ends, last)]
+    out, lse = (jnp.concatenate(a, -2) for a in ends)
+    return out, lse
+
+
+def _scores(
+    first: Any, q: Array, k: Array, bias: Array | None, causal: bool, scale: float
+) -> Array:
     s = _matmul(q, jnp.swapaxes(k, -1, -2)) * jnp.array(scale, q.dtype)
     if bias is not None:
         if is_bool(bias):
             s = jnp.where(jnp.broadcast_to(bias, s.shape), s, -jnp.inf)
         else:
             s = s + jnp.broadcast_to(bias.astype(s.dtype), s.shape)
-    return jnp.where(_causal(s.shape), s, -jnp.inf) if causal else s
+    return jnp.where(_causal(s.shape, first), s, -jnp.inf) if causal else s
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4, 5))
 def _attend(
     q: Array, k: Array, v: Array, bias: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array]:
-    half = q.dtype
-    q, k, v = widen(q), widen(k), widen(v)
-    s = _scores(q, k, bias, causal, scale)
-    top = jnp.max(s, -1, keepdims=True)
-    empty = jnp.isneginf(top)
-    e = jnp.exp(s - jnp.where(empty, 0, top))
-    total = jnp.where(empty, 1, jnp.sum(e, -1, keepdims=True, dtype=s.dtype))
-    out = _matmul(e / total, v)
-    lse = jnp.where(empty, 0, top) + jnp.log(total)
-    return out.astype(half), lse[..., 0]
+    keys, values = widen(k), widen(v)
+
+    def rows(first: Any, q: Array, bias: Array | None) -> Pair:
+        s = _scores(first, widen(q), keys, bias, causal, scale)
+        top = jnp.max(s, -1, keepdims=True)
+        empty = jnp.isneginf(top)
+        e = jnp.exp(s - jnp.where(empty, 0, top))
+        total = jnp.where(empty, 1, jnp.sum(e, -1, keepdims=True, dtype=s.dtype))
+        out = _matmul(e / total, values)
+        return out.astype(q.dtype), jnp.where(empty, 0, top) + jnp.log(total)
+
+    out, lse = _by_rows(rows, q, k, bias)
+    return out, lse[..., 0]
 
 
 @_attend.defjvp
@@ -95,17 +144,24 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     # The weights are rebuilt from the log-sum-exp, so that only that and the output are saved.
     q, k, v, bias = primals
     tq, tk, tv, tbias = tangents
+    tbias = tbias if bias is not None and is_float(bias) else None
     out, lse = _attend(q, k, v, bias, causal, scale)
-    q, k, v, tq, tk, tv, y = (widen(a) for a in (q, k, v, tq, tk, tv, out))
-    p = jnp.exp(_scores(q, k, bias, causal, scale) - lse[..., None])
+    k, v, tk, tv = (widen(a) for a in (k, v, tk, tv))
     kt, tkt = jnp.swapaxes(k, -1, -2), jnp.swapaxes(tk, -1, -2)
-    ts = (_matmul(tq, kt) + _matmul(q, tkt)) * jnp.array(scale, q.dtype)
-    if bias is not None and is_float(bias):
-        ts = ts + jnp.broadcast_to(tbias.astype(ts.dtype), ts.shape)
-    pts = p * ts
-    t_lse = jnp.sum(pts, -1, dtype=pts.dtype)
-    t_out = _matmul(pts, v) - t_lse[..., None] * y + _matmul(p, tv)
-    return (out, lse), (t_out.astype(out.dtype), t_lse)
+
+    def rows(first: Any, *per_row: Array | None) -> Pair:
+        q, tq, y = (widen(a) for a in per_row[:3] if a is not None)
+        lse, bias, tbias = per_row[3:]
+        p = jnp.exp(_scores(first, q, k, bias, causal, scale) - lse)
+        ts = (_matmul(tq, kt) + _matmul(q, tkt)) * jnp.array(scale, q.dtype)
+        if tbias is not None:
+            ts = ts + jnp.broadcast_to(tbias.astype(ts.dtype), ts.shape)
+        pts = p * ts
+        t_lse = jnp.sum(pts, -1, keepdims=True, dtype=pts.dtype)
+        return _matmul(pts, v) - t_lse * y + _matmul(p, tv), t_lse
+
+    t_out, t_lse = _by_rows(rows, q, k, tq, out, lse[..., None], bias, tbias)
+    return (out, lse), (t_out.astype(out.dtype), t_lse[..., 0])
 
 
 @op(name="_flash_attention_rows", node="ScaledDotProductFlashAttentionForCpuBackward0", out=False,

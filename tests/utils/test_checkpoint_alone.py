@@ -5,6 +5,7 @@ import gc
 import threading
 import weakref
 
+import jax
 import pytest
 
 from tests.utils.checkpointed import error, tg
@@ -157,3 +158,38 @@ def test_threads_do_not_mix():
     [t.join() for t in threads]
     for i in range(4):
         assert grads[i] == tg.autograd.grad((x * i).sin().exp().sum(), x)[0].tolist()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_compiled_program_recomputes(reentrant):
+    """What XLA would merge with the forward is kept apart."""
+    weight = tg.linspace(-1, 1, 16).reshape(4, 4)
+
+    def link(z, w):
+        return (z @ w).sin().exp()
+
+    def loss(x, w):
+        for _ in range(3):
+            x = tg.utils.checkpoint.checkpoint(link, x, w, use_reentrant=reentrant)
+        return x.sum()
+
+    def gradient(x, w):
+        w = w.detach().requires_grad_()
+        loss(x.detach().requires_grad_(), w).backward()
+        return w.grad
+
+    x = tg.linspace(0, 1, 8).reshape(2, 4)
+    tg.testing.assert_close(tg.compile(gradient)(x, weight), gradient(x, weight))
+    program = jax.jit(tg.to_jax(gradient)).lower(x.numpy(), weight.numpy()).as_text()
+    assert "optimization_barrier" in program
+
+
+def test_second_derivatives_of_a_compiled_checkpoint():
+    def second(x):
+        x = x.detach().requires_grad_()
+        y = tg.utils.checkpoint.checkpoint(lambda a: a.sin().exp(), x, use_reentrant=False)
+        (first,) = tg.autograd.grad(y.sum(), x, create_graph=True)
+        return tg.autograd.grad(first.square().sum(), x)[0]
+
+    x = tg.linspace(0, 1, 8)
+    tg.testing.assert_close(tg.compile(second)(x), second(x))

@@ -553,7 +553,10 @@ def _array_of(self: Tensor) -> Any:
 
 
 def visualize_sharding(self: Tensor) -> None:
-    """Print which device has which part of the tensor, as `jax.debug.visualize_array_sharding` draws it."""
+    """Print which device has which part of the tensor, as `jax.debug.visualize_array_sharding` draws it.
+
+    Needs `rich` (``pip install torchgrad-jax[pictures]``).
+    """
     jax.debug.visualize_array_sharding(_array_of(self), use_color=False)
 
 

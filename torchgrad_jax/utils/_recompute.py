@@ -13,11 +13,14 @@ from typing import Any
 
 from .._core import errors
 from .._core.state import GRAD, MODES
+from .._engine.bind import ops
+from .._engine.concrete import is_traced
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import AccumulateGrad
 from .._engine.record import save_general
 from .._engine.saved import Packed, check_version, unpack_hooked
 from .._engine.tensor import Tensor, alias_of, plain_alias
+from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 
 TIP = """
@@ -85,6 +88,15 @@ class SavedInput:
         return t
 
 
+def kept_apart(t: Tensor) -> Tensor:
+    """The input of a recomputation. In a compiled program XLA would else find that all was computed before, and keep
+    the results of the forward instead."""
+    if not is_traced(t):
+        return t
+    with enable_grad():
+        return ops._as_if_unknown(t)
+
+
 class Frame:
     """One checkpointed call."""
 
@@ -133,7 +145,7 @@ class Frame:
 
     # -- the recomputation
     def _run(self, key: Any) -> None:
-        args = [a.unpack() if isinstance(a, SavedInput) else a for a in self.inputs]
+        args = [kept_apart(a.unpack()) if isinstance(a, SavedInput) else a for a in self.inputs]
         self.counts[key] = 0
         before = MODES.bits & GRAD
         MODES.bits |= GRAD

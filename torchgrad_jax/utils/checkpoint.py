@@ -26,6 +26,7 @@ from ._recompute import (
     CheckpointError as CheckpointError,
     Frame,
     GraphExecGroup as GraphExecGroup,
+    kept_apart,
 )
 from ._selective import (
     SAC_IGNORED_OPS as SAC_IGNORED_OPS,
@@ -257,7 +258,7 @@ class CheckpointFunction(Function):
             )
         inputs = list(ctx.inputs)
         for i, t in zip(ctx.tensor_indices, ctx.saved_tensors):
-            inputs[i] = t
+            inputs[i] = kept_apart(t)
         with ctx.surroundings.again():
             detached = detach_variable(tuple(inputs))
             with enable_grad():

@@ -150,8 +150,8 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     kt, tkt = jnp.swapaxes(k, -1, -2), jnp.swapaxes(tk, -1, -2)
 
     def rows(first: Any, *per_row: Array | None) -> Pair:
-        q, tq, y = (widen(a) for a in per_row[:3] if a is not None)
-        lse, bias, tbias = per_row[3:]
+        q, tq, y, lse = (widen(a) for a in per_row[:4] if a is not None)
+        bias, tbias = per_row[4:]
         p = jnp.exp(_scores(first, q, k, bias, causal, scale) - lse)
         ts = (_matmul(tq, kt) + _matmul(q, tkt)) * jnp.array(scale, q.dtype)
         if tbias is not None:

@@ -166,6 +166,20 @@ def mlp_jax() -> Callable[[], object]:
     return step
 
 
+def attention(t: Any) -> Callable[[], object]:
+    """Causal attention of four heads over a long sequence, forward and backward."""
+    rs = np.random.RandomState(0)
+    q, k, v = (t.tensor(rs.randn(1, 4, 2048, 64).astype(np.float32)) for _ in range(3))
+    q.requires_grad_()
+
+    def step() -> object:
+        q.grad = None
+        t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+        return float(q.grad[0, 0, 0, 0])
+
+    return step
+
+
 def convolution(name: str, x: tuple[int, ...], w: tuple[int, ...]) -> Callable[[Any], Any]:
     """A convolution, forward and backward."""
 
@@ -298,6 +312,7 @@ CASES = [
         inner=200,
         jit_target=2.0,
     ),
+    Case("attention over 2,048 tokens, forward + backward", attention, None, rounds=5, inner=1),
     Case("func.hessian", compiled.hessian(False), 1.0, rounds=10, inner=2),
     Case("func.vmap(func.grad)", compiled.per_sample(False), 1.0, rounds=10, inner=2),
     Case("functional.hessian", compiled.functional("hessian"), 1.0, rounds=5, inner=1),

@@ -1,4 +1,4 @@
-"""Peak memory of a 50-op elementwise chain over 4M elements, each contender in a process of its own.
+"""Peak memory of a 50-op elementwise chain over 4M elements, or of attention, each contender in its own process.
 
 The chain runs as it is, or with its links checkpointed.
 """
@@ -31,13 +31,18 @@ def link(z):
         z = (z + 0.1).exp()
         z = z * 0.5
     return z
-def run(n):
+def attention(n):
+    q, k, v = (t.rand(1, 4, n, 64, requires_grad=True) for _ in range(3))
+    t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    return float(q.grad.sum())
+def chain(n):
     x = t.ones(n, requires_grad=True)
     z = x
     for i in range(10):
         z = checkpoint(link, z, use_reentrant=False) if sys.argv[4] == "checkpoint" else link(z)
     z.sum().backward()
     return float(x.grad[0])
+run = attention if sys.argv[4] == "attention" else chain
 run(16)
 run(16)
 before = peak()
@@ -47,14 +52,17 @@ print((after - before) / 1024)
 """
 
 
-def peak_mib(name: str, elements: int, repeats: int = 1, checkpointed: bool = False) -> float:
+def peak_mib(name: str, size: int, repeats: int = 1, way: str = "plain") -> float:
     """MiB that one forward and backward pass adds to the process's peak.
 
-    The chain has ten links of `repeats` times five operations.
+    Args:
+        name: torch or torchgrad_jax.
+        size: elements of the tensors in the chain, or tokens of the attention.
+        repeats: the chain has ten links of so many times five operations.
+        way: a chain that is "plain", one whose links are a "checkpoint", or "attention".
     """
-    way = "checkpoint" if checkpointed else "plain"
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, name, str(elements), str(repeats), way],
+        [sys.executable, "-c", _PROGRAM, name, str(size), str(repeats), way],
         env={**os.environ, **_TIDY},
         capture_output=True,
         text=True,
@@ -65,4 +73,4 @@ def peak_mib(name: str, elements: int, repeats: int = 1, checkpointed: bool = Fa
 
 def share_left(name: str, elements: int, repeats: int) -> float:
     """How much of the memory of a pass is left when each link of the chain is checkpointed."""
-    return peak_mib(name, elements, repeats, True) / peak_mib(name, elements, repeats)
+    return peak_mib(name, elements, repeats, "checkpoint") / peak_mib(name, elements, repeats)

@@ -132,7 +132,9 @@ def _attend(
         empty = jnp.isneginf(top)
         e = jnp.exp(s - jnp.where(empty, 0, top))
         total = jnp.where(empty, 1, jnp.sum(e, -1, keepdims=True, dtype=s.dtype))
-        weights = e.astype(q.dtype).astype(e.dtype)  # torch multiplies weights of the inputs' precision
+        weights = e.astype(q.dtype).astype(
+            e.dtype
+        )  # torch multiplies weights of the inputs' precision
         out = _matmul(weights, values) / total
         return out.astype(q.dtype), jnp.where(empty, 0, top) + jnp.log(total)
 

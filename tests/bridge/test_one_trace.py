@@ -221,16 +221,3 @@ def test_a_gradient_scaler_after_the_step_skips_where_eager_code_does():
         torch.testing.assert_close(v, w)
         assert own.get_scale() == scaler.get_scale()
     assert fast.counts["eager"] == 0
-
-
-def test_a_gradient_scaler_in_the_step_is_refused():
-    w, _, step, after = scaled()
-    before = w.tolist()
-
-    def whole(x):
-        step(x)
-        after()
-
-    with pytest.raises(RuntimeError, match=r"scaler\.step\(opt\)"):
-        torch.compile(whole)(torch.ones(2, 3))
-    assert w.tolist() == before

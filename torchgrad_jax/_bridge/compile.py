@@ -282,7 +282,8 @@ class Compiled:
         self.counts["run"] += 1
         self._run_before = self.counts["run"]
         self.effect = effect
-        self.wasted += bool(effect or reason == VALUES_CHANGED or (reason or "").startswith(LOOKED))
+        wasted = effect or reason == VALUES_CHANGED or (reason or "").startswith(LOOKED)
+        self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.
         if not entry.program.fresh and not effect:
             if known >= (self.limit or POLICY.recompile_limit):

@@ -68,6 +68,38 @@ class _Run:
         return out
 
 
+def equal_results(jaxpr: Any, consts: Sequence[Any]) -> list[int]:
+    """For each result the number of the first one that is the same steps of the same inputs."""
+    found: dict[Any, Any] = {}
+    env = {v: ("constant", id(c)) for v, c in zip(jaxpr.constvars, consts)}
+    _number(jaxpr.eqns, env, found)
+    first: dict[Any, int] = {}
+    names = [_name(v, env) for v in jaxpr.outvars]
+    return [first.setdefault(name, k) for k, name in enumerate(names)]
+
+
+def _number(eqns: Sequence[Any], env: dict[Any, Any], found: dict[Any, Any]) -> None:
+    """Give the results of steps names in `env`, equal ones the same."""
+    for eqn in eqns:
+        args = [_name(v, env) for v in eqn.invars]
+        inner = called(eqn)
+        if inner is not None:
+            own = {v: ("constant", id(c)) for v, c in zip(inner.jaxpr.constvars, inner.consts)}
+            own.update(zip(inner.jaxpr.invars, args))
+            _number(inner.jaxpr.eqns, own, found)
+            env.update(zip(eqn.outvars, [_name(v, own) for v in inner.jaxpr.outvars]))
+            continue
+        key = _key(eqn, args)
+        number = len(found) if key is None else found.setdefault(key, len(found))
+        if key is None:
+            found[len(found), None] = number
+        env.update((v, (number, i)) for i, v in enumerate(eqn.outvars))
+
+
+def _name(v: Any, env: dict[Any, Any]) -> Any:
+    return ("literal", v.aval, _exactly(v.val)) if hasattr(v, "val") else env[v]
+
+
 def called(eqn: Any) -> Any:
     """The steps of a call that stand for it, or None."""
     steps = _CALLS.get(eqn.primitive.name)

@@ -31,6 +31,7 @@ from .._engine.tensor import Storage, Tensor
 from .carry import Carried, carrying
 from .checks import Checks, Noted, Part
 from .given import settle
+from .once import equal_results
 
 
 class Source:
@@ -381,6 +382,8 @@ def discover(
     program.jaxpr, program.consts = jaxpr, consts
     program.run = lambda values: evaluate(jaxpr, (), values, consts)
     program.sources = lift.sources
+    if any(k >= 0 for _, _, k, _ in program.peers):
+        _let_peers_share(program)
     program.started = list(lift.started.values())
     program.looked = list(lift.looked.values())
     program.known = [
@@ -394,6 +397,21 @@ def discover(
         if k[4] and k[5] is None and id(k[0]) not in lift.assigned
     ]
     return program, told[0]
+
+
+def _let_peers_share(program: Program) -> None:
+    """Storages that held one array get one again where what they get is computed in the same way."""
+    firsts = {id(first) for _, first, _, _ in program.peers}
+    theirs = [k for i, k, _ in program.writes if i >= 0 and id(program.sources[i].what) in firsts]
+    theirs += [k for _, _, k, _ in program.peers if k >= 0]
+    equal = equal_results(program.jaxpr, program.consts)
+    same: dict[int, int] = {}
+    shared = {k: same.setdefault(equal[k], k) for k in theirs}
+    program.writes = [
+        (i, shared[k] if i >= 0 and id(program.sources[i].what) in firsts else k, stamps)
+        for i, k, stamps in program.writes
+    ]
+    program.peers = [(st, first, shared.get(k, k), n) for st, first, k, n in program.peers]
 
 
 def _results(run: Any, lift: StateLift, told: list[Any]) -> list[Any]:

@@ -129,8 +129,12 @@ class Watch:
             held.update(before) if isinstance(held, set) else held.extend(before)
 
     def state_began(self, optimizer: Any) -> None:
-        """The state that an optimizer made on its first step is what is watched from here on."""
+        """The state that an optimizer made on its first step is what is watched from here on.
+
+        So are the tensors that a gradient scaler made of its first scale.
+        """
         if not any(optimizer is known for known in self.optimizers):
+            self._tensors_began(vars(optimizer))
             return
         self.before_state.append((list(self.places), list(self.dicts), list(self.orders)))
         found = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
@@ -144,6 +148,17 @@ class Watch:
             self._dict(held)
             if len(held) > 1:
                 self.orders.append((held, list(held)))
+        self.columns = None
+
+    def _tensors_began(self, held: dict[str, Any]) -> None:
+        """Attributes that were None and are tensors now."""
+        if not any(holder is held for holder, _, _ in self.places):
+            return
+        self.before_state.append((self.places, list(self.dicts), list(self.orders)))
+        self.places = [
+            (h, k, h[k]) if h is held and v is None and isinstance(h.get(k), Tensor) else (h, k, v)
+            for h, k, v in self.places
+        ]
         self.columns = None
 
     def _lists_changed(self) -> str | None:

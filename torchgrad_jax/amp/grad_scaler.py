@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import warnings
 from collections import defaultdict
 from typing import Any
 
+from .._bridge.choose import choose
 from .._core import devices, dtypes
+from .._core.errors import Unsupported
+from .._core.state import LIFT, MODES
 from .._engine.bind import NAMESPACES
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
@@ -61,9 +65,10 @@ class GradScaler:
                 raise AssertionError("The backoff factor must be < 1.0.")
             self._init_scale = init_scale
             self._scale: Any = None
+            self._growth_tracker: Any = None
             self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
             self._growth_interval = growth_interval
-            self._growth_tracker = 0
+            self._init_growth_tracker = 0
             self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
 
     def _started(self, fn: str) -> Any:
@@ -79,15 +84,24 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            if self._scale is None:
-                self._scale = _torch["full"](
-                    (), self._init_scale, dtype=dtypes.float32, device=outputs._m.device
-                )
-            return outputs * self._scale.to(outputs._m.device)
+            scale: Any = self._scale
+            if scale is None:
+                scale = self._begin(outputs._m.device)
+            return outputs * scale.to(outputs._m.device)
         if isinstance(outputs, list | tuple):
             scaled = [self.scale(x) for x in outputs]
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _begin(self, device: Any) -> Any:
+        """Make the tensors of the scale; where a step is being compiled, before its program."""
+        run = MODES.lifts[-1] if MODES.bits & LIFT and MODES.lifts[-1].stateful else None
+        with contextlib.nullcontext() if run is None else run.making_state(self):
+            full = _torch["full"]
+            self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
+            start = self._init_growth_tracker
+            self._growth_tracker = full((), start, dtype=dtypes.int32, device=device)
+        return self._scale
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, to clip them, say."""
@@ -134,11 +148,25 @@ class GradScaler:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        out = None
-        if not any(bool(v) for v in state["found_inf_per_device"].values()):
-            out = optimizer.step(*args, **kwargs)
+        out = self._step_if_finite(optimizer, state, lambda: optimizer.step(*args, **kwargs))
         state["stage"] = OptState.STEPPED
         return out
+
+    def _step_if_finite(self, optimizer: Any, state: dict[str, Any], step: Any) -> Any:
+        out: list[Any] = [None]
+        before = _python_of(optimizer) if _is_compiling() else None
+
+        def take() -> None:
+            out[0] = step()
+
+        choose(_any_infinite([state]), lambda: None, take)
+        if _is_compiling() and (out[0] is not None or _python_of(optimizer) != before):
+            raise Unsupported(
+                f"torch.compile: the step of a {type(optimizer).__name__} gives or changes Python values, but the "
+                "values of gradients decide whether GradScaler.step takes it; leave scaler.step(optimizer) outside "
+                "of the function"
+            )
+        return out[0]
 
     def update(self, new_scale: Any = None) -> None:
         """Adapt the scale to what was found since the last update, or set it."""
@@ -148,27 +176,25 @@ class GradScaler:
         if new_scale is not None:
             scale.fill_(float(new_scale))
         else:
-            found = [
-                v
-                for s in self._per_optimizer_states.values()
-                for v in s["found_inf_per_device"].values()
-            ]
+            found = [s for s in self._per_optimizer_states.values() if s["found_inf_per_device"]]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(any(bool(v) for v in found))
-        self._per_optimizer_states = defaultdict(_fresh)
+            with no_grad():
+                choose(_any_infinite(found), self._shrink, self._grow)
+        self._per_optimizer_states.clear()
 
-    def _adapt(self, infinite: bool) -> None:
-        if infinite:
-            self._scale.mul_(self._backoff_factor)
-            self._growth_tracker = 0
-            return
-        self._growth_tracker += 1
-        if self._growth_tracker == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            if bool(grown.isfinite()):
-                self._scale.copy_(grown)
-            self._growth_tracker = 0
+    def _shrink(self) -> None:
+        self._scale.mul_(self._backoff_factor)
+        self._growth_tracker.zero_()
+
+    def _grow(self) -> None:
+        self._growth_tracker.add_(1)
+        choose(self._growth_tracker == self._growth_interval, self._grow_now)
+
+    def _grow_now(self) -> None:
+        grown = self._scale * self._growth_factor
+        choose(grown.isfinite(), lambda: self._scale.copy_(grown))
+        self._growth_tracker.zero_()
 
     def get_scale(self) -> float:
         """The scale; 1.0 if the scaler is disabled."""
@@ -204,13 +230,18 @@ class GradScaler:
         """Whether the scaler does anything."""
         return self._enabled
 
+    def _get_growth_tracker(self) -> int:
+        if self._growth_tracker is None:
+            return self._init_growth_tracker
+        return int(self._growth_tracker.item())
+
     def state_dict(self) -> dict[str, Any]:
         """The state, for a checkpoint; empty if the scaler is disabled."""
         if not self._enabled:
             return {}
         return {
             "scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval, "_growth_tracker": self._growth_tracker,
+            "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker(),
         }  # fmt: skip
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -227,4 +258,27 @@ class GradScaler:
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+
+def _any_infinite(states: list[dict[str, Any]]) -> Any:
+    """Whether a gradient was not finite, as a tensor."""
+    first, *others = [v for s in states for v in s["found_inf_per_device"].values()]
+    return sum((v.to(first.device) for v in others), first) > 0
+
+
+def _python_of(optimizer: Any) -> dict[Any, Any]:
+    """What an optimizer keeps in Python that its step may change: options, state and attributes that are no tensors."""
+    held = [vars(optimizer), *optimizer.param_groups, *optimizer.state.values()]
+    return {
+        (id(h), key): value
+        for h in held
+        for key, value in h.items()
+        if isinstance(value, int | float | complex | str | tuple) and key != "_opt_called"
+    }
+
+
+def _is_compiling() -> bool:
+    return bool(MODES.bits & LIFT) and MODES.lifts[-1].stateful

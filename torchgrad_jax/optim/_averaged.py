@@ -7,7 +7,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from .._bridge.choose import choose
 from .._core import dtypes
+from ..autograd.grad_mode import no_grad
 from ..nn.modules.module import Module
 from ._averages import get_swa_avg_fn, get_swa_multi_avg_fn
 from ._ruled import call
@@ -54,15 +56,16 @@ class AveragedModel(Module):
         """
         mine, theirs = self._averaged(self.module), self._averaged(model)
         pairs = [(p.detach(), q.detach().to(p.device)) for p, q in zip(mine, theirs)]
-        if self.n_averaged == 0:
-            for average, current in pairs:
-                average.copy_(current)
-        else:
-            self._average(pairs)
+        with no_grad():
+            choose(self.n_averaged == 0, lambda: self._copy(pairs), lambda: self._average(pairs))
         if not self.use_buffers:
             for b, now in zip(self.module.buffers(), model.buffers(), strict=True):
                 b.detach().copy_(now.detach().to(b.device))
         self.n_averaged += 1
+
+    def _copy(self, pairs: list[tuple[Any, Any]]) -> None:
+        for average, current in pairs:
+            average.copy_(current)
 
     def _averaged(self, model: Any) -> Any:
         if self.use_buffers:

@@ -216,11 +216,11 @@ class Conversion:
                 stacklevel=2,
             )
         for param in self.parameters():
+            if set_to_none:  # whatever there was: a compiled step need not look
+                param.grad = None
+                continue
             grad = param.grad
             if grad is None:
-                continue
-            if set_to_none:
-                param.grad = None
                 continue
             if grad.grad_fn is not None:
                 grad.detach_()

@@ -15,6 +15,7 @@ import numpy as np
 
 from ._bridge.exported import read_exported
 from ._bridge.interop import as_jax, from_jax as from_jax
+from ._bridge.modules import combine as combine, partition as partition
 from ._bridge.state import discover
 from ._core import tree
 from ._core.files import replacing
@@ -195,4 +196,13 @@ def export(f: Callable[..., Any], *args: Tensor) -> Exported:
     return Exported(exported, list(state), told)
 
 
-__all__ = ["Exported", "export", "from_jax", "load_exported", "rngs", "to_jax"]
+__all__ = [
+    "Exported",
+    "combine",
+    "export",
+    "from_jax",
+    "load_exported",
+    "partition",
+    "rngs",
+    "to_jax",
+]

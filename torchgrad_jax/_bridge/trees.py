@@ -34,11 +34,11 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     return (value_for_jax(t),), told
 
 
-def _rebuilt(told: Any, children: Any) -> Tensor:
+def rebuilt(told: Any, children: Any) -> Tensor:
     cls, requires = told
     (leaf,) = children
     if isinstance(leaf, Tensor):
-        return _as_class(leaf, cls, requires)
+        return as_class(leaf, cls, requires)
     if isinstance(leaf, dict | list | tuple):
         t = make_of(cls, leaf, _described(leaf))
         extras(t).inner = leaf
@@ -55,7 +55,7 @@ def _rebuilt(told: Any, children: Any) -> Tensor:
     return t
 
 
-def _as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
+def as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
     """A tensor that a mapped function returned: itself, so that its `.grad` and its graph stay, or a new parameter."""
     if isinstance(t, cls) or requires_grad_of(t):
         return t
@@ -75,9 +75,10 @@ def _of_jax_alone(trace: Any) -> bool:
 def _described(leaf: Any) -> Any:
     """What is known of a leaf; JAX puts other things than arrays into trees for a while."""
     dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
-    if isinstance(leaf, jax.Array) and isinstance(dtype, np.dtype):
+    known = isinstance(dtype, np.dtype) and dtype in dtypes.BY_NP
+    if known and isinstance(leaf, jax.Array):
         return wrap_array(leaf)._m
-    if isinstance(shape, tuple) and isinstance(dtype, np.dtype) and dtype.kind != "V":
+    if known and isinstance(shape, tuple):
         return meta(shape, dtypes.from_np(dtype), devices.default_device())
     return meta((), dtypes.float32, devices.default_device())
 
@@ -99,7 +100,7 @@ def _keyed_children(t: Tensor) -> tuple[tuple[Any], Any]:
 
 def register(cls: type[Tensor]) -> None:
     """Make instances of a class pytrees of one leaf, their array."""
-    jax.tree_util.register_pytree_with_keys(cls, _keyed_children, _rebuilt, _children)
+    jax.tree_util.register_pytree_with_keys(cls, _keyed_children, rebuilt, _children)
 
 
 def _new_class(cls: type[Tensor], **kwargs: Any) -> None:
@@ -136,7 +137,7 @@ def _teach_jax() -> None:
 
 
 def _teach_trees() -> None:
-    """Let trees of JAX's match where one has a parameter and the other a plain tensor, or simply an array.
+    """Let trees of JAX's match where one has a parameter and the other a plain tensor or an array; modules likewise.
 
     A node of JAX's matches only nodes of its own class, and each adds a step to the paths of its leaves. Neither can be
     said otherwise when a class is registered. Where JAX's internals have moved, both are as JAX has them.
@@ -174,23 +175,50 @@ def _without_own(path: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _matched(treedef: Any, tree: Any, match: Any) -> list[Any] | None:
-    """What stands in `tree` for each leaf of `treedef`, tensors of all classes being alike; None without tensors."""
+    """What stands in `tree` for each leaf of `treedef`, or None where neither has tensors.
+
+    Tensors of all classes are alike, and so are modules with tensors of the same names.
+    """
     whole = jax.tree.unflatten(treedef, [_Place()] * treedef.num_leaves)
-    nodes, outer = jax.tree.flatten(whole, is_leaf=_is_tensor)
-    if not any(map(_is_tensor, nodes)) or len(nodes) != treedef.num_leaves:
+    nodes, outer = jax.tree.flatten(whole, is_leaf=_is_whole)
+    if not any(map(_is_whole, nodes)):
         return None
-    return [
-        _children(part)[0][0] if _is_tensor(node) and _is_tensor(part) else part
-        for node, part in zip(nodes, match(outer, tree))
-    ]
+    found: list[Any] = []
+    for node, part in zip(nodes, match(outer, tree)):
+        if not _is_whole(node):
+            found.append(part)
+        elif isinstance(node, Tensor):
+            found += _in_place_of([node], [part])
+        else:
+            (names, tensors), (others, parts) = _tensors_of(node), _tensors_of(part)
+            if names != others:
+                return None
+            found += _in_place_of(tensors, parts)
+    return found if len(found) == treedef.num_leaves else None
+
+
+def _in_place_of(tensors: list[Tensor], parts: list[Any]) -> list[Any]:
+    filled = [part for t, part in zip(tensors, parts) if t._st.array is not None]
+    return [_children(part)[0][0] if isinstance(part, Tensor) else part for part in filled]
+
+
+MODULES: dict[type, Any] = {}
+"""The class of modules, and what gives the names and the tensors of one."""
+
+
+def _tensors_of(x: Any) -> tuple[Any, list[Tensor]]:
+    for cls, parts in MODULES.items():
+        if isinstance(x, cls):
+            return parts(x)
+    return None, []
 
 
 class _Place:
     """Stands for a leaf."""
 
 
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, (Tensor, *MODULES))
 
 
 register(Tensor)
@@ -199,4 +227,4 @@ Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
 _teach_trees()
 
-__all__ = ["register"]
+__all__ = ["MODULES", "as_class", "rebuilt", "register"]

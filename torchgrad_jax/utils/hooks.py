@@ -157,7 +157,13 @@ def _watch(args: Any, attach: Callable[[Any], None]) -> tuple[Any, Any]:
         return args, None
     outs = BackwardHookFunction.apply(*(args[i] for i in where))
     outs = outs if isinstance(outs, tuple) else (outs,)
-    attach(next(t.grad_fn for t in outs if t.grad_fn is not None))
+    node = next((t.grad_fn for t in outs if t.grad_fn is not None), None)
+    if node is None:
+        raise RuntimeError(
+            "a module has hooks on its gradients, which a transform of JAX's does not run: make its function by "
+            "torchgrad_jax.to_jax, or remove the hooks"
+        )
+    attach(node)
     new = list(args)
     for i, t in zip(where, outs):
         new[i] = t

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..._bridge import modules as _pytrees
 from ..._core.errors import NO_SCRIPT
 from ..._core.state import MODES, TRACED
 from ..._engine.escapes import refuse_escape
@@ -139,6 +140,10 @@ class Module(Conversion, HookRegistration, StateDict):
         put("_modules", {})
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _pytrees.register(cls)
 
     forward: Callable[..., Any] = _forward_unimplemented
 
@@ -562,6 +567,16 @@ class Module(Conversion, HookRegistration, StateDict):
             return f"{self._get_name()}({extra})"
         inner = "\n  ".join([*lines, *below])
         return f"{self._get_name()}(\n  {inner}\n)"
+
+
+_pytrees.register_base(
+    Module,
+    {
+        **dict.fromkeys(_HOOK_CONTAINERS, OrderedDict),
+        **dict.fromkeys(("_parameters", "_buffers", "_modules"), dict),
+        "_non_persistent_buffers_set": set,
+    },
+)
 
 
 def _forget(name: str, *containers: Any) -> None:

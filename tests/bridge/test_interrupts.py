@@ -232,8 +232,9 @@ FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments]
 @pytest.mark.parametrize("make", FIRST, ids=lambda f: f.__name__)
 def test_the_first_call(make):
     states, _ = _reference(make, 2)
-    points = length(_made(make).run)
-    for part in (0.1, 0.5, 0.8, 0.9, 0.95):  # a first call may have a little fewer of them
+    # What the package remembers of a program makes the next first call shorter, the second one most of all.
+    points = min(length(_made(make).run) for _ in range(2))
+    for part in (0.1, 0.5, 0.8, 0.9, 0.95):
         program = _made(make)
         assert interrupted(program.run, int(points * part))
         now = program.state()
@@ -267,6 +268,7 @@ def test_a_signal_that_comes_from_outside():
     """Ctrl-C at times that nobody knows, over and over."""
     code = """
         import os, random, signal, sys, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
         import torchgrad_jax as torch
         from torchgrad_jax import nn
         torch.manual_seed(0)

@@ -375,7 +375,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/tree.py", "_library/registry.py", "distributions/_kl_registry.py", "library.py",
         "utils/_tree_nodes.py",
         "utils/flop_counter.py", "serialization/__init__.py", "fx/_symbolic_trace.py", "nn/utils/parametrize.py",
-        "distributed/_rendezvous.py",
+        "distributed/_rendezvous.py", "_bridge/trees.py", "_bridge/modules.py",
     },
     "as long as something else lives": {
         "_core/traces.py", "autograd/_profiler_recorder.py", "_engine/passes/walk.py", "_engine/saved.py",

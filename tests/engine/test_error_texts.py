@@ -48,9 +48,7 @@ def convolutions_name_what_differs_from_the_input(m):
     for conv, n in convolutions:
         one, b = m.ones((1,) * n), m.ones(1)
         for kind in KINDS:
-            if (
-                kind == "bfloat16"
-            ):  # torch's text tells whether the processor computes in that format
+            if kind in ("bfloat16", "float16"):  # torch's text tells what the processor computes in
                 continue
             x, c = one.to(getattr(m, kind)), b.to(getattr(m, kind))
             found.append([

@@ -334,9 +334,11 @@ def _is_value(x: Any) -> bool:
 
 
 _COMPOUND: tuple[Any, ...] = ((*_BUILT_IN, Tensor),)
+_CLASSES = 1024
+"""Of how many classes it is remembered what they are: a program may make ever new ones."""
 
 
-@functools.cache
+@functools.lru_cache(_CLASSES)
 def _is_value_class(cls: type) -> bool:
     if cls in _ROWS or issubclass(cls, weakref.ref):
         return False
@@ -344,7 +346,7 @@ def _is_value_class(cls: type) -> bool:
     return compares and not _is_python(cls)
 
 
-@functools.cache
+@functools.lru_cache(_CLASSES)
 def _is_container(cls: type) -> bool:
     """Whether a class of containers is copied by its items and attributes."""
     if cls.__module__ in ("builtins", "collections"):
@@ -354,7 +356,7 @@ def _is_container(cls: type) -> bool:
     return not any(name in b.__dict__ for b in kept for name in own)
 
 
-@functools.cache
+@functools.lru_cache(_CLASSES)
 def _is_python(cls: type) -> bool:
     """Whether the instances of a class consist of their attributes: no code in C holds more of their state."""
     if cls is types.SimpleNamespace:

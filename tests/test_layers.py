@@ -92,7 +92,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "utils.model_zoo",
                 "utils.flop_counter",
                 "utils.module_tracker",
-                "distributed.checkpoint.state_dict",
+                "distributed.checkpoint",
                 "distributed.optim",
                 "distributed.run",
                 "",
@@ -225,7 +225,11 @@ def _nearest(name: str, modules: Mapping[str, Path]) -> str:
 def layer_of(module: str) -> int | None:
     top = module.partition(".")[0]
     found = {name: i for i, (_, names) in enumerate(LAYERS) for name in names}
-    return found.get(module, found.get(top))  # a file may stand apart from its folder
+    parts = module.split(".")
+    above = [
+        ".".join(parts[:n]) for n in range(len(parts), 0, -1)
+    ]  # a file or folder may stand apart from its folder
+    return next((found[name] for name in above if name in found), found.get(top))
 
 
 def unplaced(modules: Iterable[str]) -> list[str]:

@@ -1,10 +1,37 @@
-"""torch.distributed.checkpoint: state dictionaries by name; files of several processes are not written here."""
+"""torch.distributed.checkpoint: checkpoints that many processes write and read, each its parts, in torch's format."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..._core.errors import no_such_name as _no_such_name
+from .api import CheckpointException as CheckpointException
+from .default_planner import (
+    DefaultLoadPlanner as DefaultLoadPlanner,
+    DefaultSavePlanner as DefaultSavePlanner,
+)
+from .filesystem import FileSystemReader as FileSystemReader, FileSystemWriter as FileSystemWriter
+from .metadata import (
+    BytesStorageMetadata as BytesStorageMetadata,
+    ChunkStorageMetadata as ChunkStorageMetadata,
+    Metadata as Metadata,
+    TensorStorageMetadata as TensorStorageMetadata,
+)
+from .planner import (
+    LoadPlan as LoadPlan,
+    LoadPlanner as LoadPlanner,
+    ReadItem as ReadItem,
+    SavePlan as SavePlan,
+    SavePlanner as SavePlanner,
+    WriteItem as WriteItem,
+)
+from .state_dict_loader import load as load, load_state_dict as load_state_dict
+from .state_dict_saver import (
+    async_save as async_save,
+    save as save,
+    save_state_dict as save_state_dict,
+)
+from .storage import StorageReader as StorageReader, StorageWriter as StorageWriter
 
 
 def __getattr__(name: str) -> Any:

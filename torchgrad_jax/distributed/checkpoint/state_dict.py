@@ -14,7 +14,8 @@ from ...nn.modules._loading import EXTRA_STATE, _IncompatibleKeys
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
 from ...optim.optimizer import Optimizer
-from .. import _refuse
+from .._groups import get_rank, is_initialized
+from .._objects import broadcast_object_list
 
 __all__ = [
     "StateDictOptions",
@@ -39,7 +40,7 @@ class StateDictOptions:
         ignore_frozen_params: whether parameters without `requires_grad` are left out.
         keep_submodule_prefixes: as in torch; it belongs to the deprecated `submodules`.
         strict: whether missing and unexpected names are errors.
-        broadcast_from_rank0: needs process groups, and is refused.
+        broadcast_from_rank0: whether all processes read the dictionary of rank 0; those of the others may be empty.
         flatten_optimizer_state_dict: whether the optimizer's dictionary has one level, under names joined with dots.
         dsd_fqn_modifiers: the method of a module that renames entries; a module that has it is refused.
     """
@@ -104,15 +105,18 @@ def _checked(
         raise NotImplementedError(
             "submodules is not implemented, which torch has deprecated: pick the names from the whole dictionary"
         )
-    if options.broadcast_from_rank0:
-        if not options.full_state_dict:
-            raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
-        _refuse()
+    if options.broadcast_from_rank0 and not options.full_state_dict:
+        raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
     return options
 
 
 def _collected(value: Any, options: StateDictOptions) -> Any:
-    """A dictionary as the options want it: in containers of its own, and on the CPU."""
+    """A dictionary as the options want it: in containers of its own, and on the CPU.
+
+    Whole dictionaries on the CPU are for saving, so that only rank 0 gets one.
+    """
+    if options.full_state_dict and options.cpu_offload and is_initialized() and get_rank():
+        return {}
     if not (options.full_state_dict or options.cpu_offload):
         return value
     if isinstance(value, Tensor):
@@ -124,6 +128,20 @@ def _collected(value: Any, options: StateDictOptions) -> Any:
     if value is None or isinstance(value, (int, float, str, bytes)):
         return value
     raise ValueError(f"Unexpected value type {type(value)}")
+
+
+def _sent(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:
+    """The dictionary that a process reads: its own, or that of rank 0."""
+    if not options.broadcast_from_rank0:
+        return state
+    box: list[Any] = [
+        _collected(state, StateDictOptions(cpu_offload=True)) if get_rank() == 0 else None
+    ]
+    broadcast_object_list(box, 0)
+    if get_rank():
+        state.clear()
+        state.update(box[0])
+    return state
 
 
 def _optimizers(given: Optimizer | Iterable[Optimizer]) -> tuple[Optimizer, ...]:
@@ -181,6 +199,7 @@ def set_model_state_dict(
         The names that are missing and those that are unexpected.
     """
     options = _checked(model, options)
+    model_state_dict = _sent(model_state_dict, options)
     _not_empty(model_state_dict, options)
     if not model_state_dict:
         return _IncompatibleKeys({}, {})
@@ -417,6 +436,7 @@ def set_optimizer_state_dict(
     options, all_of = _checked(model, options), _optimizers(optimizers)
     if not all_of:
         raise RuntimeError("Optimizers are not passed in but optim_only is set to True.")
+    optim_state_dict = _sent(optim_state_dict, options)
     if not optim_state_dict and not (options.cpu_offload and options.full_state_dict):
         raise RuntimeError(
             "The option indicates that model state_dict is required to save, "
@@ -472,6 +492,6 @@ def set_state_dict(
     all_of = _optimizers(optimizers)
     if all_of:
         set_optimizer_state_dict(model, all_of, optim_state_dict, options=options)
-    if not model_state_dict:
+    if not model_state_dict and not _checked(model, options).broadcast_from_rank0:
         return _IncompatibleKeys({}, {})
     return set_model_state_dict(model, model_state_dict, options=options)

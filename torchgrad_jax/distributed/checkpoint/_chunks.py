@@ -1,0 +1,181 @@
+"""Parts of tensors: which ones this process has, which of those in a checkpoint they overlap, and room to read into.
+
+A matrix over two devices has two chunks, its upper and its lower half. A process that has the lower half reads from a
+checkpoint of four row blocks the last two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..._core.meta import meta
+from ..._core.placement import spread_over
+from ..._core.shapes import Size
+from ..._engine.record import no_grad
+from ..._engine.strided import read
+from ..._engine.tensor import Tensor, make
+from ..._functions.exchange import from_numpy_array
+from .metadata import ChunkStorageMetadata, MetadataIndex
+from .planner import LoadItemType, ReadItem
+
+Box = ChunkStorageMetadata
+
+
+def _shards(tensor: Tensor) -> Any:
+    """The parts on this process's devices, each once; None for a tensor that is whole on each of its devices."""
+    if tensor.is_meta:
+        return None
+    array = read(tensor.detach())
+    spread = spread_over(array)
+    if spread is None or spread.is_fully_replicated:
+        return None
+    return list({_start(s): s for s in array.addressable_shards}.values())
+
+
+def _start(shard: Any) -> tuple[int, ...]:
+    return tuple(part.start or 0 for part in shard.index)
+
+
+def is_split(tensor: Tensor) -> bool:
+    """Whether a tensor is in parts on several devices."""
+    return _shards(tensor) is not None
+
+
+def chunks_of(tensor: Tensor) -> list[Box]:
+    """The parts of a tensor that this process has."""
+    shards = _shards(tensor)
+    if shards is None:
+        return [Box(Size((0,) * tensor.dim()), Size(tensor.shape))]
+    return [Box(Size(_start(s)), Size(s.data.shape)) for s in shards]
+
+
+def part_at(tensor: Tensor, index: MetadataIndex) -> Tensor:
+    """The part of a tensor that begins at an offset.
+
+    Raises:
+        ValueError: this process has no such part.
+    """
+    shards = _shards(tensor)
+    if shards is None:
+        if index.offset is None or not any(index.offset):
+            return tensor
+    else:
+        found = next((s for s in shards if _start(s) == tuple(index.offset or ())), None)
+        if found is not None:
+            data = np.asarray(found.data)
+            return make(data, meta(data.shape, tensor.dtype, tensor.device))
+    raise ValueError(
+        f"FQN: '{index.fqn}': this process has no part of it that begins at {index.offset}"
+    )
+
+
+# --- what to read ---------------------------------------------------------------------------------
+
+
+def _overlap(a: Box, b: Box) -> tuple[list[int], list[int]] | None:
+    """The corner and the lengths of the box that two boxes have in common."""
+    start = [max(x, y) for x, y in zip(a.offsets, b.offsets)]
+    ends = zip(a.offsets, a.sizes, b.offsets, b.sizes)
+    lengths = [min(x + n, y + m) - s for s, (x, n, y, m) in zip(start, ends)]
+    return (start, lengths) if all(n > 0 for n in lengths) else None
+
+
+def reads(fqn: str, saved: list[Box], wanted: list[Box]) -> Iterator[ReadItem]:
+    """What to read, of chunks in a checkpoint, for chunks of this process."""
+    for i, chunk in enumerate(wanted):
+        for j, there in enumerate(saved):
+            common = _overlap(chunk, there)
+            if common is not None:
+                start, lengths = common
+                yield ReadItem(
+                    LoadItemType.TENSOR,
+                    MetadataIndex(fqn, chunk.offsets, i),
+                    Size(s - o for s, o in zip(start, chunk.offsets)),
+                    MetadataIndex(fqn, there.offsets, j),
+                    Size(s - o for s, o in zip(start, there.offsets)),
+                    Size(lengths),
+                )
+
+
+def is_inside(chunk: Box, size: Size) -> bool:
+    """Whether a chunk lies in a tensor of that shape."""
+    return all(
+        o >= 0 and n >= 0 and o + n <= s for o, n, s in zip(chunk.offsets, chunk.sizes, size)
+    )
+
+
+def overlaps(chunks: Sequence[Any]) -> tuple[Box, Box] | None:
+    """Two chunks that have elements in common, if there are any; they are looked for along the longest dimension."""
+    if len(chunks) < 2 or not len(chunks[0].sizes):
+        return None
+    dim = max(range(len(chunks[0].sizes)), key=lambda d: max(c.offsets[d] + c.sizes[d] for c in chunks))  # fmt: skip
+    active: list[Any] = []
+    for chunk in sorted(chunks, key=lambda c: c.offsets[dim]):
+        active = [c for c in active if c.offsets[dim] + c.sizes[dim] > chunk.offsets[dim]]
+        other = next((c for c in active if _overlap(c, chunk)), None)
+        if other is not None:
+            return other, chunk
+        active.append(chunk)
+    return None
+
+
+def narrowed(tensor: Tensor, offsets: Size, lengths: Size) -> Tensor:
+    """The box of a tensor that begins at some offsets, as a view."""
+    for dim, (start, length) in enumerate(zip(offsets, lengths)):
+        if tensor.shape[dim] != length:
+            tensor = tensor.narrow(dim, start, length)
+    return tensor
+
+
+# --- room -----------------------------------------------------------------------------------------
+
+
+class Room:
+    """Memory of this process for the chunks of a tensor that are being read; they become its values together.
+
+    Args:
+        target: the tensor.
+        items: what is read for it.
+    """
+
+    def __init__(self, target: Tensor, items: list[ReadItem]) -> None:
+        self.target, self.waiting = target, len(items)
+        self._chunks = {tuple(c.offsets): c for c in chunks_of(target)}
+        self._arrays: dict[tuple[int, ...], np.ndarray] = {}
+        self._parts: dict[tuple[int, ...], Tensor] = {}
+        for at, chunk in self._chunks.items():
+            mine = sum(math.prod(r.lengths) for r in items if tuple(r.dest_index.offset or ()) == at)  # fmt: skip
+            self._arrays[at] = self._memory(chunk, whole=mine == math.prod(chunk.sizes))
+            self._parts[at] = from_numpy_array(self._arrays[at])
+
+    def _memory(self, chunk: Box, whole: bool) -> np.ndarray:
+        """Room for a chunk; where not all of it is read, with the values that it has."""
+        if whole:
+            return np.empty(chunk.sizes, self.target.dtype.np)
+        part = part_at(self.target, MetadataIndex("", chunk.offsets))
+        return np.array(read(part.detach()))
+
+    def part(self, offset: Any) -> Tensor:
+        """Room for one chunk."""
+        return self._parts[tuple(offset or ())]
+
+    def assign(self) -> None:
+        """Give the tensor the values that have been read."""
+        with no_grad():
+            self.target.detach().copy_(self._whole())
+        self._arrays.clear()
+        self._parts.clear()
+
+    def _whole(self) -> Tensor:
+        if not is_split(self.target):
+            (part,) = self._parts.values()
+            return part
+        old: Any = read(self.target.detach())
+        parts = [jax.device_put(self._arrays[_start(s)], s.device) for s in old.addressable_shards]
+        array = jax.make_array_from_single_device_arrays(old.shape, old.sharding, parts)
+        return make(array, meta(old.shape, self.target.dtype, self.target.device))

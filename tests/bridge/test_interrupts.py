@@ -155,9 +155,16 @@ def writes_outside():
     return program
 
 
+def many_steps():
+    program = random_numbers()
+    batches = torch.randn(3, 4, 3)
+    program.run = lambda: program.call.many(batches)  # type: ignore[method-assign]
+    return program
+
+
 PROGRAMS = [
-    momentum, adam, gradients_that_add_up, running_statistics, random_numbers, large_gradients, gradients_only,
-    no_gradient_any_more, differentiated_from_outside, writes_to_arguments, writes_outside,
+    momentum, adam, many_steps, gradients_that_add_up, running_statistics, random_numbers, large_gradients,
+    gradients_only, no_gradient_any_more, differentiated_from_outside, writes_to_arguments, writes_outside,
 ]  # fmt: skip
 
 

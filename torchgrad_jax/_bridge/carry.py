@@ -230,6 +230,15 @@ class Carried(Recording):
             self._say_why()
             self._prune()
 
+    def state(self) -> Any:
+        """What everything was before the run."""
+        return self._before, self._arrays_before
+
+    def resume(self, state: Any) -> None:
+        """Everything is as it was before the run that had this `state()`."""
+        self._before, self._arrays_before = state
+        self.put_back()
+
     def put_back(self) -> None:
         """Everything is as it was before the run."""
         self.open = False

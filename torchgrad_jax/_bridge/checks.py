@@ -62,6 +62,8 @@ class Checks:
         """Flags that the program itself computes."""
         cheap = {i for i, s in enumerate(sources) if i not in written and s.kind in _CHEAP_KINDS}
         early, inputs = [], set()
+        self.ahead_flags: list[Any] = []
+        """Flags of checks that are looked at before the program runs."""
         in_numpy: list[tuple[Check, list[int]]] = []
         for check, arrays, _, line in run.checks:
             flag = next(values)
@@ -74,6 +76,7 @@ class Checks:
             if costly or not cheap >= needed:
                 self.late.append(flag)
                 continue
+            self.ahead_flags.append(flag)
             given = [steps.small_input(v) for v in noted.arrays]
             if cheap.issuperset(given):
                 in_numpy.append((check, given))  # type: ignore[arg-type]
@@ -102,6 +105,11 @@ class Checks:
             return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
 
         return jax.jit(fails)
+
+    def fails_ahead(self, values: Sequence[Any]) -> Any:
+        """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""
+        steps = sliced(self._jaxpr, self.ahead_flags)
+        return any_of(evaluate(steps, (), values, self._consts))
 
     def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
         """Whether a check fails that the program does not compute; its inputs stand at these places."""

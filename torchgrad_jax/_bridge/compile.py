@@ -32,6 +32,7 @@ from .effects import Noticing
 from .entry import VALUES_CHANGED, Entry
 from .given import Given, NeedsPlainNumbers, is_input
 from .keys import recompile, shape_of, shared_with
+from .many import Batches, Done, run_all
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .watch import Watch, place_of
 
@@ -107,7 +108,51 @@ class Compiled:
             return (
                 last.run(args) if last.quickly is None or mode & INFERENCE else last.quickly(args)
             )
-        if mode & _OTHER_MODES:  # part of something larger, or watched: as it is written
+        return self._call(args, kwargs, Entry.run)
+
+    def many(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function once for each row of its tensors, all calls in one program where they can be.
+
+        Args:
+            args, kwargs: as for a single call, but each tensor has one more dimension in front: the steps. All else is
+                the same for each step.
+
+        Returns:
+            What the calls return: tensors stacked, without a graph; numbers as lists; one and the same object as it is.
+
+        Raises:
+            ValueError: if tensors have different numbers of rows, or require a gradient.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> total = torch.zeros(())
+            >>> @torch.compile
+            ... def add(x):
+            ...     total.add_(x)
+            ...     return total * 1
+            >>> add.many(torch.tensor([1.0, 2.0, 3.0]))
+            tensor([1., 3., 6.])
+            >>> total
+            tensor(6.)
+        """
+        mode = MODES.bits & ~TRACED
+        plainly = self.written or POLICY.stance == "force_eager" or (MODES.traced and under_jax())
+        if plainly or mode & _OTHER_MODES:
+            return run_all(lambda args, kwargs, run: self(*args, **kwargs), Batches(args, kwargs))
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any], run: Any) -> Any:
+            out = self._call(args, kwargs, run)
+            self.counts["run"] += out.count - 1 if isinstance(out, Done) else 0
+            return out
+
+        return run_all(call, Batches(args, kwargs))
+
+    def _call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]
+    ) -> Any:
+        """Find or make the program for these arguments, and `run` it."""
+        mode, stance = MODES.bits & ~TRACED, POLICY.stance
+        if mode & _OTHER_MODES or self.written:  # part of something larger, or watched
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
         flat, spec = tree.flatten((args, kwargs))
@@ -143,14 +188,14 @@ class Compiled:
                     self.wasted = 0
                     self._used(whole, entry)
                     self._remember(entry, args, kwargs, mode)
-                    return entry.run(inputs)
+                    return run(entry, inputs)
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
         if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
-        return self._trace(whole, (args, kwargs), flat, tensors, reason)
+        return self._trace(whole, (args, kwargs), flat, tensors, reason, run)
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
         """Let the next call try this entry first, where its arguments are plain tensors."""
@@ -182,17 +227,17 @@ class Compiled:
             caches.KERNELS.program_dropped()
 
     def _trace(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any
     ) -> Any:
         try:
-            return self._trace_once(key, given, flat, tensors, reason)
+            return self._trace_once(key, given, flat, tensors, reason, run)
         except NeedsPlainNumbers as error:
             self.plain_numbers = True
             explain.plain_numbers(self.fn, error.__cause__)
-        return self._trace_once(key, given, flat, tensors, reason)
+        return self._trace_once(key, given, flat, tensors, reason, run)
 
     def _trace_once(
-        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any
+        self, key: Any, given: Any, flat: list[Any], tensors: list[Tensor], reason: Any, run: Any
     ) -> Any:
         known = sum(map(len, self.entries.values()))
         if self.counts["traced"]:
@@ -243,7 +288,7 @@ class Compiled:
             if effect:
                 self.carried.update({place_of(*place): place for place in watch.drifted()})
             self._keep(key, entry, effect, reason, known)
-            out = entry.run([*tensors, *arguments.values])
+            out = (Entry.run if effect else run)(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error

@@ -51,7 +51,7 @@ from .watch import Watch
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
 
 
-class _Out:
+class Out:
     """A tensor of the result."""
 
     __slots__ = ("freed", "index", "meta", "node", "requires")
@@ -120,6 +120,8 @@ class Entry:
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(lambda *xs: self._kernel(xs), overwritten, bool(self.spare))
         self.kernel = self.program_kernel.call
+        self.loops: dict[int, Any] = {}
+        """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.plain: tuple[int, Any] = (-1, ())
         touched = [*program.counters, *program.guards, *program.grads]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
@@ -237,7 +239,7 @@ class Entry:
         ]
         self.fresh = [(st, at[k]) for st, k in program.fresh]
         for o in self.outs:
-            if isinstance(o, _Out):
+            if isinstance(o, Out):
                 o.index = at[o.index]
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
@@ -265,7 +267,7 @@ class Entry:
             name = fn_.name() if fn_ is not None else ""
             if requires and not freed:
                 live.append((len(outs), x))
-            outs.append(_Out(len(tensors), m, requires, name, freed))
+            outs.append(Out(len(tensors), m, requires, name, freed))
             tensors.append(x)
         if any(hides) and MODES.lifts[-1].log.reads_arguments():
             raise NeedsPlainNumbers
@@ -313,17 +315,22 @@ class Entry:
         n = len(self.donated)
         for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
-        program, late = self.program.jaxpr, self.late
-        whole = program._replace(outvars=[*program.outvars, *late])
+        found = self.steps(values)
+        out = [found[k] for k in self.place]
+        if not self.late:
+            return out
+        failed = any_of(found[len(self.place) :])
+        out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
+        return [*out, failed]
+
+    def steps(self, values: Sequence[Any]) -> list[Any]:
+        """The program's results on these values of its sources, and after them whether its own checks fail."""
+        program = self.program.jaxpr
+        whole = program._replace(outvars=[*program.outvars, *self.late])
         found = evaluate_once(whole, values, self.program.consts)
         for k, there in self.pins.items():
             found[k] = place(found[k], there)
-        out = [found[k] for k in self.place]
-        if not late:
-            return out
-        failed = any_of(found[len(program.outvars) :])
-        out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
-        return [*out, failed]
+        return found
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:
         """Whether `run` may be called on these arguments without a closer look."""
@@ -351,7 +358,7 @@ class Entry:
         if self.parts is not None or any(effects) or self.spec.kind is not None or not self.simple:
             return None
         (out,) = self.outs
-        if not isinstance(out, _Out) or out.requires:
+        if not isinstance(out, Out) or out.requires:
             return None
         if self.kept_args is None or self.late:
             return None
@@ -397,7 +404,7 @@ class Entry:
                 arrays += self.program_kernel.results(inputs, dropped)  # no signal comes in between
                 if self.late and is_true(arrays[-1]):
                     self._complain([*arrays[: len(self.donated)], *inputs[len(self.donated) :]])
-            self._store(arrays, args, counters, counts)
+            self.store(arrays, args, counters, counts)
             self.ran = True
         except BaseException:
             surely(lambda: self._settle(arrays, args, counters, counts, drawn, replaced))
@@ -411,7 +418,7 @@ class Entry:
         """After an error or an interrupt: finish the step if its program ran, else let all be as it was."""
         if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
             self.ran = True
-            self._store(arrays, args, counters, counts)
+            self.store(arrays, args, counters, counts)
             return
         storages = [*self.donated_storages, *[s.storage(args) for s in self.donated_gradients]]
         for st, array in zip(storages, arrays):  # which a program whose check failed gives back
@@ -419,6 +426,16 @@ class Entry:
         put_back(drawn, replaced)
         if self.log is not None:
             self.log.put_back()
+
+    def complain(self, tensors: Sequence[Any]) -> NoReturn:
+        """Raise what the call with these arguments raises, whose numbers in Python have been computed."""
+        args = [tensors[i] for i in self.args] if self.repeats else tensors
+        drawn: dict[Any, Any] = {}
+        with restorable(drawn):
+            values = [s.array(args) for s in self.program.sources]
+        put_back(drawn, ())
+        assert self.checks is not None
+        self.checks.complain(values)
 
     def _complain(self, inputs: Sequence[Any]) -> NoReturn:
         """Raise what the check raises that fails for these inputs of the program."""
@@ -438,14 +455,20 @@ class Entry:
         else:
             others = [s.array(args) for s in self.kept_others]
         kept = [st.array for st in self.kept_storages]
-        own = [st.array for st in self.donated_storages]
-        own += [s.storage(args).array for s in self.donated_gradients]
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
-            self._complain([*own, *kept, *others])
-        if own and max(map(sys.getrefcount, own)) > _HOLDERS:  # somebody else looks at one
+            self._complain([*self._overwritten(args), *kept, *others])
+        return [*self.own_arrays(args), *kept, *others]
+
+    def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
+        own = [st.array for st in self.donated_storages]
+        return own + [s.storage(args).array for s in self.donated_gradients]
+
+    def own_arrays(self, args: Sequence[Tensor]) -> list[Any]:
+        """The arrays whose memory the program gets; copies of those that somebody else looks at."""
+        own = self._overwritten(args)
+        if own and max(map(sys.getrefcount, own)) > _HOLDERS:
             own = [jnp.array(x) if sys.getrefcount(x) > _HOLDERS + 1 else x for x in own]
-        own += [spare(of_args(leaf, args), m) for leaf, m in self.spare]
-        return [*own, *kept, *others]
+        return own + [spare(of_args(leaf, args), m) for leaf, m in self.spare]
 
     def _differentiable(
         self, args: Sequence[Tensor], arrays: list[Any], drawn: dict[Any, Any]
@@ -472,28 +495,28 @@ class Entry:
         arrays += found[: parts.n_results]
         return node
 
-    def _store(
-        self,
-        arrays: Sequence[Any],
-        args: Sequence[Tensor],
-        counters: Sequence[Any],
-        counts: Sequence[int],
-    ) -> None:
-        """Write the results to where they belong. Once more after an interrupt, it does what was left to do."""
+    def store(
+        self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any],
+        counts: Sequence[int], times: int = 1,
+    ) -> None:  # fmt: skip
+        """Write the results of the last of so many runs to where they belong.
+
+        Once more after an interrupt, it does what was left to do.
+        """
         sources = self.program.sources
         for st, k, stamps in self.stored:
             st.array = arrays[k]
-            st.stamp += stamps
+            st.stamp += stamps * times
         for i, k, stamps in self.stored_elsewhere:
             if i < 0:
                 write(args[~i], arrays[k], bump=False)
                 continue
             st = sources[i].storage(args)
             st.array = arrays[k]
-            st.stamp += stamps
+            st.stamp += stamps * times
         for vc, count, n in zip(counters, counts, self.increments):
-            vc.version = count + n
-        for leaf, k, m, version in self.grads:
+            vc.version = count + n * times
+        for leaf, k, m, version in self.grads if times else ():
             leaf = of_args(leaf, args)
             if m is None:
                 leaf._g = k
@@ -507,12 +530,12 @@ class Entry:
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:
             (o,) = self.outs
-            if isinstance(o, _Out) and not o.requires and not MODES.bits & INFERENCE:
+            if isinstance(o, Out) and not o.requires and not MODES.bits & INFERENCE:
                 return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
         for o in self.outs:
-            if not isinstance(o, _Out):
-                leaves.append(o.tensor(args) if isinstance(o, _ELSEWHERE) else o)
+            if not isinstance(o, Out):
+                leaves.append(o.tensor(args) if isinstance(o, ELSEWHERE) else o)
                 continue
             t = make(arrays[o.index], o.meta)
             if o.freed:
@@ -534,8 +557,8 @@ class Entry:
         def run(leaves: Sequence[Any]) -> list[Any]:
             return self.parts.forward(*leaves)[:last]  # type: ignore[union-attr]
 
-        wanted = {o.index for o in self.outs if isinstance(o, _Out) and o.requires and not o.freed}
-        names = [o.node for o in self.outs if isinstance(o, _Out) and o.index in wanted]
+        wanted = {o.index for o in self.outs if isinstance(o, Out) and o.requires and not o.freed}
+        names = [o.node for o in self.outs if isinstance(o, Out) and o.index in wanted]
         self._again = Call(
             "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
             nondiff=tuple(k for k in range(last) if k not in wanted),
@@ -544,7 +567,7 @@ class Entry:
         return self._again
 
 
-_ELSEWHERE = (Handed, HandedView, Returned)
+ELSEWHERE = (Handed, HandedView, Returned)
 """What stands for results that the program does not compute."""
 _HIDE_NOTHING = (int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic)
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
@@ -552,4 +575,4 @@ _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 
 
-__all__ = ["Entry"]
+__all__ = ["ELSEWHERE", "Entry", "Out"]

@@ -28,6 +28,10 @@ class OptimizedModule(Module):
         """The original's call, compiled."""
         return self.__dict__["_compiled"](*args, **kwargs)
 
+    def many(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls with the rows of these tensors, in one program where they can be."""
+        return self.__dict__["_compiled"].many(*args, **kwargs)
+
     @property
     def training(self) -> bool:  # type: ignore[override] - the original's
         """Whether the original is in training mode."""

@@ -90,6 +90,38 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
 
 
+_SECONDS_COLD, _SECONDS_WARM = 0.037, 0.022
+"""What a test takes on average on one core of 2.5 GHz, where no kernel is compiled yet, and where all are."""
+
+
+def _time_to_come(tests: int, workers: int) -> str:
+    """How long a run will take, for who waits in front of it."""
+    cache = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    cold = not cache.is_dir() or next(cache.iterdir(), None) is None
+    each = _SECONDS_COLD if cold else _SECONDS_WARM
+    minutes = max(1, round(tests * each / workers / 60))
+    kernels = (
+        f"no kernel is compiled yet in {cache}" if cold else f"compiled kernels are in {cache}"
+    )
+    return f"time: {tests} tests on {workers} cores take about {minutes} min ({kernels})"
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
+    return None if len(items) < _MANY else _time_to_come(len(items), 1)
+
+
+_MANY = 1000
+_said: list[str] = []
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, whose workers collect
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    if len(ids) >= _MANY and not _said:
+        _said.append(_time_to_come(len(ids), len(node.config.option.tx)))
+        reporter = node.config.pluginmanager.getplugin("terminalreporter")
+        reporter.write_line(_said[0])
+
+
 def _resident() -> int:
     """The megabytes of memory that this process holds; 0 where the system does not tell."""
     try:

@@ -1,4 +1,4 @@
-"""Run one program under torch and under torchgrad_jax, and compare everything observable.
+"""Run one program under torch and under torchgrad_jax, and compare what the contract promises of its results.
 
 A program is a function of the module (``m``) that returns whatever it wants looked at. The answer
 of live torch is what is expected; where torch is not installed, its answer as recorded in
@@ -7,12 +7,15 @@ of live torch is what is expected; where torch is not installed, its answer as r
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+import inspect
 import json
 import math
 import os
 import re
+import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,14 +24,15 @@ from typing import Any
 import torchgrad_jax
 
 Program = Callable[[Any], Any]
-TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "complex64": 2e-6}
 _RECORD = os.environ.get("TORCHGRAD_RECORD") == "1"
 # What torch says where this processor lacks what one of its kernels needs, bfloat16 LSTMs for example.
 _NO_KERNEL = "could not create a primitive descriptor"
 
+# --- what is seen of a value ----------------------------------------------------------------------
+
 
 def describe(value: Any) -> Any:
-    """A value as data that JSON can hold and that says everything a user could see of it."""
+    """A value as data that JSON can hold and that says everything that is promised of it."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, complex):
@@ -36,7 +40,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, str):
         return _anonymous(value)
     if isinstance(value, BaseException):
-        return {"raised": type(value).__name__, "text": _anonymous(str(value))}
+        return {"raised": type(value).__name__, "text": _public(str(value))}
     if isinstance(value, dict):
         return {str(k): describe(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -53,11 +57,6 @@ def describe(value: Any) -> Any:
     return _anonymous(re.sub(r"\btorch(grad_jax)?\.", "", repr(value)))
 
 
-_PROMISED = ("values", "dtype", "shape")
-_RECORDED = re.compile("Backwards?[0-9]*Backward")
-"""In the name of a node that `create_graph=True` recorded: its name, edges and layout are not promised."""
-
-
 def _anonymous(text: str) -> str:
     text = re.sub(r"0x[0-9a-f]+", "0x", text)
     text = re.sub(r" \(Triggered internally at .*\)", "", text)
@@ -65,40 +64,102 @@ def _anonymous(text: str) -> str:
 
 
 def _describe_tensor(t: Any) -> dict[str, Any]:
-    """Strides, version and view-ness only of tensors in a graph: those of plain ones, gradients
-    above all, tell how torch allocated; a program that cares returns them by themselves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        grad = t.grad
-    seen = {
-        "values": _values(t.detach().tolist()),
-        "dtype": str(t.dtype).rpartition(".")[2],
-        "shape": list(t.shape),
-    }
-    if t.requires_grad:
-        fn = t.grad_fn
-        seen |= {
-            "strides": list(t.stride()),
-            "leaf": t.is_leaf,
-            "version": t._version,
-            "view": t._is_view(),
-        }
-        seen |= {"grad_fn": fn and fn.name()}
-    if grad is not None:
-        seen["grad"] = _describe_gradient(t, grad)
-    return seen
+    """Of a plain tensor, which often is a gradient, no layout and no version: nothing is promised of a gradient's.
+
+    A program that cares for those of a plain tensor returns `everything(t)`.
+    """
+    if not t.requires_grad:
+        return numbers(t) | _gradient(t)
+    # Steps of `vmap` that belong together are one node, and their results its first, second, ...
+    return {k: v for k, v in everything(t).items() if k != "output_nr"}
 
 
-def _describe_gradient(t: Any, grad: Any) -> dict[str, Any]:
-    """What is promised of a gradient: the numbers, and of a leaf's that it is laid out like the leaf."""
-    seen = {k: v for k, v in _describe_tensor(grad).items() if k in _PROMISED}
-    return seen | {"strides": list(grad.stride())} if t.is_leaf and t.requires_grad else seen
+_OF_THE_BUILD = (
+    ", but expected one of", " (Could this error message", " (Triggered internally", "\nException raised",
+)  # fmt: skip
+"""From here on a message is about how torch is built."""
+_OTHER_WARNINGS = ("reference cycle", "performance drop", "torch.jit", "GraphModule")
+"""In warnings that only torch has something to say about."""
+
+
+def _public(text: str) -> str:
+    """The part of a message that is about the call."""
+    text = _anonymous(text)
+    for mark in _OF_THE_BUILD:
+        text = text.partition(mark)[0]
+    return text.rstrip(' "')
+
+
+def numbers(t: Any) -> dict[str, Any]:
+    """Dtype, shape and values of a tensor, and whether it needs a gradient: what is promised of gradients too."""
+    return _contents(t) | ({"requires_grad": True} if t.requires_grad else {})
+
+
+def _contents(t: Any) -> dict[str, Any]:
+    dtype, shape = str(t.dtype).rpartition(".")[2], ",".join(map(str, t.shape))
+    return {"tensor": f"{dtype}[{shape}]", "values": _values(t.detach().tolist())}
 
 
 def _values(x: Any) -> Any:
     if isinstance(x, list):
         return [_values(v) for v in x]
     return {"complex": [x.real, x.imag]} if isinstance(x, complex) else x
+
+
+def everything(t: Any) -> dict[str, Any]:
+    """All that a user can ask a tensor. What is as it is for every new tensor goes without saying."""
+    facts = {name: _answer(ask, t) for name, ask in _FACTS.items()}
+    usual = {
+        "leaf": facts["grad_fn"] is None, "strides": _row_major(t.shape),
+        "contiguous": list(t.stride()) == _row_major(t.shape),
+    }  # fmt: skip
+    said = {k: v for k, v in facts.items() if (v != usual[k] if k in usual else v)}
+    return _contents(t) | said | _gradient(t)
+
+
+_FACTS: dict[str, Callable[[Any], Any]] = {
+    "requires_grad": lambda t: t.requires_grad,
+    "grad_fn": lambda t: t.grad_fn and t.grad_fn.name(),
+    "leaf": lambda t: t.is_leaf,
+    "strides": lambda t: list(t.stride()),
+    "contiguous": lambda t: t.is_contiguous(),
+    "offset": lambda t: t.storage_offset() if t._is_view() else 0,
+    "version": lambda t: 0 if t.is_inference() else t._version,
+    "view": lambda t: t._is_view(),
+    "output_nr": lambda t: t.output_nr,
+    "inference": lambda t: t.is_inference(),
+}
+
+
+def _answer(ask: Callable[[Any], Any], t: Any) -> Any:
+    """What a tensor answers; the error of one that may no longer be asked."""
+    try:
+        return ask(t)
+    except RuntimeError as error:
+        return describe(error)
+
+
+def laid_out(t: Any) -> dict[str, Any]:
+    """Numbers and strides: what is promised of the `.grad` of a leaf."""
+    strides = list(t.stride())
+    return numbers(t) | ({} if strides == _row_major(t.shape) else {"strides": strides})
+
+
+def _row_major(shape: Any) -> list[int]:
+    strides, n = [], 1
+    for size in reversed(shape):
+        strides.insert(0, n)
+        n *= max(size, 1)
+    return strides
+
+
+def _gradient(t: Any) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grad = t.grad
+    if grad is None:
+        return {}
+    return {"grad": laid_out(grad) if t.is_leaf and t.requires_grad else numbers(grad)}
 
 
 def outcome(program: Program, module: Any) -> Any:
@@ -115,44 +176,105 @@ def outcome(program: Program, module: Any) -> Any:
             result = describe(error)
         finally:
             module.set_warn_always(False)
-    seen = [[w.category.__name__, _anonymous(str(w.message))] for w in caught]
-    kept = [w for w in seen if w[0] != "DeprecationWarning" and "reference cycle" not in w[1]]
-    return {"result": result, "warnings": kept}
+    seen = [[w.category.__name__, _public(str(w.message))] for w in caught]
+    kept = [
+        [kind, text] for kind, text in seen
+        if kind != "DeprecationWarning" and not any(mark in text for mark in _OTHER_WARNINGS)
+    ]  # fmt: skip
+    return {"result": result, **({"warnings": kept} if kept else {})}
+
+
+# --- comparing ------------------------------------------------------------------------------------
+
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "complex64": 2e-6}
+_EXACT, _ELSEWHERE = 1e-12, 1e-6
+"""Tolerances of all other dtypes, and of numbers outside of tensors."""
+_RECORDED = re.compile("Backwards?[0-9]*Backward")
+"""In the name of a node that `create_graph=True` recorded: its name, edges and layout are not promised."""
+_OF_RECORDED = ("tensor", "values", "requires_grad", "leaf", "grad")
+
+
+def _tolerance(described: dict[str, Any]) -> float | None:
+    """How far the numbers of a described tensor may be off; None for other things."""
+    kind = described.get("tensor", described.get("dtype"))
+    return TOLERANCE.get(kind.partition("[")[0], _EXACT) if isinstance(kind, str) else None
 
 
 def difference(want: Any, got: Any, path: str = "", tolerance: float = 0.0) -> str | None:
     """Where two descriptions first differ, or None."""
     if isinstance(want, dict) and isinstance(got, dict):
         if _RECORDED.search(str([got.get(k) for k in ("grad_fn", "node")])):
-            keep = ("values", "dtype", "shape", "requires_grad", "leaf", "grad")
-            want, got = ({k: v for k, v in d.items() if k in keep} for d in (want, got))
+            want, got = ({k: v for k, v in d.items() if k in _OF_RECORDED} for d in (want, got))
         if set(want) != set(got):
             return f"{path}: expected {want}, got {got}"
-        if "dtype" in want:
-            tolerance = TOLERANCE.get(want["dtype"], 1e-12)
+        tolerance = _tolerance(want) or tolerance
         found = (difference(want[k], got[k], f"{path}.{k}", tolerance) for k in want)
         return next((f for f in found if f), None)
     if isinstance(want, list) and isinstance(got, list):
         if len(want) != len(got):
             return f"{path}: expected {want}, got {got}"
-        for i, (a, b) in enumerate(zip(want, got)):
-            found = difference(a, b, f"{path}[{i}]", tolerance)
-            if found:
-                return found
-        return None
+        pairs = enumerate(zip(want, got))
+        found = (difference(a, b, f"{path}[{i}]", tolerance) for i, (a, b) in pairs)
+        return next((f for f in found if f), None)
     if isinstance(want, float) and isinstance(got, float):
         if want == got or (math.isnan(want) and math.isnan(got)):
             return None
-        if math.isclose(want, got, rel_tol=tolerance or 1e-6, abs_tol=tolerance):
+        if math.isclose(want, got, rel_tol=tolerance or _ELSEWHERE, abs_tol=tolerance):
             return None
     elif type(want) is type(got) and want == got:
         return None
     return f"{path}: expected {want!r}, got {got!r}"
 
 
+def label(program: Program, path: str) -> str:
+    """What the program calls the observation that a path such as `name.result[1][0]` leads to, where it says."""
+    index = re.search(r"\.result\[(\d+)\]", path)
+    source = getattr(program, "text", None) or _source(program)
+    returned = _returned(source) if index else []
+    at = int(index[1]) if index else 0
+    return f" (in `{returned[at]}`)" if at < len(returned) else ""
+
+
+def _source(program: Program) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(program))
+    except (OSError, TypeError):
+        return ""
+
+
+def _returned(source: str) -> list[str]:
+    """The expressions that a function returns at its end, or the last statement of a text lists."""
+    try:
+        last = ast.parse(source).body[-1]
+    except (SyntaxError, IndexError):  # a lambda inside of a longer statement
+        return []
+    last = last.body[-1] if isinstance(last, ast.FunctionDef) else last
+    listed = last.value if isinstance(last, ast.Return | ast.Expr) else None
+    return [ast.unparse(e) for e in listed.elts] if isinstance(listed, ast.Tuple | ast.List) else []
+
+
 def live_torch() -> Any:
     """torch where it is installed, else None."""
     return importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+
+
+# --- torch's answers ------------------------------------------------------------------------------
+
+
+def _rounded(value: Any, tolerance: float = _ELSEWHERE) -> Any:
+    """A description with two digits more of each number than are compared."""
+    if isinstance(value, float):
+        return float(f"{value:.{2 - math.floor(math.log10(tolerance))}g}")
+    if isinstance(value, list):
+        return [_rounded(v, tolerance) for v in value]
+    if isinstance(value, dict):
+        tolerance = _tolerance(value) or tolerance
+        return {k: _rounded(v, tolerance) for k, v in value.items()}
+    return value
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 class Recording:
@@ -172,11 +294,8 @@ class Recording:
             )
             return self.facts[name]
         want = json.loads(json.dumps(outcome(program, torch)))
-        if _RECORD:
-            self.facts[name] = want
-            self.path.parent.mkdir(exist_ok=True)
-            rows = (f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(self.facts.items()))
-            self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+        if _RECORD and _NO_KERNEL not in json.dumps(want):
+            self._write(name, want)
         assert name in self.facts, f"no recorded answer for {name!r}; run with TORCHGRAD_RECORD=1"
         if _NO_KERNEL in json.dumps(want) and _NO_KERNEL not in json.dumps(self.facts[name]):
             return self.facts[name]
@@ -184,9 +303,15 @@ class Recording:
         assert stale is None, f"the recorded answer is not what live torch says: {stale}"
         return want
 
+    def _write(self, name: str, want: Any) -> None:
+        self.facts[name] = _rounded(want)
+        self.path.parent.mkdir(exist_ok=True)
+        rows = (f"{json.dumps(k)}: {_compact(v)}" for k, v in sorted(self.facts.items()))
+        self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
     def check(self, name: str, program: Program, live: bool) -> None:
         """Fail unless both modules gave the same."""
         want = self.expected(name, program, live)
         got = json.loads(json.dumps(outcome(program, torchgrad_jax)))
         found = difference(want, got, name)
-        assert found is None, found
+        assert found is None, found + label(program, found)

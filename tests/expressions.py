@@ -10,20 +10,17 @@ from __future__ import annotations
 import importlib.util
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.differential import Recording, describe
+from tests.differential import Program, Recording, describe, everything
 
-_INTERNAL = (
-    ", but expected one of",
-    " (Could this error message",
-    " (Triggered internally",
-    "\nException raised",
-)
+Look = Callable[[Any], dict[str, Any]]
+"""What is asked of a tensor: `everything`, or only its `numbers`."""
 
 
 def exact(t: Any) -> str:
@@ -37,31 +34,21 @@ def exact(t: Any) -> str:
     )
 
 
-def seen(value: Any) -> Any:
-    """A value as data; of a tensor everything that can be asked about it."""
+def _seen(value: Any, look: Look) -> Any:
+    """A value as data, with the kind of every sequence."""
     if isinstance(value, list | tuple):
-        return [seen(v) for v in value]
-    if not hasattr(value, "grad_fn"):
-        return describe(value)
-    inference = value.is_inference()
-    return {
-        "values": describe(value.detach().tolist()),
-        "dtype": str(value.dtype).rpartition(".")[2],
-        "shape": list(value.shape),
-        "strides": list(value.stride()),
-        "version": None if inference else value._version,
-        "view": value._is_view(),
-        "requires_grad": value.requires_grad,
-        "grad_fn": value.grad_fn and value.grad_fn.name(),
-    }
+        return [type(value).__name__, *[_seen(v, look) for v in value]]
+    if isinstance(value, dict):
+        return {str(k): _seen(v, look) for k, v in value.items()}
+    return look(value) if hasattr(value, "grad_fn") else describe(value)
 
 
-def program(text: str) -> Callable[[Any], Any]:
-    """The expression as a function of the module that it calls `torch`."""
+def program(text: str, prelude: str, look: Look) -> Program:
+    """The expression, after the prelude, as a function of the module that both call `torch`."""
     loose = text.startswith("~")
     *statements, value = text.removeprefix("~").split("; ")
 
-    def run(m: Any) -> Any:
+    def value_of(m: Any) -> Any:
         names = {
             "torch": m,
             "np": np,
@@ -70,51 +57,55 @@ def program(text: str) -> Callable[[Any], Any]:
             "nan": math.nan,
             "exact": exact,
         }
-        m.manual_seed(0)
-        m.set_warn_always(True)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                for statement in statements:
-                    exec(statement, names)
-                out = seen(eval(value, names))
-            except Exception as error:
-                out = {"raised": type(error).__name__, "text": "" if loose else _public(str(error))}
-            finally:
-                m.set_warn_always(False)
-                m.set_default_dtype(m.float32)
-                m.set_grad_enabled(True)
-        return [
-            out,
-            [] if loose else [f"{w.category.__name__}: {_public(str(w.message))}" for w in caught],
-        ]
+        exec(prelude, names)
+        for statement in statements:
+            exec(statement, names)
+        return _seen(eval(value, names), look)
 
+    def run(m: Any) -> Any:
+        m.manual_seed(0)
+        try:
+            return _type_of_error(value_of, m) if loose else value_of(m)
+        finally:
+            m.set_default_dtype(m.float32)
+            m.set_grad_enabled(True)
+
+    run.text = value  # type: ignore[attr-defined]  # names what differs
     return run
 
 
-def _public(text: str) -> str:
-    """The part of a message that is about the call."""
-    for mark in _INTERNAL:
-        text = text.split(mark)[0]
-    return text.replace("torchgrad_jax", "torch").rstrip(' "')
+def _type_of_error(fn: Program, m: Any) -> Any:
+    """What a program gives, without texts: neither that of an error nor those of warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return fn(m)
+        except Exception as error:
+            return {"raised": type(error).__name__}
 
 
-class Expressions:
-    """The expressions of one test file, and the test of all of them."""
+def table(
+    test_file: str, *groups: str, prelude: Sequence[str] = (), look: Look = everything
+) -> Callable[..., None]:
+    """A test function with one case for each line of the given texts, each run after the prelude.
 
-    def __init__(self, test_file: str) -> None:
-        self.recording = Recording(test_file)
+    A text that ends in ".txt" is that of a file beside the test.
+    """
+    texts = [_read(test_file, text) for text in groups]
+    before = "\n".join(_read(test_file, text) for text in prelude)
+    recording = Recording(test_file)
+    rows = [line.strip() for text in texts for line in text.splitlines()]
+    rows = [r for r in rows if r and not r.startswith("#")]
+    assert len(rows) == len(set(rows)), [r for r in rows if rows.count(r) > 1]
 
-    def test(self, *groups: str, setup: str = "") -> Callable[..., None]:
-        """A test function with one case per line of the given texts, each run after the setup."""
-        rows = [line.strip() for group in groups for line in group.splitlines()]
-        rows = [r for r in rows if r and not r.startswith("#")]
-        assert len(rows) == len(set(rows)), [r for r in rows if rows.count(r) > 1]
+    @pytest.mark.parametrize("text", rows)
+    def test_expression(text: str, request: pytest.FixtureRequest) -> None:
+        recorded = request.config.getoption("--oracle") == "recorded"
+        live = not recorded and importlib.util.find_spec("torch") is not None
+        recording.check(text, program(text, before, look), live)
 
-        @pytest.mark.parametrize("text", rows)
-        def test_expression(text: str, request: pytest.FixtureRequest) -> None:
-            recorded = request.config.getoption("--oracle") == "recorded"
-            live = not recorded and importlib.util.find_spec("torch") is not None
-            self.recording.check(text, program(setup + text), live)
+    return test_expression
 
-        return test_expression
+
+def _read(test_file: str, text: str) -> str:
+    return Path(test_file).with_name(text).read_text() if text.endswith(".txt") else text

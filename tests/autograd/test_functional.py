@@ -1,8 +1,7 @@
 """torch.autograd.functional, compared with torch."""
 
-from pathlib import Path
-
-from tests.func.judged import table
+from tests.differential import numbers
+from tests.expressions import table
 
 PRELUDE = """
 functional = torch.autograd.functional
@@ -14,6 +13,4 @@ xr = x.clone().requires_grad_()
 sq = lambda x: x**2
 sm = lambda x: (x**2).sum()
 """
-test_as_torch_does = table(
-    __file__, PRELUDE, Path(__file__).with_name("functional.txt").read_text()
-)
+test_as_torch_does = table(__file__, "functional.txt", prelude=[PRELUDE], look=numbers)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from tests.differential import everything
 from tests.programs import Programs as Programs
 
 
@@ -26,32 +26,6 @@ def leaf(
     step = (stop - start) / max(n - 1, 1)
     flat = m.tensor([start + step * i for i in range(n)], dtype=getattr(m, dtype))
     return flat.reshape(shape).requires_grad_(requires_grad)
-
-
-def facts(t: Any) -> dict[str, Any]:
-    """Everything that can be seen of a tensor, where gradients and plain tensors are concerned too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        grad = t.grad
-    fn = t.grad_fn
-    seen = {
-        "values": t.detach().tolist(), "shape": list(t.shape), "strides": list(t.stride()),
-        "offset": t.storage_offset(),
-        "dtype": str(t.dtype).rpartition(".")[2], "version": t._version, "view": t._is_view(), "leaf": t.is_leaf,
-        "requires_grad": t.requires_grad, "contiguous": t.is_contiguous(), "output_nr": t.output_nr,
-        "grad_fn": fn and fn.name(),
-    }  # fmt: skip
-    return seen if grad is None else seen | {"grad": layout(grad)}
-
-
-def layout(t: Any) -> dict[str, Any]:
-    """Values and strides: what accumulation rules leave in a leaf."""
-    kind = str(t.dtype).rpartition(".")[2]
-    return {
-        "values": t.detach().tolist(),
-        "dtype": kind,
-        "strides": list(t.stride()),
-    }
 
 
 def tree(node: Any, depth: int = 5) -> Any:
@@ -97,23 +71,8 @@ def _told(read: Callable[[], Any]) -> Any:
 
 
 def _seen(t: Any) -> Any:
-    values = t.detach().resolve_conj()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        grad = t.grad
-    return {
-        "values": (values.real.tolist(), values.imag.tolist()) if values.is_complex() else values.tolist(),
-        "shape": list(t.shape),
-        "strides": list(t.stride()),
-        "dtype": str(t.dtype).rpartition(".")[2],
-        "requires_grad": _told(lambda: t.requires_grad),
-        "leaf": _told(lambda: t.is_leaf),
-        "node": _told(lambda: tree(t.grad_fn)),
-        "view": t._is_view(),
-        "version": _told(lambda: t._version),
-        "inference": t.is_inference(),
-        "grad": None if grad is None else grad.tolist(),
-    }  # fmt: skip
+    node = _told(lambda: tree(t.grad_fn))
+    return everything(t) | ({"node": node} if node else {})
 
 
 def play(m: Any, lines: tuple[str, ...]) -> Any:

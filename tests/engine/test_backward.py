@@ -7,8 +7,9 @@ import sys
 import pytest
 
 import torchgrad_jax
+from tests.differential import laid_out
 from tests.engine.graphs import GRAPHS
-from tests.engine.helpers import Programs, attempt, by_name, layout, leaf
+from tests.engine.helpers import Programs, attempt, by_name, leaf
 
 PROGRAMS = Programs()
 each_graph = pytest.mark.parametrize("name", GRAPHS)
@@ -24,7 +25,7 @@ def test_what_backward_leaves_in_grad(name, same):
     def run(m):
         roots, grads, leaves = GRAPHS[name](m)
         m.autograd.backward(roots, grads)
-        return [layout(x.grad) for x in leaves]
+        return [laid_out(x.grad) for x in leaves]
 
     same(named(f"backward_{name}", run))
 
@@ -46,7 +47,7 @@ def test_second_accumulation(name, same):
         m.autograd.backward(roots, grads, retain_graph=True)
         first = [x.grad for x in leaves]
         m.autograd.backward(roots, grads)
-        return [x.grad is g for x, g in zip(leaves, first)], [layout(x.grad) for x in leaves]
+        return [x.grad is g for x, g in zip(leaves, first)], [laid_out(x.grad) for x in leaves]
 
     same(named(f"twice_{name}", run))
 
@@ -132,7 +133,7 @@ def grad_set_to_none(m):
     (x * x).sum().backward()
     x.grad = None
     (x * 3).sum().backward()
-    return layout(x.grad)
+    return laid_out(x.grad)
 
 
 @PROGRAMS
@@ -143,7 +144,7 @@ def gradient_tensor_is_not_changed(m):
     y.backward(g, retain_graph=True)
     x.grad.add_(5)
     y.backward(g)
-    return g, g._version, layout(x.grad)
+    return g, g._version, laid_out(x.grad)
 
 
 @PROGRAMS
@@ -152,14 +153,14 @@ def gradient_tensor_as_grad(m):
     g = m.ones(3)
     x.backward(g)
     g.add_(1)
-    return x.grad is g, x.grad, layout(x.grad)
+    return x.grad is g, x.grad, laid_out(x.grad)
 
 
 @PROGRAMS
 def expanded_gradient(m):
     x = leaf(m, 3, 2)
     x.clone().backward(m.ones(1).expand(3, 2))
-    return layout(x.grad)
+    return laid_out(x.grad)
 
 
 FREED = {
@@ -199,7 +200,7 @@ def retained_graph(m):
     y.backward(retain_graph=True)
     y.backward(retain_graph=True)
     y.backward()
-    return layout(x.grad), attempt(y.backward)
+    return laid_out(x.grad), attempt(y.backward)
 
 
 @PROGRAMS
@@ -208,7 +209,7 @@ def shared_part_is_freed_by_the_first_root(m):
     h = x.exp() * x
     a, b = h.sum(), (h * 2).sum()
     a.backward()
-    return attempt(b.backward), layout(x.grad)
+    return attempt(b.backward), laid_out(x.grad)
 
 
 @PROGRAMS
@@ -219,7 +220,7 @@ def inputs_restrict_the_pass(m):
     out.backward(inputs=[x], retain_graph=True)
     first = [x.grad, y.grad]
     out.backward(inputs=[h, y], retain_graph=True)
-    return first, layout(x.grad), layout(y.grad), h.grad
+    return first, laid_out(x.grad), laid_out(y.grad), h.grad
 
 
 @PROGRAMS
@@ -284,7 +285,7 @@ def pass_inside_a_hook(m):
     y = x * x
     y.register_hook(hook)
     y.sum().backward()
-    return layout(x.grad), layout(z.grad)
+    return laid_out(x.grad), laid_out(z.grad)
 
 
 @PROGRAMS
@@ -300,7 +301,7 @@ def failing_hook_leaves_the_engine_usable(m):
     handle.remove()
     y = (x * x).sum()
     y.backward()
-    return error, layout(x.grad), m.is_grad_enabled()
+    return error, laid_out(x.grad), m.is_grad_enabled()
 
 
 @PROGRAMS
@@ -311,7 +312,7 @@ def undefined_gradients_stay_undefined(m):
     seen = []
     a.grad_fn.register_hook(lambda gi, go: seen.append([g is None for g in go]))
     b.sum().backward()
-    return seen, layout(x.grad), indices.requires_grad
+    return seen, laid_out(x.grad), indices.requires_grad
 
 
 # --- big graphs -----------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, facts, leaf
+from tests.differential import everything
+from tests.engine.helpers import Programs, attempt, by_name, leaf
 from torchgrad_jax._engine import bind
 from torchgrad_jax._engine.generate import unrollable
 from torchgrad_jax._engine.record import apply
@@ -138,10 +139,10 @@ def out_forms(m):
     pair = m.max(x, 1, out=(values, indices))
     return [
         r is out,
-        facts(out),
+        everything(out),
         same,
         wide,
-        facts(strided),
+        everything(strided),
         values,
         indices,
         pair.values is values,
@@ -171,7 +172,7 @@ def out_has_no_gradient(m):
     second = attempt(lambda: m.exp(out, out=leaf(m, 2, 3)))
     with m.no_grad():
         m.exp(x, out=out)
-    return first, second, facts(out)
+    return first, second, everything(out)
 
 
 @PROGRAMS

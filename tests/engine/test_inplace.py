@@ -3,7 +3,8 @@
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, facts, leaf, tree
+from tests.differential import everything
+from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
 
 OPERATIONS = {
     "add_": lambda m, y: y.add_(1),
@@ -52,9 +53,15 @@ def test_operation(name, where, same):
         y = x.repeat(2, 1) if where == "view" else x * 1
         target = y[1:3] if where == "view" else y
         out = OPERATIONS[name](m, target)
-        seen = [out is target, facts(target), facts(y), tree(target.grad_fn), tree(y.grad_fn)]
+        seen = [
+            out is target,
+            everything(target),
+            everything(y),
+            tree(target.grad_fn),
+            tree(y.grad_fn),
+        ]
         error = attempt(lambda: y.square().sum().backward() and None) if y.requires_grad else None
-        return seen, error, facts(x)
+        return seen, error, everything(x)
 
     run.__name__ = f"{name}_{where}"
     same(run)
@@ -75,7 +82,7 @@ def leaf_is_not_written(m):
     with m.no_grad():
         x.add_(1)
         x[0] = 4
-    return errors, facts(x)
+    return errors, everything(x)
 
 
 @PROGRAMS
@@ -84,14 +91,14 @@ def leaf_written_without_grad_keeps_being_a_leaf(m):
     y = (x * x).sum()
     with m.no_grad():
         x.mul_(2)
-    return facts(x), attempt(y.backward)
+    return everything(x), attempt(y.backward)
 
 
 @PROGRAMS
 def plain_tensor_comes_to_require_grad(m):
     y = m.zeros(3)
     y.add_(leaf(m, 3))
-    return facts(y), tree(y.grad_fn)
+    return everything(y), tree(y.grad_fn)
 
 
 @PROGRAMS
@@ -173,7 +180,7 @@ def result_written_by_its_own_operation(m):
     x = leaf(m, 3)
     y = (x * 1).tanh_()
     y.sum().backward()
-    return facts(x), y.grad_fn._saved_result
+    return everything(x), y.grad_fn._saved_result
 
 
 @PROGRAMS
@@ -181,7 +188,7 @@ def operation_that_needs_the_value_it_overwrote(m):
     x = leaf(m, 3)
     y = x * 1
     y.mul_(y)
-    return attempt(lambda: y.sum().backward()), facts(x), tree(y.grad_fn)
+    return attempt(lambda: y.sum().backward()), everything(x), tree(y.grad_fn)
 
 
 @PROGRAMS
@@ -190,7 +197,7 @@ def overwritten_history_is_gone(m):
     y = x * 2
     y.copy_(w)
     y.sum().backward()
-    return facts(x), facts(w), tree(y.grad_fn)
+    return everything(x), everything(w), tree(y.grad_fn)
 
 
 @PROGRAMS
@@ -200,7 +207,7 @@ def assignment_of_parts(m):
     y[1:3] = w * 3
     y[0] = 5.0
     (y * y).sum().backward()
-    return [facts(t) for t in (x, w, y)], tree(y.grad_fn)
+    return [everything(t) for t in (x, w, y)], tree(y.grad_fn)
 
 
 @PROGRAMS
@@ -210,7 +217,7 @@ def chain_of_writes_to_views(m):
     for i in range(4):
         y[i : i + 2] *= y[i + 1 : i + 3].detach()
     y.sum().backward()
-    return facts(x), facts(y), tree(y.grad_fn, 12)
+    return everything(x), everything(y), tree(y.grad_fn, 12)
 
 
 @PROGRAMS
@@ -221,7 +228,7 @@ def swap_through_a_clone(m):
     y[0] = y[1]
     y[1] = row
     (y * m.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
-    return facts(x), y
+    return everything(x), y
 
 
 @PROGRAMS
@@ -245,7 +252,7 @@ def hook_on_a_tensor_that_is_then_written(m):
     y.mul_(2)
     y.register_hook(lambda g: seen.append(g.clone()))
     y.sum().backward()
-    return seen, facts(x)
+    return seen, everything(x)
 
 
 @PROGRAMS
@@ -255,7 +262,7 @@ def retained_grad_follows_the_tensor(m):
     y.retain_grad()
     y.mul_(2)
     y.sum().backward()
-    return facts(y), facts(x)
+    return everything(y), everything(x)
 
 
 @PROGRAMS
@@ -263,7 +270,7 @@ def detach_in_place(m):
     x = leaf(m, 3)
     y = x * 2
     y.detach_()
-    return facts(y), attempt(lambda: (x * 2)[0].detach_()), attempt(lambda: y.sum().backward())
+    return everything(y), attempt(lambda: (x * 2)[0].detach_()), attempt(lambda: y.sum().backward())
 
 
 @PROGRAMS
@@ -273,7 +280,7 @@ def requires_grad_of_what_is_computed(m):
         attempt(lambda: y.requires_grad_(False)),
         attempt(lambda: y.requires_grad_()),
         attempt(lambda: m.tensor([1]).requires_grad_()),
-        facts(y),
+        everything(y),
     ]
 
 
@@ -299,7 +306,7 @@ def write_in_no_grad_to_a_graph_tensor(m):
     with m.no_grad():
         y.add_(100)
     (y * y).sum().backward()
-    return facts(x), facts(y)
+    return everything(x), everything(y)
 
 
 def test_a_failed_write_changes_nothing():

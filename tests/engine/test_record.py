@@ -3,7 +3,8 @@
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, facts, leaf, tree
+from tests.differential import everything
+from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
 from torchgrad_jax._engine import bind, record
 from torchgrad_jax._engine.trace import Call, forget_plans
 
@@ -67,7 +68,7 @@ EDGES = {
 def test_names_and_edges(name, same):
     def run(m):
         out = EDGES[name](m, leaf(m, 3), leaf(m, 3, start=0.4, stop=1.9))
-        return facts(out), tree(out.grad_fn)
+        return everything(out), tree(out.grad_fn)
 
     run.__name__ = f"edges_{name}"
     same(run)
@@ -94,7 +95,7 @@ def outputs_that_never_require_grad(m):
     values, indices = x.max(1)
     mantissa, exponent = m.frexp(x)
     return [
-        facts(t) for t in (values, indices, mantissa, exponent)
+        everything(t) for t in (values, indices, mantissa, exponent)
     ], values.grad_fn is mantissa.grad_fn
 
 
@@ -132,7 +133,7 @@ def one_accumulator_per_leaf(m):
 def missing_derivatives_are_found_when_needed(m):
     x = leaf(m, 3)
     y = m.heaviside(x, x)
-    return facts(y), attempt(lambda: y.sum().backward())
+    return everything(y), attempt(lambda: y.sum().backward())
 
 
 @PROGRAMS

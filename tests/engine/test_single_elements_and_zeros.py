@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.helpers import facts, played
+from tests.differential import everything
+from tests.engine.helpers import played
 from tests.engine.test_inference_and_forbidden_views import WRITE
 
 D = "d = torch.autograd.forward_ad; inf, nan = float('inf'), float('nan'); at = torch.tensor([1, 0, 0])"
@@ -265,7 +266,7 @@ def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
                 with m.set_grad_enabled(grad_mode), m.autograd.forward_ad.dual_level():
                     dual = m.autograd.forward_ad.make_dual(primal(), tangent())
                     found = m.autograd.forward_ad.unpack_dual(dual).tangent
-                    seen[f"{b} of {a}"] = facts(found)
+                    seen[f"{b} of {a}"] = everything(found)
         return seen
 
     run.__name__ = f"tangents {grad_mode}"

@@ -5,7 +5,8 @@ import gc
 import pytest
 
 import torchgrad_jax
-from tests.engine.helpers import Programs, attempt, by_name, facts, leaf, tree
+from tests.differential import everything
+from tests.engine.helpers import Programs, attempt, by_name, leaf, tree
 
 VIEWS = {
     "row": lambda m, x: x[1],
@@ -61,9 +62,9 @@ SHARED = {
     "overlapping_unfold": lambda m, x: x.unfold(1, 3, 1),
 }
 """Views in which elements share their place."""
-everything = VIEWS | SHARED
+ALL = VIEWS | SHARED
 PROGRAMS = Programs()
-each = pytest.mark.parametrize("name", everything)
+each = pytest.mark.parametrize("name", ALL)
 each_plain = pytest.mark.parametrize("name", VIEWS)
 
 
@@ -76,12 +77,12 @@ def named(name, fn):
 def test_metadata(name, same):
     def run(m):
         x = leaf(m, 2, 4, requires_grad=False)
-        v = everything[name](m, x)
+        v = ALL[name](m, x)
         return (
-            facts(v),
+            everything(v),
             v._base is x,
             v.data_ptr() - x.data_ptr() == v.storage_offset() * 4,
-            facts(x),
+            everything(x),
         )
 
     same(named(f"metadata_{name}", run))
@@ -93,9 +94,9 @@ def test_writes_are_seen_both_ways(name, same):
         x = leaf(m, 2, 4, requires_grad=False)
         v = VIEWS[name](m, x)
         v.mul_(10)
-        first = [facts(x), facts(v)]
+        first = [everything(x), everything(v)]
         x.add_(1)
-        return first, facts(x), facts(v)
+        return first, everything(x), everything(v)
 
     same(named(f"writes_{name}", run))
 
@@ -104,11 +105,11 @@ def test_writes_are_seen_both_ways(name, same):
 def test_gradient(name, same):
     def run(m):
         x = leaf(m, 2, 4)
-        v = everything[name](m, x)
+        v = ALL[name](m, x)
         graph = tree(v.grad_fn)
         if v.requires_grad:
             (v.abs() if v.is_complex() else v).square().sum().backward()
-        return facts(v), graph, facts(x)
+        return everything(v), graph, everything(x)
 
     same(named(f"gradient_{name}", run))
 
@@ -121,10 +122,10 @@ def test_write_to_a_view_of_a_computed_tensor(name, same):
         v = VIEWS[name](m, y)
         error = attempt(lambda: v.mul_(3) and None)
         if error is not None:
-            return error, facts(y)
-        seen = [facts(v), facts(y), tree(v.grad_fn), tree(y.grad_fn)]
+            return error, everything(y)
+        seen = [everything(v), everything(y), tree(v.grad_fn), tree(y.grad_fn)]
         y.square().sum().backward()
-        return seen, facts(x)
+        return seen, everything(x)
 
     same(named(f"rebase_{name}", run))
 
@@ -137,7 +138,7 @@ def test_writes_to_shared_places(name, same):
         write = (
             v.fill_ if 0 not in v.stride() else v.add_
         )  # torch lets odd strides pass, and fill_ always
-        return attempt(lambda: write(1)), facts(x), v.clone().stride()
+        return attempt(lambda: write(1)), everything(x), v.clone().stride()
 
     same(named(f"overlap_{name}", run))
 
@@ -162,7 +163,7 @@ def two_views_of_one_tensor(m):
     a.mul_(2)
     b.add_(5)
     (a.sum() * b.sum()).backward()
-    return [facts(t) for t in (y, a, b)], tree(a.grad_fn), tree(b.grad_fn)
+    return [everything(t) for t in (y, a, b)], tree(a.grad_fn), tree(b.grad_fn)
 
 
 @PROGRAMS
@@ -174,7 +175,7 @@ def view_regenerates_after_its_base_was_written(m):
     y.mul_(3)
     after = tree(v.grad_fn)
     v.sum().backward()
-    return before, after, facts(x), facts(v)
+    return before, after, everything(x), everything(v)
 
 
 @PROGRAMS
@@ -186,7 +187,7 @@ def view_kept_across_several_writes(m):
         v.mul_(k + 1)
         y.add_(1)
     (v * y[2:]).sum().backward()
-    return facts(x), facts(v), v.grad_fn.name(), y.grad_fn.name()
+    return everything(x), everything(v), v.grad_fn.name(), y.grad_fn.name()
 
 
 @PROGRAMS
@@ -196,7 +197,7 @@ def base_requires_grad_after_the_view_was_made(m):
     w = leaf(m, 2)
     y[2:].copy_(w)
     (v.sum() + y.sum()).backward()
-    return facts(y), facts(v), facts(w), tree(v.grad_fn)
+    return everything(y), everything(v), everything(w), tree(v.grad_fn)
 
 
 @PROGRAMS
@@ -207,7 +208,7 @@ def write_of_a_tensor_that_requires_grad_into_a_plain_view(m):
     v.mul_(w)
     v += w
     y.sum().backward()
-    return facts(y), facts(v), facts(w), tree(y.grad_fn)
+    return everything(y), everything(v), everything(w), tree(y.grad_fn)
 
 
 @PROGRAMS
@@ -218,7 +219,7 @@ def view_of_a_view_written(m):
     w = v[:, 0]
     w.neg_()
     y.sum().backward()
-    return [facts(t) for t in (x, v, w, y)], tree(y.grad_fn), tree(v.grad_fn)
+    return [everything(t) for t in (x, v, w, y)], tree(y.grad_fn), tree(v.grad_fn)
 
 
 @PROGRAMS
@@ -229,7 +230,7 @@ def view_of_a_leaf_is_not_written(m):
         attempt(lambda: v.add_(1)),
         attempt(lambda: x[0].zero_()),
         attempt(lambda: v.view(3).mul_(2)),
-        facts(x),
+        everything(x),
     )
 
 
@@ -239,10 +240,10 @@ def views_made_without_grad(m):
     y = x * 1
     with m.no_grad():
         v = y[1:]
-    out = [attempt(lambda: v.add_(1)), facts(v)]
+    out = [attempt(lambda: v.add_(1)), everything(v)]
     with m.no_grad():
         v.add_(1)
-    return out, facts(v), facts(y)
+    return out, everything(v), everything(y)
 
 
 @PROGRAMS
@@ -251,7 +252,7 @@ def view_of_a_plain_tensor_made_without_grad(m):
     with m.no_grad():
         v = y[1:]
     w = leaf(m, 2)
-    return attempt(lambda: v.mul_(w)), facts(y)
+    return attempt(lambda: v.mul_(w)), everything(y)
 
 
 @PROGRAMS
@@ -260,7 +261,7 @@ def outputs_of_a_multi_view(m):
     a, b = y.unbind(0)
     c = y.split(2, 1)[0]
     d = y.chunk(2, 1)[1]
-    return [attempt(lambda t=t: t.add_(1)) for t in (a, b, c, d)], facts(y)
+    return [attempt(lambda t=t: t.add_(1)) for t in (a, b, c, d)], everything(y)
 
 
 @PROGRAMS
@@ -276,7 +277,7 @@ def iteration_gives_views(m):
     y = m.zeros(3, 2)
     for i, row in enumerate(y):
         row.fill_(i)
-    return y, [facts(r) for r in y]
+    return y, [everything(r) for r in y]
 
 
 @PROGRAMS
@@ -285,7 +286,7 @@ def detach_shares_memory_and_version(m):
     y = x * 2
     d = y.detach()
     d.zero_()
-    return facts(y), facts(d), d._base, d._is_view()
+    return everything(y), everything(d), d._base, d._is_view()
 
 
 @PROGRAMS
@@ -293,7 +294,7 @@ def data_shares_memory_and_not_the_version(m):
     x = leaf(m, 3)
     x.data.add_(1)
     x.data[0] = 7
-    return facts(x), x.data._version
+    return everything(x), x.data._version
 
 
 @PROGRAMS
@@ -302,14 +303,14 @@ def view_of_detached_is_a_view_of_it(m):
     d = x.detach()
     v = d[1:]
     v.zero_()
-    return facts(v), v._base is d, facts(x)
+    return everything(v), v._base is d, everything(x)
 
 
 @PROGRAMS
 def assigned_data(m):
     x = leaf(m, 3)
     x.data = m.ones(2, 2)
-    return facts(x)
+    return everything(x)
 
 
 @PROGRAMS
@@ -318,7 +319,7 @@ def view_of_view_dtype(m):
     v = x.view(m.int32)
     v.zero_()
     return (
-        facts(x),
+        everything(x),
         v,
         v.stride(),
         v._version,
@@ -355,7 +356,7 @@ def empty_views(m):
     x = leaf(m, 0, 3)
     v = x.t()[1:].view(0)
     v.sum().backward()
-    return facts(x), facts(v)
+    return everything(x), everything(v)
 
 
 @PROGRAMS
@@ -364,7 +365,7 @@ def zero_dim_views(m):
     y = x * 1
     y.view(1).mul_(4)
     y.reshape(1, 1).sum().backward()
-    return facts(x), facts(y), tree(y.grad_fn)
+    return everything(x), everything(y), tree(y.grad_fn)
 
 
 def test_reading_a_view_again_costs_nothing_until_a_write():

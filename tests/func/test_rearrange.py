@@ -1,14 +1,13 @@
 """rearrange, compared with torch."""
 
-from pathlib import Path
-
 import pytest
 
 import torchgrad_jax as tg
-from tests.func.judged import table
+from tests.differential import numbers
+from tests.expressions import table
 
 PRELUDE = "F = torch.func; x = torch.arange(24.0).reshape(2, 3, 4)"
-test_as_torch_does = table(__file__, PRELUDE, Path(__file__).with_name("rearrange.txt").read_text())
+test_as_torch_does = table(__file__, "rearrange.txt", prelude=[PRELUDE], look=numbers)
 
 
 def test_axis_of_size_one_must_have_it():

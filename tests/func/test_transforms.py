@@ -1,12 +1,6 @@
 """grad, vjp, jvp and linearize, compared with torch."""
 
-from pathlib import Path
+from tests.differential import numbers
+from tests.expressions import table
 
-from tests.func.judged import table
-
-HERE = Path(__file__)
-test_as_torch_does = table(
-    __file__,
-    HERE.with_name("prelude.txt").read_text(),
-    HERE.with_name("transforms.txt").read_text(),
-)
+test_as_torch_does = table(__file__, "transforms.txt", prelude=["prelude.txt"], look=numbers)

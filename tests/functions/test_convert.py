@@ -5,16 +5,15 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from tests.expressions import Expressions
+from tests.expressions import table
 from torchgrad_jax._core import dtypes
 
-test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("convert.txt").read_text())
+test_as_torch_does = table(__file__, "convert.txt")
 
 VALUES = [
     0.0, 1.0, -1.0, 0.5, 1.5, -1.5, 2.5, 126.9, 127.0, 128.0, -128.9, -129.0, 200.7, 255.0, 256.0, 300.5, -300.0, 448.0,

@@ -1,7 +1,6 @@
 """Tensors from data and by rule, compared with torch; what copies, what is shared, what is cached."""
 
 import array
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +8,11 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from tests.expressions import Expressions, exact
+from tests.expressions import exact, table
 from torchgrad_jax._core import devices, transfer
 from torchgrad_jax._functions import fresh
 
-test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("create.txt").read_text())
+test_as_torch_does = table(__file__, "create.txt")
 
 SIZES = (1, 3, 64, 5000)
 

@@ -1,12 +1,10 @@
 """Tensors where a number is wanted."""
 
-from pathlib import Path
-
 import pytest
 
 import torchgrad_jax as tg
 from tests.differential import live_torch
-from tests.expressions import Expressions
+from tests.expressions import table
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -20,4 +18,4 @@ def _each_time():
         m.set_warn_always(False)
 
 
-test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("numbers.txt").read_text())
+test_as_torch_does = table(__file__, "numbers.txt")

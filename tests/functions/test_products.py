@@ -1,9 +1,5 @@
 """Products with a term added, in half types, to the last bit."""
 
-from pathlib import Path
+from tests.expressions import table
 
-from tests.expressions import Expressions
-
-test_as_torch_does = Expressions(__file__).test(
-    Path(__file__).with_name("products.txt").read_text()
-)
+test_as_torch_does = table(__file__, "products.txt")

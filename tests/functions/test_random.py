@@ -2,15 +2,14 @@
 
 import copy
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from tests.expressions import Expressions, exact
+from tests.expressions import exact, table
 
-test_as_torch_does = Expressions(__file__).test(Path(__file__).with_name("random.txt").read_text())
+test_as_torch_does = table(__file__, "random.txt")
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")

@@ -1,16 +1,12 @@
 """Rarer operators compared with torch, and entry points of what is out of scope."""
 
-from pathlib import Path
-
 import pytest
 
 import torchgrad_jax as tg
-from tests.expressions import Expressions
+from tests.expressions import table
 from torchgrad_jax._functions import unsupported
 
-test_as_torch_does = Expressions(__file__).test(
-    Path(__file__).with_name("rare_operators.txt").read_text()
-)
+test_as_torch_does = table(__file__, "rare_operators.txt")
 
 
 @pytest.mark.parametrize("name", sorted(unsupported.FUNCTIONS))

@@ -2,13 +2,12 @@
 
 import io
 import warnings
-from pathlib import Path
 
 import pytest
 
 import torchgrad_jax as tg
 from tests.differential import live_torch
-from tests.expressions import Expressions
+from tests.expressions import table
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -21,9 +20,7 @@ def _storages_warned_already():
                 module.ones(1).storage()
 
 
-test_as_torch_does = Expressions(__file__).test(
-    Path(__file__).with_name("storages_and_conversions.txt").read_text()
-)
+test_as_torch_does = table(__file__, "storages_and_conversions.txt")
 
 
 def test_a_storage_that_others_share_is_not_resized():

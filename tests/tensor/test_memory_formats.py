@@ -1,6 +1,6 @@
 """Strides of results and of the gradients of leaves, for images laid out in every way: torch's memory formats."""
 
-from tests.expressions import Expressions
+from tests.expressions import table
 
 _SETUP = """
 cl, cl3, F = torch.channels_last, torch.channels_last_3d, torch.nn.functional
@@ -143,4 +143,4 @@ _ROWS = [
     *_MODULES,
 ]
 
-test_as_torch_does = Expressions(__file__).test(*_ROWS, setup=_SETUP)
+test_as_torch_does = table(__file__, *_ROWS, prelude=[_SETUP])

@@ -20,6 +20,24 @@ PROGRAMS = 40
 """How many are recorded, from seed 0 on."""
 
 
+_USUAL: dict[str, Any] = {
+    "type": "Tensor", "storage_offset": 0, "grad_fn": None, "requires_grad": False, "is_leaf": True, "output_nr": 0,
+    "is_view": False, "base": None, "shares": None, "version": 0, "is_inference": False, "is_conj": False,
+    "retains_grad": False,
+}  # fmt: skip
+"""What most tensors say of themselves; the file says what is otherwise."""
+
+
+def _unusual(seen: Any) -> Any:
+    if not isinstance(seen, dict) or not {*_USUAL} <= {*seen}:
+        return seen
+    return {k: v for k, v in seen.items() if k not in _USUAL or v != _USUAL[k]}
+
+
+def _whole(seen: Any) -> Any:
+    return {**_USUAL, **seen} if isinstance(seen, dict) and "stride" in seen else seen
+
+
 def record(path: Path = FILE, count: int = PROGRAMS) -> None:
     """Make the programs and run them on torch."""
     rows = []
@@ -44,11 +62,11 @@ def _steps(program: Program, lib: Lib) -> Any:
     for i, line in enumerate(program.lines):
         error = session.run(line)
         if not (program.watched or i == last):
-            yield {"error": error}
+            yield {"error": error} if error else {}
             continue
         state = session.state(i == last)
         texts = {k: json.dumps(v, default=_array) for k, v in state.items()}
-        changed = {k: state[k] for k, text in texts.items() if before.get(k) != text}
+        changed = {k: _unusual(state[k]) for k, text in texts.items() if before.get(k) != text}
         gone = sorted(set(before) - set(texts))
         before = texts
         yield {"error": error, "changed": changed, "gone": gone}
@@ -85,9 +103,10 @@ def load(path: Path = FILE) -> dict[int, tuple[Program, list[Outcome]]]:
 def _outcomes(steps: list[dict[str, Any]]) -> Any:
     state: dict[str, Any] = {}
     for step in steps:
-        error = tuple(step["error"]) if step["error"] else None
+        error = tuple(step["error"]) if step.get("error") else None
         if "changed" not in step:
             yield Outcome(error, None)
             continue
-        state = {k: v for k, v in {**state, **step["changed"]}.items() if k not in step["gone"]}
+        changed = {k: _whole(v) for k, v in step["changed"].items()}
+        state = {k: v for k, v in {**state, **changed}.items() if k not in step["gone"]}
         yield Outcome(error, state)

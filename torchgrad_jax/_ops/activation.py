@@ -16,7 +16,7 @@ from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.layouts import elementwise, preserved
-from .helpers import broadcast, erf
+from .helpers import broadcast, erf, inner_op
 from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
@@ -567,20 +567,11 @@ def _backward_data(g: Array, y: Array, dim: int, fn: Callable[..., Array]) -> Ar
     return fn(widen(g), widen(y), axis if g.ndim else ()).astype(y.dtype)
 
 
-@op(
-    name="_softmax_backward_data_row",
-    node="SoftmaxBackwardDataBackward0",
-    function=False,
-    method=False,
-    out=False,
-)
+@inner_op(name="_softmax_backward_data_row", node="SoftmaxBackwardDataBackward0")
 def _softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
     return _backward_data(input, output, dim, lambda g, y, d: g * y - y * _sum(g * y, d))
 
 
-@op(
-    name="_log_softmax_backward_data_row", node="LogSoftmaxBackwardDataBackward0", function=False,
-    method=False, out=False,
-)  # fmt: skip
+@inner_op(name="_log_softmax_backward_data_row", node="LogSoftmaxBackwardDataBackward0")
 def _log_softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
     return _backward_data(input, output, dim, lambda g, y, d: g - lax.exp(y) * _sum(g, d))

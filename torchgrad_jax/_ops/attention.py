@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core.kernels import scalar_name, widen
-from .helpers import is_bool, is_float
+from .helpers import inner_op, is_bool, is_float
 from .registry import Array, Dtype, Grad, op
 
 
@@ -47,13 +47,13 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
     return _softmax(widen(x), dim).astype(x.dtype)
 
 
-@op(out=False, method=False, function=False, grad=Grad.NO)
+@inner_op(grad=Grad.NO)
 def _attention_bias(mask: Array, dtype: Dtype) -> Array:
     """What a bool mask adds to the scores: 0 where attention is allowed, -inf elsewhere."""
     return jnp.where(mask, jnp.zeros((), dtype), jnp.array(-jnp.inf, dtype))
 
 
-@op(out=False, method=False, function=False, grad=Grad.NO)
+@inner_op(grad=Grad.NO)
 def _causal_bias(query: Array, key: Array) -> Array:
     """The same for a causal mask between two sequences, aligned at their starts."""
     shape = (query.shape[-2], key.shape[-2])
@@ -167,8 +167,7 @@ def _attend_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
     return (out, lse), (t_out.astype(out.dtype), t_lse[..., 0])
 
 
-@op(name="_flash_attention_rows", node="ScaledDotProductFlashAttentionForCpuBackward0", out=False,
-    method=False, function=False)  # fmt: skip
+@inner_op(name="_flash_attention_rows", node="ScaledDotProductFlashAttentionForCpuBackward0")
 def _scaled_dot_product_flash_attention_for_cpu(
     query: Array, key: Array, value: Array, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Array | None = None, scale: float | None = None,

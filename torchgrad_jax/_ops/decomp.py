@@ -26,7 +26,7 @@ from .._core.matrices import (
     require_square,
     require_supported,
 )
-from .helpers import is_complex
+from .helpers import inner_op, is_complex
 from .matrix_helpers import (
     conj_t,
     converges_for_eigh,
@@ -202,10 +202,9 @@ def _columns_unless_empty(metas: Sequence[Any], shape: tuple[int, ...]) -> tuple
     return column_major(metas, shape) if metas[0].numel else shapes.contiguous_strides(shape)
 
 
-@op(
-    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=_columns_unless_empty,
-    method=False, function=False, out=False,
-)  # fmt: skip
+@inner_op(
+    node="CholeskyBackward0", returns=("result", "info"), nondiff=(1,), layout=_columns_unless_empty
+)
 def _cholesky_factor(input: Array, upper: bool = False) -> tuple[Array, Array]:
     """Cholesky factors under the name of the older function."""
     return _cholesky_of("cholesky", input, upper)

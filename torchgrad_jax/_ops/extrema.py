@@ -13,7 +13,7 @@ from jax import lax
 from .._core import dtypes, shapes
 from .._core.checks import fail_if, readable
 from .._core.division import divide
-from .helpers import is_bool, is_complex, is_float
+from .helpers import inner_op, is_bool, is_complex, is_float
 from .ordering import permutation
 from .registry import Array, Compares, Dims, Grad, Scalar, op
 
@@ -429,7 +429,7 @@ def _check_q(input: Any, q: Any, interpolation: str, ignore_nan: bool) -> None:
     fail_if(~((x >= 0) & (x <= 1)).all(), error)
 
 
-@op(function=False, method=False, out=False, check=_check_q, nondiff=(0, 1))
+@inner_op(check=_check_q, nondiff=(0, 1))
 def quantile_places(
     input: Array, q: Array | Scalar, interpolation: str, ignore_nan: bool
 ) -> tuple[Array, Array, Array]:

@@ -12,7 +12,7 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.kernels import scalar_name
-from .helpers import is_complex, is_float
+from .helpers import inner_op, is_complex, is_float
 from .registry import Array, Dims, op
 
 NONE, BY_ROOT_N, BY_N = range(3)
@@ -132,7 +132,7 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
     return _scaled(out, normalization, _points(out, dims), True)
 
 
-@op(node="UnfoldBackwardBackward0", function=False, method=False, out=False)
+@inner_op(node="UnfoldBackwardBackward0")
 def overlap_add(input: Array, length: int, step: int) -> Array:
     """Frames along dimension 1, each `step` after the one before, added up to one signal per row."""
     count, size = input.shape[1:]

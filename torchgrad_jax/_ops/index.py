@@ -13,7 +13,7 @@ from .._core import layouts, shapes, warn
 from .._core.checks import fail_if, first_outside, outside
 from .._core.dtypes import BOOL, COMPLEX
 from .._core.kernels import refuse
-from .helpers import is_bool, is_complex, stays_complex
+from .helpers import inner_op, is_bool, is_complex, stays_complex
 from .places import (
     OUT_OF_RANGE,
     Slices,
@@ -95,13 +95,7 @@ def _selection(shape: Shape, indices: Sequence[Array | None]) -> Slices | None:
     return Slices.of(shape, dims, full)
 
 
-@op(
-    function=False,
-    method=False,
-    out=False,
-    check=_check_advanced,
-    layout=layouts.indexed,
-)
+@inner_op(check=_check_advanced, layout=layouts.indexed)
 def index(input: Array, indices: OptArrays) -> Array:
     """Advanced indexing by integer tensors; None takes the whole dimension."""
     places = _selection(input.shape, indices)
@@ -137,9 +131,15 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
     return (add_at if accumulate else write_at)(input, values, places)
 
 
-@op(name="_index_put_number", node="IndexPutBackward0", function=False, method=False, out=False,
-    layout=Layout.PRESERVE, check=_check_advanced, inplace=InPlace(apart=Apart.WHOLLY),
-    keeps={"input": ("indices",)}, refused=stays_complex)  # fmt: skip
+@inner_op(
+    name="_index_put_number",
+    node="IndexPutBackward0",
+    layout=Layout.PRESERVE,
+    check=_check_advanced,
+    inplace=InPlace(apart=Apart.WHOLLY),
+    keeps={"input": ("indices",)},
+    refused=stays_complex,
+)
 def _index_put_number(
     input: Array, indices: OptArrays, values: Array, accumulate: bool = False
 ) -> Array:
@@ -427,10 +427,7 @@ def unsafe_masked_index_put_accumulate(
 # --- segments ---
 
 
-@op(
-    name="segment_reduce_rows", node="SegmentReduceBackward0", function=False, method=False,
-    out=False,
-)  # fmt: skip
+@inner_op(name="segment_reduce_rows", node="SegmentReduceBackward0")
 def segment_reduce_rows(
     input: Array, segment: Array, count: int, reduce: str, initial: Scalar | None
 ) -> Array:

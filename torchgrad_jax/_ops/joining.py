@@ -11,6 +11,7 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.meta import Meta
+from .helpers import inner_op
 from .registry import (
     COMMON,
     Array,
@@ -105,14 +106,7 @@ def stack(tensors: Arrays, dim: int = 0) -> Array:
     return jnp.stack(tensors, d)
 
 
-@op(
-    name="block_diag_list",
-    node="BlockDiagBackward0",
-    promote=COMMON,
-    function=False,
-    method=False,
-    out=False,
-)
+@inner_op(name="block_diag_list", node="BlockDiagBackward0", promote=COMMON)
 def block_diag_list(tensors: Arrays) -> Array:
     for i, x in enumerate(tensors):
         if x.ndim > 2:

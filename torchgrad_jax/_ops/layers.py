@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from .helpers import is_complex, is_float
+from .helpers import inner_op, is_complex, is_float
 from .registry import Array, Dims, op
 
 
@@ -22,7 +22,7 @@ def _trilinear(
     return jnp.einsum(*args, kept, precision=lax.Precision.HIGHEST)
 
 
-@op(node="NativeDropoutBackward0", out=False, method=False, function=False)
+@inner_op(node="NativeDropoutBackward0")
 def _native_dropout(input: Array, mask: Array, scale: float) -> Array:
     """What a bool mask keeps, scaled."""
     if not is_float(input):
@@ -30,8 +30,7 @@ def _native_dropout(input: Array, mask: Array, scale: float) -> Array:
     return jnp.where(mask, input * jnp.array(scale, input.dtype), jnp.zeros((), input.dtype))
 
 
-@op(name="native_dropout_backward_row", node="NativeDropoutBackwardBackward0", out=False, method=False,
-    function=False)  # fmt: skip
+@inner_op(name="native_dropout_backward_row", node="NativeDropoutBackwardBackward0")
 def native_dropout_backward_row(input: Array, mask: Array, scale: float) -> Array:
     """A gradient times a mask and a factor."""
     dtype = input.dtype if is_float(input) or is_complex(input) else jnp.float32

@@ -15,7 +15,7 @@ from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
-from .helpers import is_bool, is_complex, is_float, is_integral
+from .helpers import inner_op, is_bool, is_complex, is_float, is_integral
 from .registry import COMMON, Apart, Array, InPlace, Static, op, with_rule
 
 HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not
@@ -441,7 +441,7 @@ def _norm_jvp(p: float, primals: Any, tangents: Any) -> Any:
     return out, jnp.sum(jnp.where(flat, 0, slope * t), -1)
 
 
-@op(node="CdistBackward0", out=False, function=False, method=False, keeps=("x1", "x2", "result"))
+@inner_op(node="CdistBackward0", keeps=("x1", "x2", "result"))
 def _cdist_forward(x1: Array, x2: Array, p: float, compute_mode: int | None) -> Array:
     """Distances between every row of one batch of matrices and every row of another."""
     for name, x in (("X1", x1), ("X2", x2)):
@@ -476,7 +476,7 @@ def _euclid_jvp(primals: Any, tangents: Any) -> Any:
     return out, (own - cross) * inverse
 
 
-@op(node="EuclideanDistBackward0", out=False, function=False, method=False)
+@inner_op(node="EuclideanDistBackward0")
 def _euclidean_dist(x1: Array, x2: Array) -> Array:
     """Euclidean distances by one matrix product, for many rows."""
     _same_scalar_type(x1, x2)
@@ -497,7 +497,7 @@ def pdist(input: Array, p: float = 2.0) -> Array:
     return _norm(jnp.take(input, i, axis=0) - jnp.take(input, j, axis=0), p)
 
 
-@op(node="SqueezeBackward4", out=False, function=False, method=False)
+@inner_op(node="SqueezeBackward4")
 def squeeze_matmul(input: Array, dim: int) -> Array:
     """Drop the dimension that a vector was given for a product; not a view, torch squeezes in place."""
     return lax.squeeze(input, (dim,))

@@ -19,7 +19,7 @@ from .._core import errors
 from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
-from .helpers import from_zero, is_float
+from .helpers import from_zero, inner_op, is_float
 from .registry import Array, Dims, NoGradient, Scalar, op, variant
 
 Shape = tuple[int, ...]
@@ -159,14 +159,29 @@ def _per_channel(p: Array | None, ndim: int) -> Array | None:
     return None if p is None else p.reshape(1, -1, *(1,) * (ndim - 2))
 
 
-@op(name="_native_batch_norm", node="NativeBatchNormBackward0", nondiff=(1, 2, 3, 4), out=False,
+@inner_op(
+    name="_native_batch_norm",
+    node="NativeBatchNormBackward0",
+    nondiff=(1, 2, 3, 4),
     layout=following_unless_contiguous,
-    no_gradient={NoGradient.REFUSED: ("running_mean", "running_var"), NoGradient.NOTHING: ("input", "weight")},
-    from_inputs=True, writes={"running_mean": 3, "running_var": 4},
-    keeps=dict.fromkeys(("input", "weight", "bias"), (
-        "input", "running_mean", "running_var", "weight", "result1", "result2",
-    )),
-    method=False, function=False)  # fmt: skip
+    no_gradient={
+        NoGradient.REFUSED: ("running_mean", "running_var"),
+        NoGradient.NOTHING: ("input", "weight"),
+    },
+    from_inputs=True,
+    writes={"running_mean": 3, "running_var": 4},
+    keeps=dict.fromkeys(
+        ("input", "weight", "bias"),
+        (
+            "input",
+            "running_mean",
+            "running_var",
+            "weight",
+            "result1",
+            "result2",
+        ),
+    ),
+)
 def native_batch_norm(
     input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None,
     running_var: Array | None, training: bool, momentum: Scalar, eps: float,
@@ -236,15 +251,12 @@ def _check_batch_norm(
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
 
 
-@op(
+@inner_op(
     name="_native_layer_norm",
     node="NativeLayerNormBackward0",
     nondiff=(1, 2),
     no_gradient={NoGradient.NOTHING: ("input", "weight", "bias")},
     from_inputs=True,
-    out=False,
-    method=False,
-    function=False,
     keeps=dict.fromkeys(
         ("input", "weight", "bias"), ("bias", "input", "weight", "result1", "result2")
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from .helpers import inner_op
 from .registry import Array, Arrays, op
 
 
-@op(out=False, method=False, function=False)
+@inner_op()
 def _total_norm(tensors: Arrays, norm_type: float) -> Array:
     """The p-norm (p > 0 or infinite) of the p-norms of tensors of one dtype."""
 

@@ -17,7 +17,7 @@ from .._core.checks import fail_if, first_outside, outside
 from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
-from .helpers import from_zero, is_bool, is_complex, is_float
+from .helpers import from_zero, inner_op, is_bool, is_complex, is_float
 from .registry import Array, Dims, NoGradient, op
 
 Shape = tuple[int, ...]
@@ -301,14 +301,11 @@ def _max_pool(
     return _MAX[k](x, tuple(windows))
 
 
-@op(
+@inner_op(
     node="MaxPool2DWithIndicesBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def max_pool2d_with_indices(
@@ -319,11 +316,11 @@ def max_pool2d_with_indices(
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@op(
-    name="max_pool2d_backward_row", node="MaxPool2DWithIndicesBackwardBackward0", function=False,
+@inner_op(
+    name="max_pool2d_backward_row",
+    node="MaxPool2DWithIndicesBackwardBackward0",
     layout=following(1),
-    method=False, out=False,
-)  # fmt: skip
+)
 def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Array:
     """A gradient of the maxima sent to where they were in `source`."""
     height, width = source.shape[-2:]
@@ -339,14 +336,11 @@ def max_pool2d_backward_row(input: Array, source: Array, indices: Array) -> Arra
     )
 
 
-@op(
+@inner_op(
     node="MaxPool3DWithIndicesBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def max_pool3d_with_indices(
@@ -383,27 +377,21 @@ def _adaptive_max(name: str, x: Array, k: int, size: Shape) -> tuple[Array, Arra
     return _MAX[k](x, size)
 
 
-@op(
+@inner_op(
     node="AdaptiveMaxPool2DBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
     layout=following(),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def adaptive_max_pool2d(input: Array, output_size: Dims) -> tuple[Array, Array]:
     return _adaptive_max("adaptive_max_pool2d", input, 2, output_size)
 
 
-@op(
+@inner_op(
     node="AdaptiveMaxPool3DBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def adaptive_max_pool3d(input: Array, output_size: Dims) -> tuple[Array, Array]:
@@ -658,13 +646,10 @@ def _fractional(
     return (out, at) if batched else (out[0], at[0])
 
 
-@op(
+@inner_op(
     node="FractionalMaxPool2DBackward0",
     no_gradient={NoGradient.REFUSED: ("random_samples",), NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def fractional_max_pool2d_rows(
@@ -673,13 +658,10 @@ def fractional_max_pool2d_rows(
     return _fractional(input, kernel_size, output_size, random_samples, 2)
 
 
-@op(
+@inner_op(
     node="FractionalMaxPool3DBackward0",
     no_gradient={NoGradient.REFUSED: ("random_samples",), NoGradient.ZEROS: ("input",)},
     nondiff=(1,),
-    out=False,
-    method=False,
-    function=False,
     keeps=("input",),
 )
 def fractional_max_pool3d_rows(
@@ -756,19 +738,12 @@ def _check_unpool3d(input: Any, indices: Any, output_size: Any, stride: Any, pad
     _check_unpool(indices, output_size)
 
 
-@op(
-    node="MaxUnpool2DBackward0",
-    check=_check_unpool2d,
-    layout=following(),
-    out=False,
-    method=False,
-    function=False,
-)
+@inner_op(node="MaxUnpool2DBackward0", check=_check_unpool2d, layout=following())
 def max_unpool2d_rows(input: Array, indices: Array, output_size: Dims) -> Array:
     return _unpool("max_unpooling2d", input, indices, output_size, 2)
 
 
-@op(node="MaxUnpool3DBackward0", check=_check_unpool3d, out=False, method=False, function=False)
+@inner_op(node="MaxUnpool3DBackward0", check=_check_unpool3d)
 def max_unpool3d_rows(
     input: Array, indices: Array, output_size: Dims, stride: Dims, padding: Dims
 ) -> Array:

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .registry import Array, op
+from .helpers import inner_op
+from .registry import Array
 
 
 def _apply(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -103,7 +104,7 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     return (hs, cs), (ths, tcs)
 
 
-@op(out=False, method=False, function=False, node=lambda a: a["named"] or "StackBackward0")
+@inner_op(node=lambda a: a["named"] or "StackBackward0")
 def _rnn_layer(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     w_hr: Array | None, lengths: Array | None, mode: str, reverse: bool, named: str,
@@ -120,12 +121,7 @@ def _rnn_layer(
 _LAST_STEP = {"RNN_TANH": "Tanh", "RNN_RELU": "Relu", "LSTM": "Mul", "GRU": "Add"}
 
 
-@op(
-    out=False,
-    method=False,
-    function=False,
-    node=lambda a: _LAST_STEP.get(a["mode"], "Add") + "Backward0",
-)
+@inner_op(node=lambda a: _LAST_STEP.get(a["mode"], "Add") + "Backward0")
 def _rnn_cell(
     input: Array, hx: Array, cx: Array | None, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
     mode: str,
@@ -135,7 +131,7 @@ def _rnn_cell(
     return h if c is None else (h, c)
 
 
-@op(out=False, method=False, function=False, node=lambda a: a["named"] or "CatBackward0")
+@inner_op(node=lambda a: a["named"] or "CatBackward0")
 def _pack_rows(input: Array, index: Array, named: str) -> Array:
     """The rows of (time, batch, ...), counted through, that belong to sequences; no row twice."""
     rows = input.reshape(-1, *input.shape[2:])

@@ -15,7 +15,7 @@ from jax import lax
 
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import is_float
+from .helpers import inner_op, is_float
 from .registry import Array, Dims, op
 
 _FOLLOWING = following()
@@ -274,51 +274,33 @@ def _antialiased(
     return y.astype(x.dtype)
 
 
-@op(node="UpsampleNearest1DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
+@inner_op(node="UpsampleNearest1DBackward0", layout=_FOLLOWING)
 def upsample_nearest1d(input: Array, output_size: Dims, scales: float | None = None) -> Array:
     return _nearest(input, output_size, (scales,), False)
 
 
-@op(
-    node="UpsampleNearestExact1DBackward0",
-    layout=_FOLLOWING,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(node="UpsampleNearestExact1DBackward0", layout=_FOLLOWING)
 def _upsample_nearest_exact1d(
     input: Array, output_size: Dims, scales: float | None = None
 ) -> Array:
     return _nearest(input, output_size, (scales,), True)
 
 
-@op(node="UpsampleNearest2DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
+@inner_op(node="UpsampleNearest2DBackward0", layout=_FOLLOWING)
 def upsample_nearest2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
     return _nearest(input, output_size, (scales_h, scales_w), False)
 
 
-@op(
-    node="UpsampleNearestExact2DBackward0",
-    layout=_FOLLOWING,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(node="UpsampleNearestExact2DBackward0", layout=_FOLLOWING)
 def _upsample_nearest_exact2d(
     input: Array, output_size: Dims, scales_h: float | None = None, scales_w: float | None = None
 ) -> Array:
     return _nearest(input, output_size, (scales_h, scales_w), True)
 
 
-@op(
-    node="UpsampleNearest3DBackward0",
-    layout=_FOLLOWING,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(node="UpsampleNearest3DBackward0", layout=_FOLLOWING)
 def upsample_nearest3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -326,13 +308,7 @@ def upsample_nearest3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), False)
 
 
-@op(
-    node="UpsampleNearestExact3DBackward0",
-    layout=_FOLLOWING,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(node="UpsampleNearestExact3DBackward0", layout=_FOLLOWING)
 def _upsample_nearest_exact3d(
     input: Array, output_size: Dims, scales_d: float | None = None, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -340,14 +316,14 @@ def _upsample_nearest_exact3d(
     return _nearest(input, output_size, (scales_d, scales_h, scales_w), True)
 
 
-@op(node="UpsampleLinear1DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
+@inner_op(node="UpsampleLinear1DBackward0", layout=_FOLLOWING)
 def upsample_linear1d(
     input: Array, output_size: Dims, align_corners: bool, scales: float | None = None
 ) -> Array:
     return _linear(input, output_size, align_corners, (scales,))
 
 
-@op(node="UpsampleBilinear2DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
+@inner_op(node="UpsampleBilinear2DBackward0", layout=_FOLLOWING)
 def upsample_bilinear2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
@@ -355,7 +331,7 @@ def upsample_bilinear2d(
     return _linear(input, output_size, align_corners, (scales_h, scales_w))
 
 
-@op(node="UpsampleTrilinear3DBackward0", layout=_FOLLOWING, method=False, function=False, out=False)
+@inner_op(node="UpsampleTrilinear3DBackward0", layout=_FOLLOWING)
 def upsample_trilinear3d(
     input: Array, output_size: Dims, align_corners: bool, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,
@@ -363,13 +339,7 @@ def upsample_trilinear3d(
     return _linear(input, output_size, align_corners, (scales_d, scales_h, scales_w))
 
 
-@op(
-    node="UpsampleBicubic2DBackward0",
-    layout=_FOLLOWING,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(node="UpsampleBicubic2DBackward0", layout=_FOLLOWING)
 def upsample_bicubic2d(
     input: Array, output_size: Dims, align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,

@@ -16,7 +16,7 @@ from .._core.parts import (
     diagonal_dims,
     selected,
 )
-from .helpers import broadcast, convert, is_bool, is_complex
+from .helpers import broadcast, convert, inner_op, is_bool, is_complex
 from .places import (
     WRITERS,
     Cells,
@@ -298,9 +298,7 @@ def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     return jnp.where(mask, taken.reshape(x.shape), x)
 
 
-@op(
-    function=False, method=False, out=False,
-    node="MaskedSelectBackward0", keeps=("input",))  # fmt: skip
+@inner_op(node="MaskedSelectBackward0", keeps=("input",))
 def masked_select_at(input: Array, positions: Array, shape: Static = None) -> Array:
     """Elements of `input`, broadcast to a `shape`, at the flat positions where a mask is true."""
     return Cells(positions).take(input if shape is None else jnp.broadcast_to(input, shape))
@@ -384,7 +382,7 @@ def diagonal_scatter(
     )  # fmt: skip
 
 
-@op(function=False, method=False, out=False, grad=Grad.NO)
+@inner_op(grad=Grad.NO)
 def one_hot_sized(input: Array, num_classes: int) -> Array:
     """1 at the class of each element, 0 elsewhere."""
     classes = lax.broadcasted_iota(input.dtype, (*input.shape, num_classes), input.ndim)

@@ -15,6 +15,7 @@ from .._core import dtypes, errors, layouts, shapes
 from .._core.meta import Meta, View
 from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from . import helpers
+from .helpers import inner_op
 from .registry import (
     Apart,
     Array,
@@ -45,31 +46,27 @@ def _view_geometry(m: Meta, size: tuple[int, ...]) -> View:
     return View(shape, strides)
 
 
-@op(name="view", geometry=_view_geometry, function=False, method=False, out=False)
+@inner_op(name="view", geometry=_view_geometry)
 def view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
-@op(name="_reshape_alias", node="ReshapeAliasBackward0", geometry=_view_geometry, function=False,
-    method=False, out=False)  # fmt: skip
+@inner_op(name="_reshape_alias", node="ReshapeAliasBackward0", geometry=_view_geometry)
 def reshape_alias(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
 
-@op(geometry=lambda m: View(m.shape, m.strides), function=False,
-    method=False, out=False)  # fmt: skip
+@inner_op(geometry=lambda m: View(m.shape, m.strides))
 def alias(input: Array) -> Array:
     return input
 
 
-@op(name="_make_dual", node="ViewBackward0", geometry=lambda m: View(m.shape, m.strides), function=False,
-    method=False, out=False)  # fmt: skip
+@inner_op(name="_make_dual", node="ViewBackward0", geometry=lambda m: View(m.shape, m.strides))
 def make_dual(input: Array) -> Array:
     return input
 
 
-@op(name="_fw_primal", node="Identity", geometry=lambda m: View(m.shape, m.strides), function=False,
-    method=False, out=False)  # fmt: skip
+@inner_op(name="_fw_primal", node="Identity", geometry=lambda m: View(m.shape, m.strides))
 def fw_primal(input: Array) -> Array:
     return input
 
@@ -83,10 +80,7 @@ def _as_viewed(metas: Sequence[Meta], shape: tuple[int, ...]) -> tuple[int, ...]
     )
 
 
-@op(
-    name="_unsafe_view", node="UnsafeViewBackward0", function=False, method=False, out=False,
-    layout=_as_viewed,
-)  # fmt: skip
+@inner_op(name="_unsafe_view", node="UnsafeViewBackward0", layout=_as_viewed)
 def unsafe_view(input: Array, size: Size) -> Array:
     return input.reshape(shapes.infer_size(size, input.size))
 
@@ -192,12 +186,7 @@ def _expand_geometry(m: Meta, size: tuple[int, ...]) -> View:
     return View(shape, shapes.expand_strides(m.shape, m.strides, shape))
 
 
-@op(
-    geometry=_expand_geometry,
-    function=False,
-    method=False,
-    out=False,
-)
+@inner_op(geometry=_expand_geometry)
 def expand(input: Array, size: Size) -> Array:
     return jnp.broadcast_to(input, expanded_shape(input.shape, size))
 
@@ -222,37 +211,22 @@ def _squeeze(input: Array, dim: tuple[int, ...] | None) -> Array:
     return lax.squeeze(input, _squeeze_dims(input.shape, dim))
 
 
-@op(
-    geometry=_squeeze_geometry,
-    node="SqueezeBackward0",
-    inplace=InPlace(node="SqueezeBackward3"),
-    function=False,
-    method=False,
-    out=False,
+@inner_op(
+    geometry=_squeeze_geometry, node="SqueezeBackward0", inplace=InPlace(node="SqueezeBackward3")
 )
 def squeeze_all(input: Array, dim: Dims | None = None) -> Array:
     return _squeeze(input, dim)
 
 
-@op(
-    geometry=_squeeze_geometry,
-    node="SqueezeBackward1",
-    inplace=InPlace(node="SqueezeBackward4"),
-    function=False,
-    method=False,
-    out=False,
+@inner_op(
+    geometry=_squeeze_geometry, node="SqueezeBackward1", inplace=InPlace(node="SqueezeBackward4")
 )
 def squeeze_dim(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
 
 
-@op(
-    geometry=_squeeze_geometry,
-    node="SqueezeBackward2",
-    inplace=InPlace(node="SqueezeBackward5"),
-    function=False,
-    method=False,
-    out=False,
+@inner_op(
+    geometry=_squeeze_geometry, node="SqueezeBackward2", inplace=InPlace(node="SqueezeBackward5")
 )
 def squeeze_dims(input: Array, dim: Dims) -> Array:
     return _squeeze(input, dim)
@@ -274,7 +248,7 @@ def select(input: Array, dim: int, index: TracedInt) -> Array:
     return lax.dynamic_index_in_dim(input, index, dim % max(input.ndim, 1), keepdims=False)
 
 
-@op(name="slice", geometry=slice_geometry, function=False, method=False, out=False)
+@inner_op(name="slice", geometry=slice_geometry)
 def slice_(input: Array, dim: int, start: TracedInt, length: int, step: int = 1) -> Array:
     """`length` elements along `dim` from `start`, `step` apart; callers clamp."""
     d = dim % input.ndim
@@ -323,21 +297,13 @@ def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
     return shapes.wrap_dim(dim, ndim), False
 
 
-@op(
-    name="split_size",
-    geometry=_split_geometry,
-    joins=_cut_along,
-    node="SplitBackward0",
-    function=False,
-    method=False,
-    out=False,
-)
+@inner_op(name="split_size", geometry=_split_geometry, joins=_cut_along, node="SplitBackward0")
 def split_size(input: Array, split_size: int, dim: int = 0) -> Any:
     d = dim % input.ndim
     return _split_array(input, _split_lengths(input.shape[d], split_size), d)
 
 
-@op(name="_unsafe_split", node="UnsafeSplitBackward0", function=False, method=False, out=False)
+@inner_op(name="_unsafe_split", node="UnsafeSplitBackward0")
 def unsafe_split_(input: Array, split_size: int, dim: int = 0) -> Any:
     if input.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -427,12 +393,7 @@ def _view_as_real_geometry(m: Meta) -> View:
     return View((*m.shape, 2), (*[2 * s for s in m.strides], 1), 0, m.dtype.to_real())
 
 
-@op(
-    geometry=_view_as_real_geometry,
-    method=False,
-    function=False,
-    out=False,
-)
+@inner_op(geometry=_view_as_real_geometry)
 def view_as_real(input: Array) -> Array:
     # By way of the conjugate, since JAX's transpose conjugates: the zeros of a gradient of `real` or
     # `imag` stay positive that way.
@@ -462,14 +423,16 @@ def view_as_complex(input: Array) -> Array:
     return lax.complex(input[..., 0], input[..., 1])
 
 
-@op(name="_conj", geometry=lambda m: View(m.shape, m.strides, conj=True), node="ConjBackward0",
-    function=False, method=False, out=False)  # fmt: skip
+@inner_op(
+    name="_conj", geometry=lambda m: View(m.shape, m.strides, conj=True), node="ConjBackward0"
+)
 def conj_(input: Array) -> Array:
     return jnp.conj(input)
 
 
-@op(name="_neg_view", geometry=lambda m: View(m.shape, m.strides, neg=True), node="NegViewBackward0",
-    function=False, method=False, out=False)  # fmt: skip
+@inner_op(
+    name="_neg_view", geometry=lambda m: View(m.shape, m.strides, neg=True), node="NegViewBackward0"
+)
 def neg_view_(input: Array) -> Array:
     return -input
 
@@ -477,45 +440,23 @@ def neg_view_(input: Array) -> Array:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-@op(
-    layout=Layout.PRESERVE,
-    function=False,
-    method=False,
-    out=False,
-    node="CloneBackward0",
-    copies=True,
-)
+@inner_op(layout=Layout.PRESERVE, node="CloneBackward0", copies=True)
 def clone(input: Array) -> Array:
     return input  # arrays are immutable: a storage of its own is copy enough
 
 
-@op(node="CloneBackward0", function=False, method=False, out=False)
+@inner_op(node="CloneBackward0")
 def _as_if_unknown(input: Array) -> Array:
     """The same values. XLA does not know that, and merges nothing computed from them with the same from `input`."""
     return lax.optimization_barrier(input)
 
 
-@op(
-    name="clone_contiguous",
-    node="CloneBackward0",
-    function=False,
-    method=False,
-    out=False,
-    copies=True,
-)
+@inner_op(name="clone_contiguous", node="CloneBackward0", copies=True)
 def clone_contiguous(input: Array) -> Array:
     return input
 
 
-@op(
-    name="_to_copy",
-    node="ToCopyBackward0",
-    copies=True,
-    layout=Layout.PRESERVE,
-    function=False,
-    method=False,
-    out=False,
-)
+@inner_op(name="_to_copy", node="ToCopyBackward0", copies=True, layout=Layout.PRESERVE)
 def to_copy(input: Array, dtype: Dtype) -> Array:
     return helpers.convert(input, dtype)
 
@@ -523,13 +464,10 @@ def to_copy(input: Array, dtype: Dtype) -> Array:
 variant("_to_copy", "_to_copy_contiguous", layout=Layout.CONTIGUOUS)
 
 
-@op(
+@inner_op(
     name="copy",
     node="CopyBackwards",
     wraps=True,
-    function=False,
-    method=False,
-    out=False,
     inplace=InPlace(apart=Apart.STORED),
     layout=Layout.ELEMENTWISE,
 )
@@ -545,28 +483,22 @@ def copy(input: Array, src: Array) -> Array:
     return helpers.convert(out, input.dtype)
 
 
-@op(
+@inner_op(
     name="fill_value",
     node="FillBackward2",
     inplace=InPlace(overlaps=Overlap.FINE),
-    function=False,
-    method=False,
-    out=False,
     fits=Fits.EXACTLY,
 )
 def fill_value(input: Array, value: Scalar) -> Array:
     return jnp.full(input.shape, helpers.convert(jnp.asarray(value), input.dtype))
 
 
-@op(
+@inner_op(
     name="fill_tensor",
     node="FillBackward3",
     wraps=True,
     refused=helpers.stays_complex,
     inplace=True,
-    function=False,
-    method=False,
-    out=False,
 )
 def fill_tensor(input: Array, value: Array) -> Array:
     if value.ndim:
@@ -580,7 +512,7 @@ variant("fill_value", "fill_value_copy", node="FillBackward0", inplace=False)
 variant("fill_tensor", "fill_tensor_copy", node="FillBackward1", inplace=False)
 
 
-@op(inplace=InPlace(overlaps=Overlap.FINE), function=False, method=False, out=False, node="ZeroBackward0")  # fmt: skip
+@inner_op(inplace=InPlace(overlaps=Overlap.FINE), node="ZeroBackward0")
 def zero(input: Array) -> Array:
     return jnp.zeros(input.shape, input.dtype)
 

@@ -11,7 +11,7 @@ from jax import lax
 from .._core import errors
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import from_zero, is_bool, is_complex, is_float
+from .helpers import from_zero, inner_op, is_bool, is_complex, is_float
 from .registry import Array, Dims, Grad, op
 
 Shape = tuple[int, ...]
@@ -138,7 +138,7 @@ def _check_kind(label: str, x: Array) -> None:
         raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
-@op(node="Im2ColBackward0", out=False, method=False, function=False)
+@inner_op(node="Im2ColBackward0")
 def im2col(input: Array, kernel_size: Dims, dilation: Dims, padding: Dims, stride: Dims) -> Array:
     if input.ndim < 3:
         raise IndexError(errors.dim_out_of_range(2, input.ndim))
@@ -162,7 +162,7 @@ def im2col(input: Array, kernel_size: Dims, dilation: Dims, padding: Dims, strid
     return y if input.ndim == 4 else y[0]
 
 
-@op(node="Col2ImBackward0", out=False, method=False, function=False)
+@inner_op(node="Col2ImBackward0")
 def col2im(
     input: Array, output_size: Dims, kernel_size: Dims, dilation: Dims, padding: Dims, stride: Dims
 ) -> Array:

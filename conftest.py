@@ -203,7 +203,7 @@ def fixed_seeds() -> None:
     np.random.seed(SEED)  # noqa: NPY002 -- the global state is what libraries under test may read
     for name in ("torch", "torchgrad_jax"):
         module = sys.modules.get(name)
-        if hasattr(module, "manual_seed"):
+        if module is not None and hasattr(module, "manual_seed"):
             module.manual_seed(SEED)
 
 

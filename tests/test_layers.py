@@ -110,6 +110,7 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
             "registry",
             "rules",
             "helpers",
+            "inner",
             "complexes",
             "logarithms",
             "matrix_helpers",

@@ -16,7 +16,8 @@ from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, refuse, scalar_name, where, widen
 from .._core.layouts import elementwise, preserved
-from .helpers import broadcast, erf, inner_op
+from .helpers import broadcast, erf
+from .inner import inner_op
 from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core.kernels import scalar_name, widen
-from .helpers import inner_op, is_bool, is_float
+from .helpers import is_bool, is_float
+from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
 
 

@@ -26,7 +26,8 @@ from .._core.matrices import (
     require_square,
     require_supported,
 )
-from .helpers import inner_op, is_complex
+from .helpers import is_complex
+from .inner import inner_op
 from .matrix_helpers import (
     conj_t,
     converges_for_eigh,

@@ -13,7 +13,8 @@ from jax import lax
 from .._core import dtypes, shapes
 from .._core.checks import fail_if, readable
 from .._core.division import divide
-from .helpers import inner_op, is_bool, is_complex, is_float
+from .helpers import is_bool, is_complex, is_float
+from .inner import inner_op
 from .ordering import permutation
 from .registry import Array, Compares, Dims, Grad, Scalar, op
 

@@ -12,7 +12,8 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.kernels import scalar_name
-from .helpers import inner_op, is_complex, is_float
+from .helpers import is_complex, is_float
+from .inner import inner_op
 from .registry import Array, Dims, op
 
 NONE, BY_ROOT_N, BY_N = range(3)

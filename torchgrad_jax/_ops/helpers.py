@@ -13,7 +13,6 @@ from jax import lax
 
 from .._core import dtypes, shapes
 from .._core.meta import Meta
-from .registry import op
 
 Array = jax.Array
 
@@ -190,8 +189,3 @@ def stays_complex(metas: dict[str, Any], outs: Sequence[Any], wanted: set[str]) 
         "false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
     )
     return (said, real[0]) if len(real) == 1 else said
-
-
-def inner_op(*forms: Any, **row: Any) -> Any:
-    """`op` for a row that other functions apply: no function of `torch`, no method, no `out=`."""
-    return op(*forms, function=False, method=False, out=False, **row)

@@ -13,7 +13,8 @@ from .._core import layouts, shapes, warn
 from .._core.checks import fail_if, first_outside, outside
 from .._core.dtypes import BOOL, COMPLEX
 from .._core.kernels import refuse
-from .helpers import inner_op, is_bool, is_complex, stays_complex
+from .helpers import is_bool, is_complex, stays_complex
+from .inner import inner_op
 from .places import (
     OUT_OF_RANGE,
     Slices,

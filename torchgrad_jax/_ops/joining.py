@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core import layouts, shapes
 from .._core.meta import Meta
-from .helpers import inner_op
+from .inner import inner_op
 from .registry import (
     COMMON,
     Array,

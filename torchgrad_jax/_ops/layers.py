@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from .helpers import inner_op, is_complex, is_float
+from .helpers import is_complex, is_float
+from .inner import inner_op
 from .registry import Array, Dims, op
 
 

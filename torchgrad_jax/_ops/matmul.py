@@ -15,7 +15,8 @@ from .._core import shapes
 from .._core.kernels import cpp_name, scalar_name, where
 from .._core.matrices import require_not, size_text
 from .._core.meta import Meta
-from .helpers import inner_op, is_bool, is_complex, is_float, is_integral
+from .helpers import is_bool, is_complex, is_float, is_integral
+from .inner import inner_op
 from .registry import COMMON, Apart, Array, InPlace, Static, op, with_rule
 
 HIGHEST = lax.Precision.HIGHEST  # torch multiplies float32 at full precision, accelerators do not

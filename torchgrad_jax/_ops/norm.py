@@ -19,7 +19,8 @@ from .._core import errors
 from .._core.division import divide
 from .._core.kernels import is_half, scalar_name, widen
 from .._core.layouts import following, following_unless_contiguous
-from .helpers import from_zero, inner_op, is_float
+from .helpers import from_zero, is_float
+from .inner import inner_op
 from .registry import Array, Dims, NoGradient, Scalar, op, variant
 
 Shape = tuple[int, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from .helpers import inner_op
+from .inner import inner_op
 from .registry import Array, Arrays, op
 
 

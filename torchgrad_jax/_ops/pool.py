@@ -17,7 +17,8 @@ from .._core.checks import fail_if, first_outside, outside
 from .._core.division import divide
 from .._core.kernels import scalar_name, widen
 from .._core.layouts import following
-from .helpers import from_zero, inner_op, is_bool, is_complex, is_float
+from .helpers import from_zero, is_bool, is_complex, is_float
+from .inner import inner_op
 from .registry import Array, Dims, NoGradient, op
 
 Shape = tuple[int, ...]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .helpers import inner_op
+from .inner import inner_op
 from .registry import Array
 
 

@@ -15,7 +15,8 @@ from jax import lax
 
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import inner_op, is_float
+from .helpers import is_float
+from .inner import inner_op
 from .registry import Array, Dims, op
 
 _FOLLOWING = following()

@@ -16,7 +16,8 @@ from .._core.parts import (
     diagonal_dims,
     selected,
 )
-from .helpers import broadcast, convert, inner_op, is_bool, is_complex
+from .helpers import broadcast, convert, is_bool, is_complex
+from .inner import inner_op
 from .places import (
     WRITERS,
     Cells,

@@ -15,7 +15,7 @@ from .._core import dtypes, errors, layouts, shapes
 from .._core.meta import Meta, View
 from .._core.parts import diagonal_dims, diagonal_geometry, select_geometry, slice_geometry
 from . import helpers
-from .helpers import inner_op
+from .inner import inner_op
 from .registry import (
     Apart,
     Array,

@@ -11,7 +11,8 @@ from jax import lax
 from .._core import errors
 from .._core.kernels import scalar_name
 from .._core.layouts import following
-from .helpers import from_zero, inner_op, is_bool, is_complex, is_float
+from .helpers import from_zero, is_bool, is_complex, is_float
+from .inner import inner_op
 from .registry import Array, Dims, Grad, op
 
 Shape = tuple[int, ...]

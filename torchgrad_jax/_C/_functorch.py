@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.errors import no_such_name as _no_such_name
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.lift import is_batched
 from .._engine.tensor import Tensor
 
@@ -37,7 +37,7 @@ is_functionaltensor = is_dead_tensor_wrapper = is_gradtrackingtensor
 
 def maybe_current_level() -> int | None:
     """How many transforms are running, or None."""
-    depth = len(MODES.lifts) if MODES.bits & LIFT else 0
+    depth = len(MODES.lifts)
     return depth + MODES.transforms or None
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from .._core.errors import Unsupported
 from .._core.python_numbers import EVENT
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.tensor import Tensor
 from .state import StateLift
 
@@ -31,7 +31,7 @@ def choose(
         then: runs if it is true.
         otherwise: runs if it is false.
     """
-    run = MODES.lifts[-1] if MODES.bits & LIFT else None
+    run = MODES.run
     if not isinstance(run, StateLift):
         (then if bool(flag) else otherwise)()
         return

@@ -253,7 +253,7 @@ class Entry:
                 outs.append(Returned(x) if type(x) is Number else x)
                 hides.append(type(x) is not Number and not isinstance(x, _HIDE_NOTHING))
                 continue
-            shared = handed(MODES.lifts[-1], x)
+            shared = handed(MODES.run, x)
             if shared is not None:
                 outs.append(shared)
                 continue
@@ -269,10 +269,10 @@ class Entry:
                 live.append((len(outs), x))
             outs.append(Out(len(tensors), m, requires, name, freed))
             tensors.append(x)
-        if any(hides) and MODES.lifts[-1].log.reads_arguments():
+        if any(hides) and MODES.run.log.reads_arguments():
             raise NeedsPlainNumbers
         if live:
-            current = MODES.lifts[-1]
+            current = MODES.run
             told, self._gradients = trace_backward(
                 current, [(outs[k].index, x) for k, x in live], began
             )

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._core.transfer import for_jax
 from .._engine.history import requires_grad_of
 from .._engine.strided import read
@@ -225,12 +225,12 @@ class Writer:
         array = t._st.array
         if isinstance(array, jax.core.Tracer) and not _is_number_of_lift(t):
             raise self._traced()
-        self.kept[self.now] = t if MODES.bits & LIFT else (for_jax(read(t)), array)
+        self.kept[self.now] = (for_jax(read(t)), array) if MODES.run.at_once else t
         al, m = t._al, t._m
         seen = None if al is None else (al.offset, al.conj, al.neg)
         held = array.tobytes() if isinstance(array, np.ndarray) else id(array)
         requires = t._rg and t._fn is None
-        looks = (m.shape, m.dtype, str(m.device), m.strides, held, bool(MODES.bits & LIFT))
+        looks = (m.shape, m.dtype, str(m.device), m.strides, held, not MODES.run.at_once)
         return ("tensor", t.__class__, requires, seen, *looks, *self.code(t.__dict__ or None))
 
     def _view(self, t: Tensor, of: Tensor) -> tuple[Any, ...]:
@@ -317,7 +317,7 @@ def _held_by(x: Any) -> list[Any]:
 
 
 def _is_number_of_lift(t: Tensor) -> bool:
-    return bool(MODES.bits & LIFT) and not MODES.lifts[-1].inside(t)
+    return not MODES.run.inside(t)
 
 
 def _state(x: Any) -> Iterator[tuple[str, Any]]:

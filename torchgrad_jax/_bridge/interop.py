@@ -14,7 +14,7 @@ import numpy as np
 from .._core import devices, dtypes, tree
 from .._core.keys import checked, drawing_from
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine import lift
 from .._engine.custom import PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
@@ -185,7 +185,7 @@ def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> li
 def _array_of(result: Any) -> Any:
     if not isinstance(result, Tensor):
         return _words_of(result)
-    return MODES.lifts[-1].array_of(result) if MODES.bits & LIFT else read(result)
+    return MODES.run.array_of(result)
 
 
 def _call_of(f: Any, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Call:
@@ -268,7 +268,7 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
         inputs = [_input(x) for x in tracers]
         out = f(inputs)
         plain = not _has_own_gradients([*inputs, *[t for t in out if isinstance(t, Tensor)]])
-        current = MODES.lifts[-1]
+        current = MODES.run
         return [current.array_of(t) if isinstance(t, Tensor) else jnp.asarray(t) for t in out]
 
     avals = [jax.typeof(a).update(weak_type=False) for a in arrays]  # with how they are sharded

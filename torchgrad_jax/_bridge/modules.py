@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.tensor import Tensor, alias_of
 from .frames import Frame, Reader, Writer
 from .trees import MODULES, as_class, rebuilt
@@ -123,7 +123,7 @@ def _leaf(told: Any, child: Any) -> Tensor:
     else:
         t = rebuilt((cls, requires), (child,))
     # Among the inputs of a function, what is no buffer may be differentiated.
-    given = buffer and not requires and t._rg and t._fn is None and MODES.bits & LIFT
+    given = buffer and not requires and t._rg and t._fn is None and not MODES.run.at_once
     return alias_of(t, t._m, t._al, cls=cls) if given else t
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._engine.lift import placeholder
+from .._engine.lifted import placeholder
 from .._engine.steps import bind_equation
 
 _CALLS = {

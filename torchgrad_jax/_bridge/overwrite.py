@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._engine.lift import placeholder
+from .._engine.lifted import placeholder
 from .once import called
 
 _FINAL = (

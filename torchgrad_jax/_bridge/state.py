@@ -25,7 +25,8 @@ from .._core.meta import Meta, meta
 from .._core.python_numbers import Values
 from .._core.state import LIFT, MODES, TRACED
 from .._engine.history import grad_fn_of, requires_grad_of
-from .._engine.lift import Lift, evaluate, is_tracked
+from .._engine.lift import Lift, is_tracked
+from .._engine.lifted import evaluate
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor
 from .carry import Carried, carrying
@@ -219,7 +220,7 @@ class StateLift(Lift):
         """What a tensor holds now, for the program."""
         return stored(t, self.held(t))
 
-    def write(self, t: Tensor) -> Any:
+    def array_to_write(self, t: Tensor) -> Any:
         """What its storage holds, which is about to change."""
         held = self.held(t)
         if id(t._st) in self.storages:
@@ -233,9 +234,9 @@ class StateLift(Lift):
             array = lax.stop_gradient(array)
         return array
 
-    def leaf(self, t: Tensor) -> None:
-        """The gradient of a leaf is about to be looked at or replaced."""
-        self.know(t)
+    def before_accumulation(self, leaf: Tensor) -> None:
+        """The gradient of a leaf is about to be looked at or replaced by a pass."""
+        self.know(leaf)
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
@@ -250,6 +251,10 @@ class StateLift(Lift):
         if id(t) not in self.known:
             self.know(t)
             self.assigned.add(id(t))
+
+    def check_later(self, tensors: Sequence[Tensor], check: Check) -> None:
+        """Let the program say whether a check of these tensors fails."""
+        self.check([self.array_of(t) for t in tensors], check)
 
     def check(self, arrays: Sequence[Any], check: Check) -> None:
         """Let the program say whether a check of these arrays fails."""
@@ -353,13 +358,13 @@ def discover(
 
             def close() -> None:
                 lift.leave()
-                MODES.lifts = lift.outer_lifts
+                MODES.run, MODES.lifts = lift.outer_run, lift.outer_lifts
                 MODES.bits = MODES.bits & ~(LIFT | TRACED) | before & (LIFT | TRACED)
                 _restore(program, lift)
 
             try:
                 try:
-                    MODES.lifts = (*lift.outer_lifts, lift)
+                    MODES.run, MODES.lifts = lift, (*lift.outer_lifts, lift)
                     MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
                     lift.enter()
                     with carrying(log, lift):

@@ -13,9 +13,11 @@ from .._core import tree
 from .._core.meta import Meta, meta
 from .._core.state import DUAL, MODES
 from .._engine import deferred, lift
+from .._engine.batch_layout import Move
 from .._engine.bind import ops
 from .._engine.dual import open_tangent
 from .._engine.history import grad_fn_of, requires_grad_of
+from .._engine.lifted import Lifted
 from .._engine.record import apply, no_grad
 from .._engine.strided import storage_offset
 from .._engine.tape import aval_of
@@ -298,7 +300,7 @@ class _Run:
         self.tangents: dict[int, int] = {}
         self.written: dict[int, tuple[int, _Writes]] = {}
         """By input: which result is its new value, and how it was written."""
-        self.moved: dict[int, Sequence[lift.Move]] = {}
+        self.moved: dict[int, Sequence[Move]] = {}
 
 
 def _run(
@@ -320,10 +322,10 @@ def _run(
             if not flat[i].is_inference():
                 count_like(t, flat[i])
             t._rg = m.dtype.category >= 2 and requires_grad_of(flat[i])
-            MODES.lifts[-1].origins[id(t._st)] = array, flat[i], dims[i], t
-            MODES.lifts[-1].moves[id(t)] = t, []
+            MODES.run.origins[id(t._st)] = array, flat[i], dims[i], t
+            MODES.run.moves[id(t)] = t, []
             if dims[i] or not flat[i]._m.contiguous:
-                MODES.lifts[-1].lies(t, flat[i]._m.strides[dims[i]], dims[i])
+                MODES.run.record_example_stride(t, flat[i]._m.strides[dims[i]], dims[i])
             inner.append(t)
         it = iter(arrays[len(batched) :])
         for t, tangent in zip(inner, tangents):
@@ -336,11 +338,11 @@ def _run(
         results = _results(func, out, out_dims, told)
         for k, (t, old) in enumerate(zip(inner, before)):
             if t._st.array is not old:
-                told.written[batched[k]] = len(results), _writes(MODES.lifts[-1], t)
+                told.written[batched[k]] = len(results), _writes(MODES.run, t)
                 results.append(t)
                 told.requires.append(requires_grad_of(t))
-                told.metas.append(MODES.lifts[-1].batch_meta(t))
-        current = MODES.lifts[-1]
+                told.metas.append(MODES.run.batch_meta(t))
+        current = MODES.run
         told.moved = {i: moves for i, t in zip(batched, inner) if (moves := current.moves_of(t))}
         looks[:] = current.tape.looks
         for t in [t for look in looks for t in look.tensors]:
@@ -370,7 +372,7 @@ def _run(
     return _outputs(func, told, results, out_dims, size)
 
 
-def _move(whole: Tensor, at: Any, moves: Sequence[lift.Move]) -> int:
+def _move(whole: Tensor, at: Any, moves: Sequence[Move]) -> int:
     """Do to a batch what was done to the example of it, and say where its dimension is then."""
     for move in moves:
         move.do(whole, at)
@@ -379,7 +381,7 @@ def _move(whole: Tensor, at: Any, moves: Sequence[lift.Move]) -> int:
 
 
 def _over(
-    lifted: lift.Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool],
+    lifted: Lifted, inputs: Sequence[Tensor], metas: Sequence[Meta], requires: Sequence[bool],
     node: str,
 ) -> list[Tensor]:  # fmt: skip
     """A traced function of one example applied to all of them, as one recorded operator."""
@@ -422,7 +424,7 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
 
 
 def _new_call(
-    lifted: lift.Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
+    lifted: Lifted, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
 ) -> tuple[Call, Sequence[Any]]:
     """A call for steps that were not met before, and the numbers to give it.
 
@@ -478,7 +480,7 @@ def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
 
 def _results(func: Any, out: Any, out_dims: Any, told: _Run) -> list[Tensor]:
     """The tensors that a run returns; with them what the outside must know of each."""
-    current = MODES.lifts[-1]
+    current = MODES.run
     flat, told.spec = tree.flatten(out)
     dims = _out_dims(func, out_dims, told.spec)
     results: list[Tensor] = []

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from .errors import Unsupported
 from .rejection import Draw
 from .rounding import Array, normal_pair, normal_pairs
-from .state import LIFT, MODES
+from .state import MODES
 
 
 def _not_compiled(what: str) -> None:
     """Raise inside of a compiled function, whose random numbers are drawn only when its program runs."""
-    if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+    if MODES.run is not None and MODES.run.stateful:
         raise Unsupported(
             f"torch.compile: a compiled function may not {what}: its random numbers are drawn all at once, before its "
             "program runs; do it outside of the function"

@@ -12,7 +12,7 @@ import numpy as np
 
 from .checks import fail_if
 from .dtypes import BOOL, FLOATING, INTEGRAL, dtype, finfo
-from .state import LIFT, MODES
+from .state import MODES
 
 # Names of dtypes as C++ has them.
 _C_NAMES = {
@@ -53,8 +53,8 @@ def check_read(array: Any, dt: dtype) -> None:
     if isinstance(array, jax.core.Tracer):
         if dt.category <= FLOATING and jnp.iscomplexobj(array):
             raise overflow(c_name(dt))
-        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
-            MODES.lifts[-1].check([array], lambda found: _check_range(found[0], dt))
+        if MODES.run.stateful:
+            MODES.run.check([array], lambda found: _check_range(found[0], dt))
         return
     value = np.asarray(array)
     check_fits(value.item() if value.dtype.kind in "biufc" else float(value), dt)

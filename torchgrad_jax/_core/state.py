@@ -51,7 +51,10 @@ class Modes(threading.local):
     function_modes: tuple[Any, ...] = ()
     functions_disabled: int = 0  # see `_engine.overrides`
     skip_function: bool = False
-    lifts: tuple[Any, ...] = ()
+    run: Any = None  # how tensor code runs, see `_engine.runs`, which puts the ordinary way here
+    lifts: tuple[
+        Any, ...
+    ] = ()  # the runs around it that are not the ordinary one, and it itself, from outside in
     transforms: int = (
         0  # how many levels of func.grad and its kin the running function is inside of
     )

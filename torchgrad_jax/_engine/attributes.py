@@ -11,7 +11,7 @@ import numpy as np
 from .._core import dtypes, errors, events, formats, shapes, transfer
 from .._core.abstract import is_abstract
 from .._core.devices import FakeDevice
-from .._core.state import DUAL, INFERENCE, LIFT, MODES, OBSERVED, TRACED
+from .._core.state import DUAL, INFERENCE, MODES, OBSERVED, TRACED
 from . import printing, tensor_hooks
 from .cut import cut_if_traced
 from .escapes import before_gradients, refuse_escape
@@ -154,8 +154,8 @@ def set_requires_grad(self: Tensor, value: Any) -> None:
             "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
         )
     self._rg = value or self._fn is not None
-    if value and MODES.bits & LIFT:
-        MODES.lifts[-1].own_leaves = True
+    if value:
+        MODES.run.leaf_made()
 
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
@@ -176,8 +176,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def get_grad(self: Tensor) -> Any:
     """The accumulated gradient, or None."""
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].look_at_grad(self)
+    MODES.run.look_at_grad(self)
     if self._g is None and self._fn is not None and not (self._x is not None and self._x.retains):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
@@ -192,8 +191,7 @@ def get_grad(self: Tensor) -> Any:
 
 def set_grad(self: Tensor, value: Any) -> None:
     """Assign the gradient, checking that it fits."""
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].assign_grad(self)
+    MODES.run.assign_grad(self)
     if MODES.bits & TRACED and value is not self._g:
         before_gradients((self,), (value._st.array,) if isinstance(value, Tensor) else ())
     if value is None:
@@ -310,7 +308,7 @@ def share(self: Tensor, vc: Any, cls: type = Tensor) -> Any:
         alias = Alias(al.offset, None, 0, 0)
         alias.conj, alias.neg = al.conj, al.neg
     out = alias_of(self, self._m, alias, vc, cls)
-    if MODES.traced or MODES.bits & LIFT:
+    if MODES.traced or MODES.run.pure:
         cut_if_traced(out, self)
     if self._x is not None and self._x.inference:  # outside of the mode, one that counts writes
         x = extras(out)
@@ -367,13 +365,13 @@ def refuse_deletion(self: Tensor) -> None:
 
 def _batched(t: Tensor) -> bool:
     """Whether a tensor stands for one example of a batch."""
-    run = MODES.lifts[-1]
+    run = MODES.run
     return run.size is not None and run.inside(t)
 
 
 def get_data(self: Tensor) -> Tensor:
     """The same storage without history and with a version counter of its own."""
-    if MODES.bits & LIFT and _batched(self):
+    if _batched(self):
         raise RuntimeError(errors.BATCHED_DATA)
     return share(self, Version())
 
@@ -382,7 +380,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
     """Make this tensor refer to another one's storage."""
     if not isinstance(new, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}")
-    if MODES.bits & LIFT and (_batched(self) or _batched(new)):
+    if _batched(self) or _batched(new):
         raise RuntimeError(errors.SET_DATA.format(where="under vmap"))
     if MODES.transforms and not (is_captured(self) and is_captured(new)):
         raise RuntimeError(errors.SET_DATA.format(where="inside functorch"))
@@ -427,11 +425,11 @@ def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     array = read(self)
     unreal = is_abstract(array)
     if isinstance(array, jax.core.Tracer) and not unreal:
-        lift = MODES.lifts[-1] if MODES.bits & LIFT else None
-        if lift is not None and lift.rows is not None and lift.inside(self):
-            return _represent_batched(self, lift)
-        if lift is not None and lift.stateful:
-            return _represent_compiled(self, lift)
+        run = MODES.run
+        if run.rows is not None and run.inside(self):
+            return _represent_batched(self, run)
+        if run.stateful:
+            return _represent_compiled(self, run)
         return f"tensor({array}, size={list(self._m.shape)})"
     if not unreal and not isinstance(
         array, jax.Array | np.ndarray

@@ -80,93 +80,13 @@ class Binding:
     def _make(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> Call:
         row = self.row
         static = {p.name: v for p, v in zip(self.static, values)}
-        passed = {
-            p.name: (v.np if isinstance(v, dtypes.dtype) else v)
-            for p, v in zip(self.static, values)
-        }
-        recipe: list[
-            tuple[str, int, int, Any]
-        ] = []  # name, first leaf, count (-1: single), default
-        argnames: list[str] = []
-        counts_left = list(counts)
-        for p in self.dynamic:
-            at = len(argnames)
-            if p.kind in (reg.Arrays, reg.OptArrays):
-                n = counts_left.pop(0)
-                recipe.append((p.name, at, n, None))
-                argnames += [f"{p.name}_{i}" for i in range(n)]
-            else:
-                default = (
-                    p.default
-                    if p.kind in (reg.Scalar, reg.TracedInt) and p.default is not EMPTY
-                    else None
-                )
-                recipe.append((p.name, at, -1, default))
-                argnames.append(p.name)
-
-        def runner(impl: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
-            def run(leaves: Sequence[Any]) -> Any:
-                kwargs = dict(passed)
-                for name, at, n, default in recipe:
-                    if n >= 0:
-                        kwargs[name] = tuple(leaves[at : at + n])
-                    else:
-                        v = leaves[at]
-                        kwargs[name] = default if v is None else v
-                return impl(**kwargs)
-
-            return run
-
-        run = runner(row.impl)
-
-        def bound(leaves: Sequence[Any]) -> dict[str, Any]:
-            out: dict[str, Any] = dict(passed)
-            for name, at, n, default in recipe:
-                out[name] = (
-                    tuple(leaves[at : at + n])
-                    if n >= 0
-                    else (default if leaves[at] is None else leaves[at])
-                )
-            return out
-
-        promoted = _promoted(row, recipe)
-        node: Any = row.node
-        if callable(row.node):
-            shape_of = row.node
-
-            def node_of(keys: Sequence[Any]) -> str:
-                args = dict(static)
-                for name, at, n, _ in recipe:
-                    k = keys[at] if n < 0 and at < len(keys) else None
-                    args[name] = (
-                        None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
-                    )
-                return shape_of(args)
-
-            node = node_of
-        geometry: Any = None
-        if row.geometry is not None:
-            shape_fn = row.geometry
-
-            def geometry_of(m: Meta, leaves: Sequence[Any]) -> Any:
-                kwargs = bound(leaves)
-                kwargs.pop(recipe[0][0])
-                return shape_fn(m, **kwargs)
-
-            geometry = geometry_of
-
-        check: Any = None
-        if row.check is not None:
-            user_check = row.check
-
-            def check_of(leaves: Sequence[Any]) -> Any:
-                return user_check(**_concrete(bound(leaves)))
-
-            check = check_of
+        leaves = _Leaves(self.dynamic, counts, static)
+        promoted = _promoted(row, leaves.places)
         return Call(
-            row.name, run, node_name=node, argnames=tuple(argnames), row=row, promoted=promoted,
-            check=check, result=self.result, edges=_edges(row, promoted, recipe), statics=static,
-            geometry=geometry, forward=row.forward and runner(row.forward),
+            row.name, leaves.runner(row.impl), node_name=leaves.namer(row.node), argnames=leaves.names, row=row,
+            promoted=promoted, check=row.check and leaves.checker(row.check), result=self.result,
+            edges=_edges(row, promoted, leaves.places), statics=static,
+            geometry=row.geometry and leaves.shaper(row.geometry), forward=row.forward and leaves.runner(row.forward),
         )  # fmt: skip
 
     def inplace_view(self, call: Call) -> Call:
@@ -222,6 +142,72 @@ class Binding:
         return self.call(*statics, *counts), tuple(leaves)
 
 
+class _Leaves:
+    """Which arguments of a function the leaves of a call are, and functions of arguments as functions of leaves."""
+
+    def __init__(
+        self, dynamic: Sequence[reg.Param], counts: Sequence[int], static: dict[str, Any]
+    ) -> None:
+        self.static = static
+        self.passed = {k: v.np if isinstance(v, dtypes.dtype) else v for k, v in static.items()}
+        self.places: list[tuple[str, int, int, Any]] = []
+        """Of each parameter its name, its first leaf, how many there are (-1: one that is no list), its default."""
+        names: list[str] = []
+        lengths = iter(counts)
+        for p in dynamic:
+            if p.kind in (reg.Arrays, reg.OptArrays):
+                n = next(lengths)
+                self.places.append((p.name, len(names), n, None))
+                names += [f"{p.name}_{i}" for i in range(n)]
+            else:
+                number = p.kind in (reg.Scalar, reg.TracedInt) and p.default is not EMPTY
+                self.places.append((p.name, len(names), -1, p.default if number else None))
+                names.append(p.name)
+        self.names = tuple(names)
+
+    def arguments(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """All arguments by name."""
+        out = dict(self.passed)
+        for name, at, n, default in self.places:
+            if n >= 0:
+                out[name] = tuple(leaves[at : at + n])
+            else:
+                out[name] = default if leaves[at] is None else leaves[at]
+        return out
+
+    def runner(self, impl: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+        """The implementation as a function of the leaves."""
+        return lambda leaves: impl(**self.arguments(leaves))
+
+    def checker(self, check: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+        """The check of values as a function of the leaves."""
+        return lambda leaves: check(**_concrete(self.arguments(leaves)))
+
+    def shaper(self, geometry: Callable[..., Any]) -> Callable[[Meta, Sequence[Any]], Any]:
+        """The geometry of a view as a function of the first tensor's meta and of the leaves."""
+
+        def geometry_of(m: Meta, leaves: Sequence[Any]) -> Any:
+            named = self.arguments(leaves)
+            del named[self.places[0][0]]
+            return geometry(m, **named)
+
+        return geometry_of
+
+    def namer(self, node: Any) -> Any:
+        """The name of the backward node, or a function of the keys that gives it."""
+        if not callable(node):
+            return node
+
+        def node_of(keys: Sequence[Any]) -> str:
+            named: dict[str, Any] = dict(self.static)
+            for name, at, n, _ in self.places:
+                k = keys[at] if n < 0 and at < len(keys) else None
+                named[name] = None if k is None else "tensor" if isinstance(k, Meta) else "scalar"
+            return str(node(named))
+
+        return node_of
+
+
 def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
     def value(v: Any) -> Any:
         if isinstance(v, tuple):
@@ -233,12 +219,12 @@ def _concrete(bound: dict[str, Any]) -> dict[str, Any]:
     return {k: value(v) for k, v in bound.items()}
 
 
-def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+def _promoted(row: reg.OpDef, places: Sequence[Any]) -> frozenset[int]:
     if row.promote is reg.Promote.NONE:
         return frozenset()
     kinds = {p.name: p for p in row.params}
     out = []
-    for name, at, n, _ in recipe:
+    for name, at, n, _ in places:
         p = kinds[name]
         named = row.promoted is not None and name in row.promoted
         implied = row.promoted is None and (p.kind in (reg.Array, reg.Arrays) or p.scalar)
@@ -247,24 +233,24 @@ def _promoted(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
     return frozenset(out)
 
 
-def _wrapped(row: reg.OpDef, recipe: Sequence[Any]) -> frozenset[int]:
+def _wrapped(row: reg.OpDef, places: Sequence[Any]) -> frozenset[int]:
     """Leaves where a number counts as a tensor for next_functions."""
     if not row.wraps:
         return frozenset()
     unpromoted = row.promote is reg.Promote.NONE
     scalars = {p.name for p in row.params if p.scalar or (unpromoted and p.kind is reg.Array)}
-    return frozenset(at for name, at, _, _ in recipe if name in scalars)
+    return frozenset(at for name, at, _, _ in places if name in scalars)
 
 
 def _edges(
-    row: reg.OpDef, promoted: frozenset[int], recipe: Sequence[Any]
+    row: reg.OpDef, promoted: frozenset[int], places: Sequence[Any]
 ) -> Callable[[Sequence[Any]], tuple[int, ...]]:
     """Which leaves have an entry in next_functions: promoted tensors always, others when floating;
     numbers only where torch turns them into tensors. A tensor left out has an empty entry."""
-    wrapped = _wrapped(row, recipe)
+    wrapped = _wrapped(row, places)
     refused = row.no_gradient.get(reg.NoGradient.REFUSED, ())
-    without = {at for name, at, _, _ in recipe if name in refused}
-    at = {name: i for name, i, _, _ in recipe}
+    without = {at for name, at, _, _ in places if name in refused}
+    at = {name: i for name, i, _, _ in places}
     optional = {at[p.name]: p.scalar for p in row.params if p.kind is reg.Array and p.optional}
     bounds = frozenset(i for i, scalar in optional.items() if scalar)
     # The tensor that something is filled with has a formula, and an entry, whatever its dtype.

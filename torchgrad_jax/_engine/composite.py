@@ -99,77 +99,104 @@ def _renamed(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     return out
 
 
-def _with_conventions(
-    fn: Callable[..., Any],
-    label: str,
-    out: bool,
-    event: str,
-    said: str,
-    known_as: Mapping[str, str],
-    torch_name: str,
-) -> Callable[..., Any]:
-    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages.
+class _Conventions:
+    """How a composition takes its arguments: numpy's names for them, `out`, and which classes are expected where."""
 
-    `torch_name` is its full name, by which torch's overloads are known.
-    """
-    names, wild = parameter_names(fn)
-    star = (
-        fn.__code__.co_varnames[fn.__code__.co_argcount + fn.__code__.co_kwonlyargcount]
-        if fn.__code__.co_flags & inspect.CO_VARARGS
-        else None
-    )
-    takes_out = "out" in names
-    first = names[0] if names and fn.__annotations__.get(names[0]) in ("Tensor", Tensor) else None
-    alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
-    alias.update(known_as)
-    classes = {
-        n: _CLASSES[k] for n, k in fn.__annotations__.items() if k in _CLASSES and n in names
-    }
-    by_position = [
-        (i, classes[n]) for i, n in enumerate(names[: fn.__code__.co_argcount]) if n in classes
-    ]
+    def __init__(
+        self, fn: Callable[..., Any], out: bool, said: str, known_as: Mapping[str, str], torch_name: str
+    ) -> None:  # fmt: skip
+        code, kinds = fn.__code__, fn.__annotations__
+        names, self.wild = parameter_names(fn)
+        self.fn, self.said, self.torch_name = fn, said, torch_name
+        varargs = code.co_flags & inspect.CO_VARARGS
+        self.star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if varargs else None
+        self.adds_out = out and "out" not in names
+        self.first = names[0] if names and kinds.get(names[0]) in ("Tensor", Tensor) else None
+        self.alias = {k: v for k, v in ALIASES.items() if v in names and k not in names}
+        self.alias.update(known_as)
+        self.classes = {n: _CLASSES[k] for n, k in kinds.items() if k in _CLASSES and n in names}
+        self.by_position = [
+            (i, self.classes[n])
+            for i, n in enumerate(names[: code.co_argcount])
+            if n in self.classes
+        ]
 
-    @functools.wraps(fn)
-    def public(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and not wild:
-            for k in [k for k in kwargs if k in alias]:
-                if alias[k] in kwargs:
-                    raise_told(torch_name, said, args, kwargs)
-                    raise TypeError(f"{said}() got multiple values for argument '{alias[k]}'")
-                kwargs[alias[k]] = kwargs.pop(k)
-            if star in kwargs:  # a size given by its name
-                if kwargs[star].__class__ not in _SEQUENCES:
-                    raise_told(torch_name, said, args, kwargs)
-                before = (kwargs.pop(first),) if not args and first in kwargs else args
-                args = (*before, kwargs.pop(star))
-            if out and not takes_out and "out" in kwargs:
-                target = kwargs.pop("out")
-                if target is not None:
-                    try:
-                        return composite_out(public, args, kwargs, target)
-                    except Exception:
-                        raise_told(torch_name, said, args, {**kwargs, "out": target})
-                        raise
-        if (
-            first is not None and args and args[0].__class__ not in PLAIN
-            and not isinstance(args[0], Tensor) and not hasattr(type(args[0]), "__torch_function__")
-        ):  # fmt: skip
-            raise_told(torch_name, said, args, kwargs)
-            raise TypeError(
-                f"{said}(): argument '{first}' (position 1) must be Tensor, not {type_name(args[0])}"
-            )
-        for a in args:
-            if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
-                return handle(public, args, kwargs)
-        odd, count = False, len(args)
-        for i, taken in by_position:
+    def rename(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Give arguments in `kwargs` the names that the function knows; those by position, maybe with a size more."""
+        alias, star, first = self.alias, self.star, self.first
+        for k in [k for k in kwargs if k in alias]:
+            if alias[k] in kwargs:
+                raise_told(self.torch_name, self.said, args, kwargs)
+                raise TypeError(f"{self.said}() got multiple values for argument '{alias[k]}'")
+            kwargs[alias[k]] = kwargs.pop(k)
+        if star in kwargs:  # a size given by its name
+            if kwargs[star].__class__ not in _SEQUENCES:
+                raise_told(self.torch_name, self.said, args, kwargs)
+            before = (kwargs.pop(first),) if not args and first in kwargs else args
+            args = (*before, kwargs.pop(star))
+        return args
+
+    def write_out(
+        self, public: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any
+    ) -> Any:
+        """Call the function and write its result into `target`."""
+        try:
+            return composite_out(public, args, kwargs, target)
+        except Exception:
+            raise_told(self.torch_name, self.said, args, {**kwargs, "out": target})
+            raise
+
+    def refuse_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Complain if the first argument is no tensor, and nothing that might stand for one."""
+        if isinstance(args[0], Tensor) or hasattr(type(args[0]), "__torch_function__"):
+            return
+        raise_told(self.torch_name, self.said, args, kwargs)
+        raise TypeError(
+            f"{self.said}(): argument '{self.first}' (position 1) must be Tensor, not {type_name(args[0])}"
+        )
+
+    def odd(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether some argument is of a class that is not expected in its place."""
+        odd, count, classes = False, len(args), self.classes
+        for i, taken in self.by_position:
             if i < count and args[i].__class__ not in taken:
                 odd = True
         if kwargs:
             for k, v in kwargs.items():
                 if k in classes and v.__class__ not in classes[k]:
                     odd = True
-        if odd:
+        return odd
+
+    def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
+        """The function failed: raise what torch says of its arguments, if it is about them."""
+        raise_told(self.torch_name, self.said, args, kwargs)
+        if isinstance(error, AttributeError | TypeError):
+            raise_if_any(_complaint(self.fn, self.said, args, kwargs, error))
+
+
+def _with_conventions(
+    fn: Callable[..., Any], label: str, out: bool, event: str, said: str, known_as: Mapping[str, str],
+    torch_name: str,
+) -> Callable[..., Any]:  # fmt: skip
+    """Add numpy's argument names, overrides, and out= to a composition; `said` is its name in messages.
+
+    `torch_name` is its full name, by which torch's overloads are known.
+    """
+    takes = _Conventions(fn, out, said, known_as, torch_name)
+    wild, first = takes.wild, takes.first
+
+    @functools.wraps(fn)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not wild:
+            args = takes.rename(args, kwargs)
+            if takes.adds_out and (target := kwargs.pop("out", None)) is not None:
+                return takes.write_out(public, args, kwargs, target)
+        if first is not None and args and args[0].__class__ not in PLAIN:
+            takes.refuse_first(args, kwargs)
+        for a in args:
+            if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
+                return handle(public, args, kwargs)
+        if takes.odd(args, kwargs):
             raise_told(torch_name, said, args, kwargs)
             raise_if_any(_no_real_number(fn, said, args, kwargs))
         if MODES.bits & OBSERVED and MODES.observers:
@@ -178,15 +205,13 @@ def _with_conventions(
         try:
             return fn(*args, **kwargs)
         except Exception as e:
-            raise_told(torch_name, said, args, kwargs)
-            if isinstance(e, AttributeError | TypeError):
-                raise_if_any(_complaint(fn, said, args, kwargs, e))
+            takes.explain(args, kwargs, e)
             raise
 
     public.__name__ = public.__qualname__ = label
     public.__module__ = "torchgrad_jax"
-    public.takes_out = out and not takes_out  # type: ignore[attr-defined] - for the stubs
-    public.star, public.torch_name, public.said = star, torch_name, said  # type: ignore[attr-defined]
+    public.takes_out = takes.adds_out  # type: ignore[attr-defined] - for the stubs
+    public.star, public.torch_name, public.said = takes.star, torch_name, said  # type: ignore[attr-defined]
     return public
 
 

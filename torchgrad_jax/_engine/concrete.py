@@ -7,7 +7,7 @@ import numpy as np
 
 from .._core import abstract, errors
 from .._core.devices import FakeDevice
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .strided import read
 from .tensor import Tensor
 
@@ -31,20 +31,21 @@ def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> n
     `batched` is the error where the tensor stands for one example of a batch; otherwise it is that of `item()`.
     `op` is what torch calls the operator that wants them, for fake tensors, which have none.
     """
-    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
-        MODES.lifts[-1].look_at_values(t)
-        with MODES.lifts[-1].outside():
+    run = MODES.run
+    if not run.inside(t):
+        run.look_at_values(t)
+        with run.outside():
             return concrete(t, batched, op)
     array = read(t)
     if abstract.is_abstract(array):
         raise no_data(t, NotImplementedError(abstract.NO_DATA), op)
     if isinstance(array, jax.core.Tracer):
-        if MODES.bits & LIFT and MODES.lifts[-1].stateful:
+        if run.stateful:
             raise errors.Unsupported(errors.untraceable())
-        if MODES.bits & LIFT and MODES.lifts[-1].size is not None:
-            same = MODES.lifts[-1].for_all(t)
+        if run.size is not None:
+            same = run.for_all(t)
             if same is not None:
-                with MODES.lifts[-1].outside():
+                with run.outside():
                     return concrete(same, batched, op)
             raise RuntimeError(batched or errors.BATCHED_ITEM)
         raise RuntimeError(
@@ -56,10 +57,10 @@ def concrete(t: Tensor, batched: str = "", op: str = "_local_scalar_dense") -> n
 
 def is_traced(t: Tensor) -> bool:
     """Whether the tensor's values are not known because it is being traced, outside of a batch."""
-    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
-        with MODES.lifts[-1].outside():
+    if not MODES.run.inside(t):
+        with MODES.run.outside():
             return is_traced(t)
     array = read(t)
     if not isinstance(array, jax.core.Tracer) or abstract.is_abstract(array):
         return False
-    return not (MODES.bits & LIFT and MODES.lifts[-1].size is not None)
+    return MODES.run.size is None

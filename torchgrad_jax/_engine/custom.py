@@ -13,7 +13,7 @@ from typing import Any
 from .._core import dtypes, errors, events, shapes
 from .._core.formats import contiguous_format
 from .._core.meta import Meta, meta
-from .._core.state import DUAL, GRAD, INFERENCE, LIFT, MODES, OBSERVED, PACKING, next_sequence_nr
+from .._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from . import dual, saved_attributes  # noqa: F401 - the latter gives nodes their `_saved_*`
 from .history import (
     _regenerate,
@@ -28,7 +28,7 @@ from .node import Node
 from .passes.fitting import validated
 from .record import save_general
 from .saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
-from .seen import LIVE, Seen, seen_by
+from .seen import LIVE, Seen
 from .shared import saved_tensor
 from .strided import storage_offset
 from .tensor import (
@@ -142,9 +142,8 @@ class PyNode(Node):
                 entry = alias_of(t, t._m, t._al and _baseless(t._al), t._vc)
                 entry._onr = t._onr
             saved.append(entry)
-        if LIVE and not mode & LIFT:
-            versions = list(seen_by(saved, tuple(versions)))
-        self.saved, self.vers, self._is_output = tuple(saved), tuple(versions), tuple(is_output)
+        self.saved, self._is_output = tuple(saved), tuple(is_output)
+        self.vers = MODES.run.versions(saved, tuple(versions))
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ import jax
 from jax import lax
 
 from .._core.abstract import is_abstract
-from .._core.state import CUT, GRAD, LIFT, MODES
+from .._core.state import CUT, MODES
 from .tape import Value
 from .tensor import Storage, Tensor
 
@@ -69,7 +69,7 @@ def is_traced(t: Tensor) -> bool:
 
 def cut_if_traced(out: Tensor, of: Tensor) -> None:
     """Cut `out`, an alias of `of` without history, off what JAX derives."""
-    if is_traced(of) or (MODES.bits & LIFT and MODES.lifts[-1].pure and MODES.lifts[-1].inside(of)):
+    if is_traced(of) or (MODES.run.pure and MODES.run.inside(of)):
         cut_off(out)
 
 
@@ -128,22 +128,6 @@ def unrecorded(old: Any, new: Any) -> Any:
     return stopped(new)
 
 
-def writes_unrecorded() -> bool:
-    """Whether writes leave the derivative that JAX takes of a tensor alone."""
-    bits = MODES.bits
-    if bits & GRAD:
-        return False
-    return bool(bits & CUT) or bool(bits & LIFT and MODES.lifts[-1].pure)
-
-
-__all__ = [
-    "CutStorage",
-    "cut_if_traced",
-    "cut_off",
-    "cutting",
-    "is_traced",
-    "stopped",
-    "under_jax",
-    "unrecorded",
-    "writes_unrecorded",
-]
+def storage_behind(t: Tensor) -> Any:
+    """A tensor's storage, also where it is a detached tensor's view of it."""
+    return getattr(t._st, "whole", t._st)

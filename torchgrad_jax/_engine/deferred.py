@@ -8,7 +8,7 @@ a check fails: see `_core.checks`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,18 +16,12 @@ import numpy as np
 from .._core import dtypes
 from .._core.caches import CALLS
 from .._core.checks import Check, fail_if, failure_flag, is_traced
-from .._core.meta import Meta, meta
-from .._core.state import LIFT, MODES
+from .._core.meta import Meta
+from .._core.state import MODES
 from .strided import read
-from .tensor import Tensor, make
+from .tape import Look
+from .tensor import Tensor
 from .trace import Call
-
-
-class Look(NamedTuple):
-    """What is to be seen, and the check of it: it gets arrays with a row per example."""
-
-    tensors: list[Tensor]
-    check: Check
 
 
 def later(tensors: Sequence[Tensor], check: Check) -> None:
@@ -35,16 +29,7 @@ def later(tensors: Sequence[Tensor], check: Check) -> None:
 
     The check must not keep tensors alive.
     """
-    if not MODES.bits & LIFT:
-        return
-    run = MODES.lifts[-1]
-    if run.stateful:
-        run.check([run.array_of(t) for t in tensors], check)
-    elif run.tape is not None:
-        arrays = [run.array_of(t) for t in tensors]
-        if all(run.tape.holds(a) for a in arrays):
-            plain = [_plain(a, t._m) for a, t in zip(arrays, tensors)]
-            run.tape.looks.append(Look(plain, check))
+    MODES.run.check_later(tensors, check)
 
 
 def now_or_later(tensors: Sequence[Tensor], check: Check) -> None:
@@ -56,10 +41,6 @@ def now_or_later(tensors: Sequence[Tensor], check: Check) -> None:
         check([np.asarray(a) for a in arrays])
 
 
-def _plain(array: Any, m: Meta) -> Tensor:
-    return make(array, meta(m.shape, m.dtype, m.device))
-
-
 def take(looks: Sequence[Look], results: Sequence[Tensor]) -> None:
     """Look at what the run has given for its looks, or leave it to the run that this one is in."""
     it = iter(results)
@@ -68,7 +49,7 @@ def take(looks: Sequence[Look], results: Sequence[Tensor]) -> None:
         arrays = [t._st.array for t in seen]
         if not any(is_traced(a) for a in arrays):
             look.check([np.asarray(a) for a in arrays])
-        elif MODES.bits & LIFT and MODES.lifts[-1].stateful:
+        elif MODES.run.stateful:
             later(seen, look.check)
         else:
             later(seen, _of_batches(look.check))
@@ -122,7 +103,7 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
 
 def check_later(call: Call, leaves: Sequence[Any]) -> None:
     """Run a call's check once the values are there: in `vmap` on each example that may fail it."""
-    run = MODES.lifts[-1]
+    run = MODES.run
     if run.tape is None and not run.stateful:
         return
     floats = _reads_floats(call, leaves)

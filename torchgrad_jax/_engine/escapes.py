@@ -37,7 +37,7 @@ def _running() -> Iterator[Any]:
 
 def inside_jax() -> bool:
     """Whether a transform of JAX's, and no graph, differentiates the code that runs."""
-    if MODES.lifts and MODES.lifts[-1].pure and MODES.lifts[-1].size is None:
+    if MODES.run.pure and MODES.run.size is None:
         return True
     return bool(MODES.bits & TRACED) and next(_running(), None) is not None
 

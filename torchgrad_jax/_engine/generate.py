@@ -291,31 +291,19 @@ def _unrolled(
     """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
     rare = "_mode > 1" if inplace else f"_mode > 1 and _mode & {~COMMON}"
     lines = ["    _mode = _MODES.bits", f"    if {rare}: return {fallback}"]
-    hot, optional = [], []
-    for p in b.dynamic:
-        if (p.kind is reg.Array or p.scalar) and not p.optional:
-            hot.append(p)
-        else:
-            optional.append(p)
-            space[f"_default_{p.name}"] = p.default
-            lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
-    if b.static:
-        key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
-        lines += [
-            f"    try: _call = _calls[{key}]",
-            f"    except (KeyError, TypeError): _call = _made(_me, _binding, {_tuple([p.name for p in b.params])}, "
-            f"{_tuple([p.name for p in b.static])})",
-        ]
-    else:
-        space["_call"] = b.call()
+    tensors = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
+    for p in [p for p in b.dynamic if p not in tensors]:
+        space[f"_default_{p.name}"] = p.default
+        lines.append(f"    if {p.name} is not _default_{p.name}: return {fallback}")
+    lines += _call_lines(b, space)
+    leaves = [p.name if p in tensors else "None" for p in b.dynamic]
     if not inplace:
-        leaves = _tuple([p.name if p in hot else "None" for p in b.dynamic])
-        lines.append(
-            f"    if _mode > 1 and _mode & {LIFT | DUAL}:\n"
-            f"        _t = _taped(_call, {leaves}, _mode)\n"
-            f"        return {fallback} if _t is None else _t"
-        )
-    for i, p in enumerate(hot):
+        lines += [
+            f"    if _mode > 1 and _mode & {LIFT | DUAL}:",
+            f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
+            f"        return {fallback} if _t is None else _t",
+        ]
+    for i, p in enumerate(tensors):
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
@@ -323,51 +311,70 @@ def _unrolled(
             lines.append(
                 f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}"
             )
-    where = {p.name: i for i, p in enumerate(hot)}
-    keys = _tuple([f"_k{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
-    leaves = [p.name if p.name in where else "None" for p in b.dynamic]
-    position = {p.name: i for i, p in enumerate(b.dynamic)}
-    rs = [f"_r{i}" for i in range(len(hot))]
-    if len(hot) == 1:
-        mask = str(1 << position[hot[0].name])
-    else:
-        mask = " + ".join(f"({1 << position[p.name]} if _r{i} else 0)" for i, p in enumerate(hot))
-    edges = "".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(hot))
-    edge_tuple = _tuple([f"_e{where[p.name]}" if p.name in where else "None" for p in b.dynamic])
-    if inplace:
-        space["_inplace_call"] = inplace_call
-        space["_apply_inplace"] = apply_inplace
-        space["_overlaps"] = shapes.has_overlap
-        space["_write_lock"] = WRITE_LOCK
-        space["_many"] = placement.MANY
-        xs = ", ".join(f"_x{i}" for i in range(len(hot)))
-        others = [(i, p.name) for i, p in enumerate(hot) if i]
-        aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
-        anyr = " or ".join(rs)
-        lines.append(
-            _WRITE.format(
-                keys=keys,
-                xs=xs,
-                me=hot[0].name,
-                anyr=anyr,
-                fallback=fallback,
-                aliased=aliased,
-                leaves=_tuple(leaves),
-                args=_tuple([p.name for p in b.params]),
-            )
-        )
-        return lines
-    alone = ""
-    if all(p.scalar for p in hot):  # numbers may be all there is
-        alone = f"\n        if {' and '.join(f'_c{i} in _numbers' for i in range(len(hot)))}: return {fallback}"
-    lines.append(
-        _RUN.format(
-            keys=keys, xs=", ".join(f"_x{i}" for i in range(len(hot))), leaves=_tuple(leaves),
-            anyr=" or ".join(rs), mask=mask, edges=edges, edge_tuple=edge_tuple,
-            leaf_list=", ".join(leaves), alone=alone, args=_tuple([p.name for p in b.params]),
-        )
+    run = _write_lines if inplace else _run_lines
+    return [*lines, run(b, space, tensors, leaves, fallback)]
+
+
+def _call_lines(b: Binding, space: dict[str, Any]) -> list[str]:
+    """Look the call up by its static arguments, if there are any."""
+    if not b.static:
+        space["_call"] = b.call()
+        return []
+    key = _tuple([f"{p.name}, {p.name}.__class__" for p in b.static])
+    return [
+        f"    try: _call = _calls[{key}]",
+        f"    except (KeyError, TypeError): _call = _made(_me, _binding, {_tuple([p.name for p in b.params])}, "
+        f"{_tuple([p.name for p in b.static])})",
+    ]
+
+
+def _numbered(b: Binding, tensors: Sequence[reg.Param], letter: str) -> str:
+    """The tuple of what the code found out of each leaf, under names such as ``_k0``."""
+    number = {p.name: i for i, p in enumerate(tensors)}
+    return _tuple([f"_{letter}{number[p.name]}" if p.name in number else "None" for p in b.dynamic])
+
+
+def _any_requires(tensors: Sequence[reg.Param]) -> str:
+    return " or ".join(f"_r{i}" for i in range(len(tensors)))
+
+
+def _write_lines(
+    b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
+) -> str:  # fmt: skip
+    """Write to the first tensor."""
+    space.update(
+        _inplace_call=inplace_call, _apply_inplace=apply_inplace, _overlaps=shapes.has_overlap, _write_lock=WRITE_LOCK,
+        _many=placement.MANY,
     )  # fmt: skip
-    return lines
+    others = [(i, p.name) for i, p in enumerate(tensors) if i]
+    aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
+    return _WRITE.format(
+        keys=_numbered(b, tensors, "k"), xs=", ".join(f"_x{i}" for i in range(len(tensors))),
+        me=tensors[0].name, anyr=_any_requires(tensors), fallback=fallback, aliased=aliased,
+        leaves=_tuple(leaves), args=_tuple([p.name for p in b.params]),
+    )  # fmt: skip
+
+
+def _run_lines(
+    b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
+) -> str:  # fmt: skip
+    """Run the kernel, wrap its result, and record a node if an argument requires a gradient."""
+    bit = {p.name: 1 << i for i, p in enumerate(b.dynamic)}
+    if len(tensors) == 1:
+        mask = str(bit[tensors[0].name])
+    else:
+        mask = " + ".join(f"({bit[p.name]} if _r{i} else 0)" for i, p in enumerate(tensors))
+    alone = ""
+    if all(p.scalar for p in tensors):  # numbers may be all there is
+        numbers = " and ".join(f"_c{i} in _numbers" for i in range(len(tensors)))
+        alone = f"\n        if {numbers}: return {fallback}"
+    return _RUN.format(
+        keys=_numbered(b, tensors, "k"), xs=", ".join(f"_x{i}" for i in range(len(tensors))),
+        leaves=_tuple(leaves), anyr=_any_requires(tensors), mask=mask,
+        edges="".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(tensors)),
+        edge_tuple=_numbered(b, tensors, "e"), leaf_list=", ".join(leaves), alone=alone,
+        args=_tuple([p.name for p in b.params]),
+    )  # fmt: skip
 
 
 def _older(names: Sequence[str], n: int, others: Sequence[str], method: bool) -> list[str]:

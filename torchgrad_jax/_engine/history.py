@@ -18,7 +18,7 @@ import numpy as np
 from .._core import errors
 from .._core.caches import CALLS, KERNELS
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES, OBSERVED
+from .._core.state import GRAD, MODES, OBSERVED
 from .._ops.aten import usual_overload
 from . import executors, strided
 from .grad_plan import grad_plan
@@ -238,10 +238,10 @@ def _is_leaf(t: Tensor) -> bool:
     """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
     if grad_fn_of(t) is not None:
         return False
-    found = MODES.lifts[-1].given_as(t) if MODES.bits & LIFT else None
+    found = MODES.run.given_as(t)
     if found is None or found[-1] is not t:
         return True
-    with MODES.lifts[-1].outside():
+    with MODES.run.outside():
         return _is_leaf(found[1])
 
 

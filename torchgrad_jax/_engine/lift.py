@@ -11,52 +11,34 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
-from .._ops.registry import Layout
 from .alike import Alike
+from .batch_layout import BatchLayout
+from .cut import storage_behind
 from .history import edge_of, grad_fn_of, requires_grad_of
+from .lifted import Lifted, Traced, outside_value
 from .node import AccumulateGrad
-from .steps import bind_equation
 from .strided import is_direct, read, reader, stored
-from .tape import Tape, Value, aval_of
+from .tape import Look, Tape, Value, aval_of
 from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
-
-_placeholder: Any = None
-
-
-def outside_value(index: int, m: Meta, weak: bool = False) -> Any:
-    """A tracer that stands for the captured tensor number `index`; a `weak` one stands for a Python number."""
-    global _placeholder
-    if _placeholder is None:
-        from jax.extend.core import Primitive
-
-        _placeholder = Primitive("outside_value")
-        _placeholder.def_abstract_eval(lambda *, index, aval: aval)
-    aval = jax.core.ShapedArray(m.shape, m.dtype.np, weak_type=weak)
-    return _placeholder.bind(index=index, aval=aval)
 
 
 def running_vmap() -> Lift | None:
     """The innermost run, if it is one of `vmap`."""
-    run = MODES.lifts[-1] if MODES.bits & LIFT else None
-    return None if run is None or run.size is None else run
+    return None if MODES.run.size is None else MODES.run
 
 
 def is_batched(t: Tensor) -> bool:
     """Whether a tensor stands for one example of the batch of a running `vmap`."""
-    return bool(MODES.bits & LIFT) and any(
-        run.size is not None and run.inside(t) for run in MODES.lifts
-    )
+    return any(run.size is not None and run.inside(t) for run in MODES.lifts)
 
 
 def as_batch(t: Tensor, like: Sequence[Any]) -> Tensor:
@@ -64,9 +46,7 @@ def as_batch(t: Tensor, like: Sequence[Any]) -> Tensor:
 
     So are gradients in torch, whose seeds are made like what is differentiated: not one memory for all examples.
     """
-    if not MODES.bits & LIFT:
-        return t
-    run = MODES.lifts[-1]
+    run = MODES.run
     if run.size is None or run.inside(t) or not any(run.inside(v) for v in like):
         return t
     if requires_grad_of(t) or (MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None):
@@ -82,18 +62,17 @@ def beside(t: Tensor, others: Sequence[Any]) -> Tensor:
 
     A tensor from outside with a place in the graph of a run would carry the nodes of that run out of it.
     """
-    if MODES.bits & LIFT:
-        for run in reversed(MODES.lifts):
-            if run.inside(t):
-                return t
-            if any(isinstance(v, Tensor) and run.inside(v) for v in others):
-                return run.made_inside(t)
+    for run in reversed(MODES.lifts):
+        if run.inside(t):
+            return t
+        if any(isinstance(v, Tensor) and run.inside(v) for v in others):
+            return run.made_inside(t)
     return t
 
 
 def is_hidden(t: Tensor) -> bool:
     """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
-    return bool(MODES.bits & LIFT) and MODES.lifts[-1].hides(t)
+    return MODES.run.hides(t)
 
 
 def is_tracked(t: Tensor) -> bool:
@@ -107,7 +86,7 @@ def tensor_of_jax(array: Any) -> Tensor:
     """A tensor around an array of the user's, or around what JAX has in its place while it traces the user's code."""
     t = wrap_array(array)
     if isinstance(array, jax.core.Tracer):
-        if MODES.sealed and not (MODES.bits & LIFT and MODES.lifts[-1].pure):
+        if MODES.sealed and not MODES.run.pure:
             raise RuntimeError(errors.FROZEN_IN_RULE)
         Modes.traced = True
         follow_jax(t)
@@ -116,59 +95,20 @@ def tensor_of_jax(array: Any) -> Tensor:
 
 def follow_jax(t: Tensor) -> None:
     """Let the derivative that JAX takes of a running lift go on through a tensor around a tracer of JAX's."""
-    if not MODES.bits & LIFT or t._m.dtype.category < dtypes.FLOATING:
-        return
-    if MODES.lifts[-1].follows(t._st.array):
+    if t._m.dtype.category >= dtypes.FLOATING and MODES.run.follows(t._st.array):
         t._rg = extras(t).followed = True
 
 
-class Move(NamedTuple):
-    """What a function such as `transpose_` does to the dimensions of an example."""
-
-    kept: tuple[int | None, ...]
-    """Per dimension that comes out, which one it was; None for a new one."""
-    before: int
-
-    @classmethod
-    def of(cls, call: Any, m: Meta, leaves: Sequence[Any]) -> Move:
-        """What a call does to a tensor: strides that are all different tell where its dimensions go."""
-        marks = tuple(range(-m.ndim, 0))
-        out = call.geometry(meta(m.shape, m.dtype, m.device, marks), leaves)
-        return cls(tuple([marks.index(s) if s in marks else None for s in out.strides]), m.ndim)
-
-    def place(self, at: int) -> int:
-        """Where the batch's dimension is afterwards that stood before dimension `at` of the example."""
-        gone = sum(d not in self.kept for d in range(at))
-        new = sum(d is None for d in self.kept[: at - gone])
-        return at - gone + new
-
-    def do(self, whole: Tensor, at: int) -> None:
-        """The same for all examples, whose dimension is `at`."""
-        added = [i for i, d in enumerate(self.kept) if d is None]
-        gone = [d for d in range(self.before) if d not in self.kept]
-        swapped = [i for i, d in enumerate(self.kept) if d != i]
-        if added:
-            whole.unsqueeze_(*[d + (d >= at) for d in added])
-        elif gone or not swapped:
-            whole.squeeze_(tuple([d + (d >= at) for d in gone]))
-        else:
-            whole.transpose_(*[d + (d >= at) for d in swapped])
-
-
-class Lift:
+class Lift(BatchLayout):
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = (
-        "alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "met", "moves", "origins",
-        "outer_dual", "outer_level", "outer_lifts", "outer_trace", "outer_traced", "outer_transforms", "own_leaves",
-        "places", "randomness", "rows", "size", "steps", "tape", "traces",
+        "alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "met", "origins", "outer_dual",
+        "outer_level", "outer_lifts", "outer_run", "outer_trace", "outer_traced", "outer_transforms", "own_leaves",
+        "places", "randomness", "rows", "size", "tape", "traces",
     )  # fmt: skip
-    size: Any  # of the batch, for a run of `vmap`
-    stateful = False
-    """Whether what is outside may be written to, and is read anew each time the steps are run."""
-
+    at_once = False
     pure = True
-    """Whether what the run amounts to is differentiated by JAX."""
 
     def __init__(
         self, randomness: str = "error", size: int | None = None, inputs: Sequence[Tensor] = (),
@@ -176,9 +116,11 @@ class Lift:
     ) -> None:  # fmt: skip
         from jax.extend.core import take_current_trace
 
+        super().__init__()
         with take_current_trace() as trace:
             self.outer_trace = trace
-        self.outer_lifts, self.outer_transforms = MODES.lifts, MODES.transforms
+        self.outer_run, self.outer_lifts = MODES.run, MODES.lifts
+        self.outer_transforms = MODES.transforms
         self.outer_level = MODES.level, MODES.given, MODES.birth
         self.outer_dual = MODES.dual_level
         self.outer_traced = (
@@ -186,7 +128,6 @@ class Lift:
         )  # the trace that JAX makes for the run itself is no matter
         self.birth = next_level()
         self.rows = rows
-        """For a run of `vmap`: gives tensors of the run for all examples, outside."""
         self.own_leaves = False
         """Whether the function made variables of its own by `requires_grad_`."""
         self.inputs = inputs
@@ -201,15 +142,10 @@ class Lift:
         self.origins: dict[int, tuple[Any, Tensor, int, Tensor]] = {}
         """By the identity of the storage of an example: what it held at first, what was given for all examples and
         along which dimension, and the tensor of one."""
-        self.moves: dict[int, tuple[Tensor, list[Move]]] = {}
-        """The tensors of examples, and how their dimensions were moved in place: see `record_move`."""
-        self.steps: dict[int, tuple[Any, int, int]] = {}
-        """Storages in which examples do not lie one after the other, by identity: see `lies`."""
         self.places: dict[Any, Any] = {}
         self.keep: list[Any] = []
         self.traces: list[Any] = []
         self.tape: Any = None
-        """Where the steps of a run of `vmap` are written down; other runs are JAX's to trace."""
         self.alike: Alike | None = None
         self.randomness, self.size = randomness, size
 
@@ -281,9 +217,10 @@ class Lift:
         """
         from jax.extend.core import set_current_trace
 
-        before, lifts, transforms = MODES.bits, MODES.lifts, MODES.transforms
+        before, run, lifts, transforms = MODES.bits, MODES.run, MODES.lifts, MODES.transforms
         level = MODES.level, MODES.given, MODES.birth
-        MODES.lifts, MODES.transforms = self.outer_lifts, self.outer_transforms
+        MODES.run, MODES.lifts = self.outer_run, self.outer_lifts
+        MODES.transforms = self.outer_transforms
         if users:
             MODES.level, MODES.given, MODES.birth = self.outer_level
         MODES.bits = before & ~LIFT | (LIFT if self.outer_lifts else 0)
@@ -291,7 +228,7 @@ class Lift:
             with set_current_trace(self.outer_trace):
                 yield
         finally:
-            MODES.lifts, MODES.transforms = lifts, transforms
+            MODES.run, MODES.lifts, MODES.transforms = run, lifts, transforms
             MODES.level, MODES.given, MODES.birth = level
             MODES.bits = MODES.bits & ~LIFT | before & LIFT
 
@@ -377,14 +314,72 @@ class Lift:
         al = t._al
         view = None if al is None else (al.offset, al.conj, al.neg)
         place = (id(t._fn), t._onr) if t._fn is not None else id(t) if requires else None
-        key = (id(t._st), id(_memory(t).array), t._m, view, place)
+        key = (id(t._st), id(storage_behind(t).array), t._m, view, place)
         found = self.places.get(key)
         if found is None:
             found = self.places[key] = self.capture(t, t._m, False)
         return found
 
+    def keys_of(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
+        """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
+        tape = self.tape
+        keys, xs, mask = [], [], 0
+        for i, v in enumerate(leaves):
+            if isinstance(v, Tensor):
+                m, array = v._m, v._st.array
+                keys.append(m)
+                if v._al is not None or tape is None or not tape.holds(array):
+                    array = self.array_of(v)
+                    if v._rg or requires_grad_of(v):
+                        mask |= 1 << i
+                elif v._rg:
+                    mask |= 1 << i
+                elif m.dtype.category >= 2:  # see `array_of`
+                    array = tape.stop(array)
+                xs.append(array)
+            elif v is None:
+                keys.append(None)
+            else:
+                keys.append(v.__class__)
+                xs.append(v.array() if type(v) is Number else v)
+        return tuple(keys), xs, mask
+
+    def kernel(self, plan: Any, xs: Sequence[Any]) -> Any:
+        """The forward of a plan during a run: one step of its tape, if it has one."""
+        tape, fwd = self.tape, plan.fwd
+        if tape is None:
+            return fwd(*xs)
+        kernel = fwd
+        if fwd.__class__ is not _COMPILED:
+            kernel = getattr(fwd, "kernel", None)
+            if kernel.__class__ is not _COMPILED:
+                return fwd(*xs)
+            fwd.check(xs)
+        avals = plan.grads.get("avals")
+        if avals is None:
+            avals = tuple([aval_of(m) for m in plan.outs])
+            avals = plan.grads["avals"] = avals[0] if plan.single else avals
+        out = tape.kernel(kernel, xs, avals)
+        return fwd(*xs) if out is None else out
+
+    def check_later(self, tensors: Sequence[Tensor], check: Callable[..., None]) -> None:
+        """Check values once the run is over; not where JAX traces, which knows no errors."""
+        if (tape := self.tape) is None:
+            return
+        arrays = [self.array_of(t) for t in tensors]
+        if all(tape.holds(a) for a in arrays):
+            tape.looks.append(Look([make(a, _dense(t._m)) for a, t in zip(arrays, tensors)], check))
+
+    def to_save(self, values: list[Any]) -> list[Any]:
+        """The inputs that a node saves; numbers that are carried from run to run as the arrays that they are here."""
+        return [v.array() if type(v) is Number else v for v in values]
+
+    def versions(self, saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
+        """The versions that a node keeps of what it saves: NumPy writes to nothing here."""
+        return versions
+
     def read(self, t: Tensor) -> Any:
-        """`strided.read` during this run: values of outside tensors as they are now."""
+        """The tensor's elements; those of outside tensors as they are now."""
         if self.outer_lifts and not self.inside(t):
             with self.outside():
                 return read(t)
@@ -396,29 +391,17 @@ class Lift:
         out = self.tape.kernel(kernel, (array, al.offset), aval_of(t._m))
         return stored(t, array) if out is None else out
 
-    def write(self, t: Tensor) -> Any:
-        """The elements of the storage that `t` is about to be written to."""
-        return t._st.array
+    def leaf_made(self) -> None:
+        """Somebody has a tensor require a gradient."""
+        self.own_leaves = True
 
-    def leaf(self, t: Tensor) -> None:
+    def before_accumulation(self, leaf: Tensor) -> None:
         """The gradient of a leaf is about to be looked at or replaced by a pass."""
-        if not self.inside(t):
+        if not self.inside(leaf):
             raise RuntimeError(
                 "backward() inside of a transformed function cannot accumulate into a tensor from outside; use "
                 "autograd.grad, or call backward() outside"
             )
-
-    def look_at_values(self, t: Tensor) -> None:
-        """Python is about to know the values of an outside tensor."""
-
-    def look_at_grad(self, t: Tensor) -> None:
-        """The user looks at the gradient of a leaf."""
-
-    def assign_grad(self, t: Tensor) -> None:
-        """The gradient of a leaf is replaced by the user."""
-
-    def storage_born(self, storage: Any) -> None:
-        """A storage was made during this run."""
 
     def capture(self, t: Tensor, m: Meta, mapped: bool) -> Any:
         """Make an outside tensor an input of the run; its value here is described by `m`."""
@@ -434,7 +417,7 @@ class Lift:
     def captured_then(self) -> list[Tensor]:
         """The captured tensors as they were when they were captured, if somebody wrote to them since."""
         return [
-            t if _memory(t).array is array else _as_it_was(t, array, edge)
+            t if storage_behind(t).array is array else _as_it_was(t, array, edge)
             for t, (array, edge) in zip(self.captured, self.met)
         ]
 
@@ -449,7 +432,7 @@ class Lift:
     def given_as(self, t: Tensor) -> tuple[Any, Tensor, int, Tensor] | None:
         """For a tensor on the memory of an example: what that held, what was given for all, the dimension, the
         example."""
-        return self.origins.get(id(_memory(t)))
+        return self.origins.get(id(storage_behind(t)))
 
     def copy_for_rule(self, t: Tensor) -> Tensor:
         """A tensor at the same place in the graph that code of the user's may write to."""
@@ -457,33 +440,9 @@ class Lift:
         self.keep.append(edge)
         return _as_it_was(t, array, edge)
 
-    def lies(self, t: Tensor, step: int, place: int = 0) -> None:
-        """Note that the batch which `t` is an example of begins an example every so many elements.
-
-        `place` is where its dimension stands among the others for torch, which matters where elements share memory.
-        """
-        m = t._m
-        shape, strides = _inserted(m.shape, place, self.size), _inserted(m.strides, place, step)
-        if place or shapes.preserve_strides(shape, strides)[0] != m.numel:
-            self.steps[id(_memory(t))] = (_memory(t), step, place)
-
-    def record_move(self, me: Tensor, call: Any, leaves: Sequence[Any]) -> None:
-        """Note that dimensions of the tensor of an example are about to be moved, removed or added in place."""
-        found = self.moves.get(id(me))
-        if found is None:
-            return
-        move = Move.of(call, me._m, leaves)
-        found[1].append(move)
-        if (at := self.steps.get(id(_memory(me)))) is not None:
-            self.steps[id(_memory(me))] = (*at[:2], move.place(at[2]))
-
-    def moves_of(self, t: Tensor) -> Sequence[Move]:
-        """What happened to the dimensions of the tensor of an example, in order."""
-        return self.moves[id(t)][1] if id(t) in self.moves else ()
-
     def check_not_given(self, t: Tensor, name: str) -> None:
         """Complain about a write to the memory of what was given for all examples: their values are fixed."""
-        if any(_memory(v) is _memory(t) for v in self.inputs):
+        if any(storage_behind(v) is storage_behind(t) for v in self.inputs):
             raise RuntimeError(
                 f"vmap: {name} writes to the memory of a tensor that is being mapped over, from inside of "
                 "the function that maps over it. Write to the example that the function was given, or to a clone."
@@ -498,65 +457,6 @@ class Lift:
             wanted = shape
         return errors.write_outside(name, self.level(), shape, (self.size or 0, *wanted))
 
-    def batch_meta(self, t: Tensor) -> Meta:
-        """How the whole batch lies that `t` is an example of, where it is no view."""
-        m, at = t._m, self.steps.get(id(_memory(t)))
-        shape, strides = (self.size, *m.shape), (m.numel if at is None else at[1], *m.strides)
-        if not shapes.is_dense(shape, strides):
-            strides = shapes.contiguous_strides(shape)
-        return meta(shape, m.dtype, m.device, strides)
-
-    def memory_meta(self, t: Tensor) -> Meta:
-        """How the memory lies, for all examples, that `t` is an example of; views included."""
-        shape, strides = self._whole(t, t._m.ndim, 0)
-        return meta(shape, t._m.dtype, t._m.device, strides)
-
-    def lay_out(self, call: Any, leaves: Sequence[Any], outs: Sequence[Tensor]) -> None:
-        """Let the results of an elementwise operator lie as torch's, which computes them for the whole batch."""
-        given = [v for v in leaves if isinstance(v, Tensor)]
-        elementwise = Layout.steps(call.row.layout)
-        if not (elementwise or call.row.layout is Layout.PRESERVE):
-            return
-        if any(id(_memory(v)) in self.steps for v in given):
-            # torch leaves the batch where it is for functions of one tensor, and moves it to the front for others.
-            alone = sum(v is not None for v in leaves) == 1 and (elementwise or call.row.copies)
-            for t in outs:
-                self._lay_out_as(t, given, elementwise, alone)
-
-    def lay_out_like(self, model: Tensor, t: Tensor) -> None:
-        """Let a new tensor of the shape of `model` lie as a batch of such would in torch."""
-        if self.steps:
-            self._lay_out_as(t, [model], elementwise=False, alone=True)
-
-    def _lay_out_as(
-        self, t: Tensor, given: Sequence[Tensor], elementwise: bool, alone: bool
-    ) -> None:
-        """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
-        m, first = t._m, given[0]
-        if not elementwise and first._m.shape != m.shape:
-            return
-        at = self.steps.get(id(_memory(first))) if alone and first._al is None else None
-        place = 0 if at is None else at[2]
-        operands = [self._whole(v, m.ndim, place) for v in given]
-        shape = _inserted(m.shape, place, self.size)
-        if elementwise:
-            strides = list(shapes.elementwise_strides(shape, operands))
-        else:
-            strides = list(shapes.preserve_strides(*operands[0]))
-        step = strides.pop(place)
-        t._m = t._st.meta = meta(m.shape, m.dtype, m.device, tuple(strides))
-        self.lies(t, step, place)
-
-    def _whole(self, t: Tensor, ndim: int, place: int) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        """Shape and strides of what an operator reads for all examples."""
-        m, at = t._m, self.steps.get(id(_memory(t)))
-        if not self.inside(t):
-            return m.shape, m.strides
-        step = t._st.meta.extent if at is None else at[1]
-        pad = (1,) * (ndim - m.ndim)
-        shape, strides = (*pad, *m.shape), (*pad, *m.strides)
-        return _inserted(shape, place, self.size), _inserted(strides, place, step)
-
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
         _, found = self.entered.get(id(t._st.array), (None, None))
@@ -569,25 +469,16 @@ class Lift:
         return found
 
 
-def _inserted(numbers: tuple[int, ...], place: int, number: int) -> tuple[int, ...]:
-    return (*numbers[:place], number, *numbers[place:])
-
-
-def _memory(t: Tensor) -> Any:
-    """A tensor's storage, also where it is seen as a detached tensor sees it."""
-    return getattr(t._st, "whole", t._st)
-
-
 def _as_met(t: Tensor) -> tuple[Any, tuple[Any, int] | None]:
     """What the storage of a tensor holds, and the tensor's edge."""
-    return _memory(t).array, edge_of(t) if requires_grad_of(t) else None
+    return storage_behind(t).array, edge_of(t) if requires_grad_of(t) else None
 
 
 def _as_it_was(t: Tensor, array: Any, edge: tuple[Any, int] | None) -> Tensor:
     """A tensor that somebody wrote to, with the array that its storage held before and the edge that it had."""
     out = alias_of(t, t._m, plain_alias(t))
     storage = Storage(array, t._st.meta)
-    out._st = out._vc = storage if _memory(t) is t._st else type(t._st)(storage)  # type: ignore[call-arg]
+    out._st = out._vc = storage if storage_behind(t) is t._st else type(t._st)(storage)  # type: ignore[call-arg]
     if edge is not None:
         out._rg = True
         if isinstance(edge[0], AccumulateGrad):
@@ -599,139 +490,17 @@ def _as_it_was(t: Tensor, array: Any, edge: tuple[Any, int] | None) -> Tensor:
 
 def _elements(t: Tensor) -> Any:
     """A tensor's elements for what is computed now, in whichever run that is."""
-    return MODES.lifts[-1].array_of(t) if MODES.bits & LIFT else read(t)
-
-
-def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
-    """`record.keys_of` while tensor code is being lifted."""
-    run = MODES.lifts[-1]
-    tape = run.tape
-    keys, xs, mask = [], [], 0
-    for i, v in enumerate(leaves):
-        if isinstance(v, Tensor):
-            m, array = v._m, v._st.array
-            keys.append(m)
-            if v._al is not None or tape is None or not tape.holds(array):
-                array = run.array_of(v)
-                if v._rg or requires_grad_of(v):
-                    mask |= 1 << i
-            elif v._rg:
-                mask |= 1 << i
-            elif m.dtype.category >= 2:  # see `array_of`
-                array = tape.stop(array)
-            xs.append(array)
-        elif v is None:
-            keys.append(None)
-        else:
-            keys.append(v.__class__)
-            xs.append(v.array() if type(v) is Number else v)
-    return tuple(keys), xs, mask
-
-
-class Lifted:
-    """What a run of `vmap` came to: steps over inputs and captured tensors."""
-
-    __slots__ = ("_about", "_met", "_outs", "_steps", "_tape", "captured", "key", "mapped")
-
-    def __init__(self, lift: Lift, steps: Sequence[Any], outs: Sequence[Any]) -> None:
-        tape, self._met = lift.tape, lift.met
-        self._tape = tape
-        self._steps, self._outs = steps, tuple(outs)
-        consts = [
-            c if isinstance(c, jax.Array | np.ndarray) else jnp.asarray(c) for _, c in tape.consts
-        ]
-        self.captured: list[Any] = [*lift.captured_then(), *[wrap_array(c) for c in consts]]
-        self.mapped = [*lift.mapped, *[False] * len(consts)]
-        self._about = (
-            tuple([v.aval for v in tape.inputs]), self._outs, tuple(tape.outside),
-            tuple([number for number, _ in tape.consts]),
-        )  # fmt: skip
-        self.key = (self._about, tuple(steps))
-
-    def function(self) -> Callable[..., list[Any]]:
-        """A pure function of the inputs and the captured arrays."""
-        n_captured = len(self.captured) - len(self._tape.consts)
-        return self._tape.function(self._steps, self._outs, n_captured)
-
-    def loose(self) -> tuple[Any, list[Any], Callable[..., list[Any]]]:
-        """The same with the numbers in it as further arguments: key, numbers, function."""
-        steps, numbers = self._tape.loosened(self._steps)
-        n_captured = len(self.captured) - len(self._tape.consts)
-        key = (self._about, tuple(steps), tuple([v.__class__ for v in numbers]))
-        return key, numbers, self._tape.function(steps, self._outs, n_captured, len(numbers))
+    return MODES.run.array_of(t)
 
 
 _COMPILED = type(jax.jit(lambda: None))
 
 
-def run_kernel(plan: Any, xs: Sequence[Any]) -> Any:
-    """The forward of a plan during a run: one step of its tape, if it has one."""
-    tape, fwd = MODES.lifts[-1].tape, plan.fwd
-    if tape is None:
-        return fwd(*xs)
-    kernel = fwd
-    if fwd.__class__ is not _COMPILED:
-        kernel = getattr(fwd, "kernel", None)
-        if kernel.__class__ is not _COMPILED:
-            return fwd(*xs)
-        fwd.check(xs)
-    avals = plan.grads.get("avals")
-    if avals is None:
-        avals = tuple([aval_of(m) for m in plan.outs])
-        avals = plan.grads["avals"] = avals[0] if plan.single else avals
-    out = tape.kernel(kernel, xs, avals)
-    return fwd(*xs) if out is None else out
+def _dense(m: Meta) -> Meta:
+    return meta(m.shape, m.dtype, m.device)
 
 
-class Traced:
-    """What a run came to that JAX traced."""
-
-    __slots__ = ("birth", "captured", "jaxpr", "n_in")
-
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], lift: Lift) -> None:
-        self.jaxpr = jaxpr
-        self.n_in = len(jaxpr.invars)
-        self.birth = lift.birth
-        self.captured: list[Any] = [*lift.captured, *[wrap_array(c) for c in consts]]
-
-    def function(self) -> Callable[..., list[Any]]:
-        """A pure function of the inputs and the captured arrays."""
-        jaxpr, n_in = self.jaxpr, self.n_in
-        n_captured = len(self.captured) - len(jaxpr.constvars)
-
-        def run(*arrays: Any) -> list[Any]:
-            captured = arrays[n_in : n_in + n_captured]
-            return evaluate(jaxpr, arrays[:n_in], captured, arrays[n_in + n_captured :])
-
-        return run
-
-
-def evaluate(
-    jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]
-) -> list[Any]:
-    """Take the steps of a run again, on other values."""
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
-    env.update(zip(jaxpr.constvars, consts))
-    take(jaxpr.eqns, env, captured)
-    return [v.val if hasattr(v, "val") else env[v] for v in jaxpr.outvars]
-
-
-def take(
-    steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0
-) -> None:
-    """Take steps one after the other over `env`; placeholders are numbered from `first`."""
-    for eqn in steps:
-        if eqn.primitive is _placeholder:
-            env[eqn.outvars[0]] = captured[eqn.params["index"] - first]
-            continue
-        args = [v.val if hasattr(v, "val") else env[v] for v in eqn.invars]
-        out = bind_equation(eqn, args)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
-
-
-def placeholder() -> Any:
-    """The primitive that stands for values from outside."""
-    return _placeholder
+# --- beginning a run ------------------------------------------------------------------------------
 
 
 def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> Traced:
@@ -757,14 +526,14 @@ def _inside(
     lift.traces.append(current)
     with set_current_trace(current):
         before, birth = MODES.bits, MODES.birth
-        MODES.lifts = (*lift.outer_lifts, lift)
+        MODES.run, MODES.lifts = lift, (*lift.outer_lifts, lift)
         MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
         MODES.birth = lift.birth
         try:
             return run(list(arrays))
         finally:
             MODES.birth = birth
-            MODES.lifts = lift.outer_lifts
+            MODES.run, MODES.lifts = lift.outer_run, lift.outer_lifts
             MODES.bits = MODES.bits & ~(LIFT | TRACED) | before & (LIFT | TRACED)
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from .._core import dtypes, errors, events, outputs
 from .._core.devices import FakeDevice
 from .._core.meta import Meta, meta
-from .._core.python_numbers import Number
 from .._core.state import (
     CUT,
     DUAL,
@@ -36,7 +35,7 @@ from .._core.state import (
 )
 from .._core.transfer import filled
 from .._ops.registry import Apart, Grad, InPlace, Layout, Overlap
-from . import deferred, lift, saved as saving
+from . import deferred, saved as saving
 from .cut import stopped
 from .grad_plan import GradPlan, grad_plan
 from .history import (
@@ -49,7 +48,6 @@ from .history import (
     requires_grad_of,
 )
 from .node import Node, Spare, new_node
-from .seen import LIVE, seen_by
 from .strided import (
     check_disjoint,
     check_writable,
@@ -122,31 +120,6 @@ def as_leaf(value: Any) -> Any:
     raise TypeError(f"must be Tensor, not {errors.class_name(value)}")
 
 
-def keys_of(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
-    """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
-    if MODES.bits & LIFT:
-        return lift.keys_of(leaves)
-    keys, xs, mask = [], [], 0
-    for i, v in enumerate(leaves):
-        if isinstance(v, Tensor):
-            keys.append(v._m)
-            al = v._al
-            if al is None:
-                xs.append(v._st.array)
-                if v._rg:
-                    mask |= 1 << i
-            else:
-                xs.append(read(v))
-                if v._rg or requires_grad_of(v):
-                    mask |= 1 << i
-        elif v is None:
-            keys.append(None)
-        else:
-            keys.append(v.__class__)
-            xs.append(v)
-    return tuple(keys), xs, mask
-
-
 def _gradient_of(plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan:
     if plan.call.row.grad is Grad.REAL and mask not in plan.grads:
         complain_first(leaves)  # nodes come before what is said about the result
@@ -166,12 +139,11 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     """A node with its edges and saved inputs; in-place ops need these before they write."""
     mask = gp.mask
     edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    saved = [leaves[i] for i in gp.saved_in]
-    if mode & LIFT:
-        saved = [v.array() if type(v) is Number else v for v in saved]
-    vers = tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
-    if LIVE and not mode & LIFT:
-        vers = seen_by(saved, vers)
+    run = MODES.run
+    saved = run.to_save([leaves[i] for i in gp.saved_in])
+    vers = run.versions(
+        saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved])
+    )
     if (
         mode & (PACKING | INFERENCE)
         or (saved and any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved))
@@ -230,7 +202,7 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             if mode & DUAL:
                 saved[-1]._x = extras(t)  # the tangent, which is attached later
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
-        node.vers += seen_by(saved, versions) if LIVE and not mode & LIFT else versions
+        node.vers += MODES.run.versions(saved, versions)
         node.saved += tuple(saved)
     for nr, k in enumerate(gp.plan.diff):  # only differentiable outputs are numbered
         t = outs[k]
@@ -323,18 +295,15 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
             except Exception:
                 complain_first(leaves)
                 raise
-        elif MODES.bits & LIFT:
+        else:
             deferred.check_later(call, leaves)
+    run = MODES.run
     if MODES.bits & OBSERVED and MODES.observers:
-        return events.kernel(call, plan, leaves, lambda: _run_kernel(plan, xs))
-    return _run_kernel(plan, xs)
+        return events.kernel(call, plan, leaves, lambda: _results(plan, run.kernel(plan, xs)))
+    return _results(plan, run.kernel(plan, xs))
 
 
-def _run_kernel(plan: Plan, xs: list[Any]) -> tuple[Any, ...]:
-    if MODES.bits & LIFT:
-        outs = lift.run_kernel(plan, xs)
-    else:
-        outs = plan.fwd(*xs)
+def _results(plan: Plan, outs: Any) -> tuple[Any, ...]:
     return (outs,) if plan.single else tuple(outs)
 
 
@@ -404,10 +373,11 @@ def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
 def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     if MODES.bits & FAKE:
         leaves = faked(call.name, leaves)
-    if MODES.bits & LIFT and not MODES.lifts[-1].touches(leaves):
-        with MODES.lifts[-1].outside():
+    run = MODES.run
+    if not run.touches(leaves):
+        with run.outside():
             return _apply(call, leaves)
-    keys, xs, mask = keys_of(leaves)
+    keys, xs, mask = run.keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
         if call.row.copies and MODES.bits & GRAD and not MODES.bits & INFERENCE:
             return _copied_out(call, leaves)
@@ -416,8 +386,7 @@ def _apply(call: Call, leaves: Sequence[Any]) -> Any:
     arrays = run_plan(call, plan, leaves, xs)
     outs = tuple(make(a, m) for a, m in zip(arrays, plan.outs))
     mode = MODES.bits
-    if mode & LIFT and MODES.lifts[-1].steps:
-        MODES.lifts[-1].lay_out(call, leaves, outs)
+    run.lay_out(call, leaves, outs)
     if call.row.made_as is not None and not mode & INFERENCE and _all_inference(leaves):
         outs = (_as_made(call, leaves, outs[0]),)
     if call.row.conjugated is not None and conjugations(leaves) == call.row.conjugated:
@@ -445,8 +414,8 @@ def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> No
 
 def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` in a run of `vmap`, where plain tensors and numbers meet; None where it takes more than that."""
-    run = MODES.lifts[-1] if mode & LIFT else None
-    if run is None or (tape := run.tape) is None or call.row.writes:
+    run = MODES.run
+    if (tape := run.tape) is None or call.row.writes:
         return None
     ours = False
     for v in leaves:
@@ -459,17 +428,16 @@ def apply_taped(call: Call, leaves: Sequence[Any], mode: int) -> Any:
             return None
     if not ours:
         return None
-    keys, xs, mask = lift.keys_of(leaves)
+    keys, xs, mask = run.keys_of(leaves)
     plan = call.plans.get(keys) or new_plan(call, keys, leaves)
     if call.check is not None:
         deferred.check_later(call, leaves)
-    arrays = lift.run_kernel(plan, xs)
+    arrays = run.kernel(plan, xs)
     if not plan.single:
         outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     else:
         outs = (make(arrays, plan.outs[0]),)
-    if run.steps:
-        run.lay_out(call, leaves, outs)
+    run.lay_out(call, leaves, outs)
     if mode & GRAD and mask and plan.any_diff:
         record(plan.grads.get(mask) or grad_plan(plan, mask), leaves, outs, mode)
     if mode & DUAL:
@@ -641,7 +609,7 @@ def _attach_write(me: Tensor, node: Node, mode: int) -> None:
     rebase_history(me, node)
 
 
-def _write_outside(call: Call, leaves: Sequence[Any], run: lift.Lift) -> Tensor:
+def _write_outside(call: Call, leaves: Sequence[Any], run: Any) -> Tensor:
     """An in-place write among tensors from outside of a run to which only their tangents belong."""
     me = leaves[0]
     before = MODES.tangents.snapshot(leaves)
@@ -697,8 +665,8 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
     mode = MODES.bits
     if MODES.transforms:
         check_captured(me, call.name + "_")
-    if mode & LIFT and not MODES.lifts[-1].stateful and not MODES.lifts[-1].inside(me):
-        run = MODES.lifts[-1]
+    run = MODES.run
+    if not run.stateful and not run.inside(me):
         values = [v for v in leaves if isinstance(v, Tensor) and run.inside(v)]
         if values and not run.take_in(me, values):
             raise RuntimeError(run.outside_message(call.name, leaves))
@@ -709,7 +677,7 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
             with run.outside():
                 return _apply_inplace(call, leaves)
     call = inplace_call(call)
-    keys, xs, mask = keys_of(leaves)
+    keys, xs, mask = run.keys_of(leaves)
     if mask and only_inference(call, keys, leaves):
         mask = 0
     if mode & GRAD and (mask or me._al is not None) and call.row.grad is not Grad.NO:

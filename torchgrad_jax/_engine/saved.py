@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core import errors
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES, PACKING
+from .._core.state import GRAD, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -170,7 +170,7 @@ def unpack_arrays(node: Any) -> list[Any]:
             array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
             out.append(entry.array if array is None else array)
         elif isinstance(entry, Tensor):
-            plain = entry._al is None and not MODES.bits & LIFT
+            plain = entry._al is None and MODES.run.at_once
             array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
             if array is None:
                 array = entry._st.array if plain else strided.read(entry)

@@ -20,9 +20,9 @@ from .._core import abstract, errors, shapes
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 from .._core.placement import MANY
-from .._core.state import CUT, LIFT, MODES, TRACED, WRITE_LOCK
+from .._core.state import CUT, GRAD, MODES, TRACED, WRITE_LOCK
 from . import executors
-from .cut import unrecorded, writes_unrecorded
+from .cut import unrecorded
 from .escapes import before_write
 from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
 
@@ -386,8 +386,11 @@ def conjugate_lazily(t: Tensor) -> None:
 
 def read(t: Tensor) -> Any:
     """The tensor's current array; a view is read again only after its storage was written."""
-    if MODES.bits & LIFT:
-        return MODES.lifts[-1].read(t)
+    return MODES.run.read(t)
+
+
+def read_stored(t: Tensor) -> Any:
+    """`read` where the arrays of storages are their values."""
     al, st = t._al, t._st
     if al is None:
         return st.array
@@ -413,29 +416,20 @@ def stored(t: Tensor, array: Any) -> Any:
 def write(t: Tensor, array: Any, bump: bool = True) -> None:
     """Overwrite the tensor's elements; everything on the same storage sees it."""
     with WRITE_LOCK:
-        _write(t, array)
+        al, st, mode, run = t._al, t._st, MODES.bits, MODES.run
+        if MANY:
+            placement_of(st)
+        if mode & TRACED:
+            before_write(t, array)
+        held, whole = run.array_to_write(t), is_direct(t)
+        new = array if whole else _written(t, held, array)
+        follows_jax = not mode & GRAD and (run.pure or mode & CUT)
+        st.array = unrecorded(held, new) if follows_jax else new
+        st.stamp += 1
+        if not (whole or follows_jax or t._m.overlaps) and run.at_once:
+            al.array, al.stamp = array, st.stamp
         if bump:
             t._vc.version += 1
-
-
-def _write(t: Tensor, array: Any) -> None:
-    al, st, mode = t._al, t._st, MODES.bits
-    if MANY:
-        placement_of(st)
-    if mode & TRACED:
-        before_write(t, array)
-    held = MODES.lifts[-1].write(t) if mode & LIFT else st.array
-    if mode & (CUT | LIFT) and writes_unrecorded():
-        st.array = unrecorded(held, array if is_direct(t) else _written(t, held, array))
-        st.stamp += 1
-    elif is_direct(t):
-        st.array = array
-        st.stamp += 1
-    else:
-        st.array = _written(t, held, array)
-        st.stamp += 1
-        if not mode & LIFT and not t._m.overlaps:
-            al.array, al.stamp = array, st.stamp
 
 
 def _written(t: Tensor, held: Any, array: Any) -> Any:

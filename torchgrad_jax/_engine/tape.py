@@ -9,7 +9,7 @@ known from their plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +45,13 @@ class Value(jax.core.Tracer):
         """What JAX asks for to complain of a value that outlived its trace: torch's complaint comes first."""
         if not self._trace.is_valid():
             raise RuntimeError(errors.ESCAPED)
+
+
+class Look(NamedTuple):
+    """Values to look at when the run is over, as tensors of one example, and the check of their rows."""
+
+    tensors: list[Any]
+    check: Callable[..., None]
 
 
 class Literal:
@@ -145,8 +152,8 @@ class Tape(jax.core.Trace):
         self.known: dict[int, int] = {}
         self.outside: list[tuple[int, int]] = []
         """Values that stand for captured tensors: their numbers, and those of the tensors."""
-        self.looks: list[Any] = []
-        """What is to be looked at when the run is over: see `deferred`."""
+        self.looks: list[Look] = []
+        """Checks to make when the run is over, see `deferred`."""
         self.inputs = [self._value(a) for a in avals]
 
     def _value(self, aval: Any) -> Value:
@@ -335,4 +342,4 @@ class Tape(jax.core.Trace):
         return run
 
 
-__all__ = ["Tape", "Value", "aval_of"]
+__all__ = ["Look", "Tape", "Value", "aval_of"]

@@ -32,8 +32,7 @@ class Storage:
         self.stamp = 0
         self.born = MODES.birth
         self.pointer: Any = 0
-        if MODES.lifts:
-            MODES.lifts[-1].storage_born(self)
+        MODES.run.storage_born(self)
 
     def data_ptr(self) -> int:
         """The address of memory that belongs to the storage, and what it was filled with: see `memory`."""

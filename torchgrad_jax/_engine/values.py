@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core import dtypes, errors, events, transfer, warn
 from .._core.devices import FakeDevice
-from .._core.state import GRAD, LIFT, MODES, OBSERVED
+from .._core.state import GRAD, MODES, OBSERVED
 from .concrete import concrete, no_data
 from .escapes import inside_jax
 from .history import requires_grad_of
@@ -95,9 +95,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 def _shared(t: Tensor) -> np.ndarray | None:
     """A NumPy array of a tensor's own memory; None where it has none, or none that NumPy knows."""
-    if MODES.bits & LIFT and not MODES.lifts[-1].inside(t):
-        MODES.lifts[-1].look_at_values(t)
-        with MODES.lifts[-1].outside():
+    run = MODES.run
+    if not run.inside(t):
+        run.look_at_values(t)
+        with run.outside():
             return _shared(t)
     return view_of(t)
 
@@ -137,8 +138,8 @@ def array_for_jax(t: Tensor) -> jax.Array:
 
 def value_for_jax(t: Tensor) -> Any:
     """What JAX gets of a tensor: in a function that is being made an operator, one from outside is an input."""
-    run = MODES.lifts[-1] if MODES.bits & LIFT else None
-    if run is not None and run.pure and run.size is None:
+    run = MODES.run
+    if run.pure and run.size is None:
         return run.array_of(t)
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)

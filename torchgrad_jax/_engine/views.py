@@ -13,7 +13,6 @@ from .._core.state import (
     FAKE,
     GRAD,
     INFERENCE,
-    LIFT,
     MODES,
     OBSERVED,
     TRACED,
@@ -179,8 +178,7 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
-    if mode & LIFT:
-        MODES.lifts[-1].record_move(me, call, leaves)
+    MODES.run.record_move(me, call, leaves)
     return _become_view(me, m, storage_offset(me) + found.offset, node, tangent)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._core import dtypes, rng
 from .._core.dtypes import FLOATING
 from .._core.meta import Meta
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import METHODS, NAMESPACES, composite, ops
 from .._engine.concrete import concrete
 from .._engine.tensor import Tensor
@@ -167,7 +167,7 @@ def _unread(m: Meta) -> Tensor:
 def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     """A double drawn for each entry that is not positive, in row-major order; 1 for the others."""
     m = input._m
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         raise RuntimeError("vmap: we do not yet support aten::rrelu. Please file an issue")
     if MODES.keys is not None:
         raise NotImplementedError(

@@ -18,7 +18,7 @@ from .._core.formats import (
     strides_in,
 )
 from .._core.meta import Meta
-from .._core.state import DUAL, FAKE, GRAD, INFERENCE, LIFT, MODES, next_sequence_nr
+from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
 from .._engine.bind import composite, ops
 from .._engine.history import edge_of, requires_grad_of
@@ -99,7 +99,7 @@ def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
     placement.check_divides(t._m.shape, there)
     if t._m.device.type == "meta":
         return t
-    if not MODES.bits & LIFT:
+    if MODES.run.at_once:
         if placement.spread_over(read(t)) == there:
             return t
         if not (MODES.bits & GRAD and requires_grad_of(t)):

@@ -19,7 +19,7 @@ from .._core.formats import preserve_format, strides_in
 from .._core.meta import meta
 from .._core.placement import MANY
 from .._core.python_numbers import Number
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import METHODS, composite
 from .._engine.record import no_grad
 from .._engine.strided import read
@@ -239,7 +239,7 @@ def _like(fn: str, value: int, doc: str) -> Any:
     ) -> Tensor:  # fmt: skip
         m = like(fn, input, dtype, layout, device, pin_memory, requires_grad, memory_format)
         out = fresh(filled(value, m.shape, m.dtype, m.device), m, requires_grad)
-        if MODES.bits & LIFT:
+        if not MODES.run.at_once:
             return beside(input, out, _keeps_order(memory_format))
         return spread_like(input, device, out) if MANY or device is not None else out
 
@@ -292,7 +292,7 @@ def _new(fn: str, value: int) -> Any:
         shape = shape_from(fn, size, named)
         dt, dev = _chosen(fn, self, dtype, layout, device, pin_memory, requires_grad)
         out = fresh(filled(value, shape, dt, dev), meta(shape, dt, dev), requires_grad)
-        out = beside(self, out) if MODES.bits & LIFT else out
+        out = beside(self, out)
         return out if device is None else spread_like(self, device, out)
 
     new_filled.__name__ = new_filled.__qualname__ = fn

@@ -15,7 +15,7 @@ from .._core import dtypes, errors, rng
 from .._core.caches import CALLS
 from .._core.kernels import cpp_name
 from .._core.meta import Meta, meta
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
@@ -62,7 +62,7 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
     except RuntimeError:
         values(meta((0,), m.dtype, m.device))  # what there is to say of the arguments comes first
         raise
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         new = _filling(me, values)
     else:
         new = make(place(values, m), meta(m.shape, m.dtype, m.device))
@@ -71,7 +71,7 @@ def fill(me: Tensor, name: str, node: str, values: Callable[[Meta], np.ndarray])
 
 def _filling(me: Tensor, values: Callable[[Meta], np.ndarray]) -> Tensor:
     """What to write inside of `vmap`: the same for all examples, or a row for each."""
-    lift = MODES.lifts[-1]
+    lift = MODES.run
     inside, m = lift.inside(me), me._m
     if lift.randomness == "different" and not inside:
         raise RuntimeError(errors.BATCHED_FILL)

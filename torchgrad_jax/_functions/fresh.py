@@ -18,7 +18,7 @@ from .._core import abstract, devices, dtypes, errors, placement, shapes
 from .._core.formats import contiguous_format, preserve_format, strides_in
 from .._core.meta import Meta, meta
 from .._core.placement import MANY
-from .._core.state import FAKE, GRAD, INFERENCE, LIFT, MODES
+from .._core.state import FAKE, GRAD, INFERENCE, MODES
 from .._core.transfer import put
 from .._engine.history import check_inplace
 from .._engine.record import apply_inplace, faked
@@ -50,16 +50,16 @@ def beside(model: Tensor, t: Tensor, alike: bool = False) -> Tensor:
 
     Where they are `alike`, it lies in memory as the model does.
     """
-    if not MODES.bits & LIFT:
+    run = MODES.run
+    if run.at_once:
         return t
-    lift = MODES.lifts[-1]
-    if not lift.inside(model):
-        with lift.outside():
+    if not run.inside(model):
+        with run.outside():
             return beside(model, t, alike)
-    out = make(lift.array_of(t), t._m)
+    out = make(run.array_of(t), t._m)
     out._rg, out._x = t._rg, t._x
     if alike:
-        lift.lay_out_like(model, out)
+        run.lay_out_like(model, out)
     return out
 
 
@@ -208,7 +208,7 @@ def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
     """A tensor made like `input`, spread over several devices as that is, or as a sharding given as `device` says."""
     if isinstance(device, Sharding):
         there: Any = placement.automatic(device)
-    elif MANY and device is None and not MODES.bits & LIFT:
+    elif MANY and device is None and MODES.run.at_once:
         there = placement_of(input._st) if is_direct(input) else placement.spread_over(read(input))
     else:
         there = None

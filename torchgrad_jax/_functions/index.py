@@ -9,7 +9,7 @@ import numpy as np
 from .._core import dtypes, errors, shapes, warn
 from .._core.checks import fail_if
 from .._core.numbers import check_fits
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import METHODS, composite, ops
 from .._engine.concrete import concrete
 from .._engine.deferred import later
@@ -259,9 +259,9 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return ops.one_hot_sized(input, num_classes)
-    inside = not MODES.bits & LIFT or MODES.lifts[-1].inside(input)
-    if num_classes > 0 and inside and traced(input):
-        if MODES.lifts[-1].stateful:  # torch does not look at a batch
+    run = MODES.run
+    if num_classes > 0 and run.inside(input) and traced(input):
+        if run.stateful:  # torch does not look at a batch
             later((input,), lambda arrays: _check_classes(arrays[0], num_classes))
         return ops.one_hot_sized(input, num_classes)
     values = concrete(input, errors.BATCHED_CLASSES)

@@ -15,7 +15,7 @@ from .._core.checks import fail_if
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.errors import LinAlgError
 from .._core.matrices import require_square
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine.bind import NAMESPACES, composite, ops
 from .._engine.deferred import now_or_later
 from .._engine.history import requires_grad_of
@@ -604,7 +604,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if n < 0:
         raise RuntimeError("N must be non-negative.")
     dtype = x.dtype if x._m.dtype.category >= FLOATING else NAMESPACES[""]["tensor"](0).dtype
-    if MODES.bits & LIFT:  # where nothing is written into memory from outside
+    if not MODES.run.at_once:  # where nothing is written into memory from outside
         ones = NAMESPACES[""]["ones"]((x._m.shape[0], 1), dtype=dtype)
         powers = x.to(dtype).unsqueeze(1).expand(-1, max(n - 1, 0)).cumprod(1)
         result = ops.cat([ones, powers], 1)[:, :n]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import devices, dtypes, warn
 from .._core.checks import fail_if
-from .._core.state import LIFT, MODES, SETTINGS
+from .._core.state import MODES, SETTINGS
 from .._engine import printing
 from .._engine.attributes import UntypedStorage
 from .._engine.bind import composite, ops
@@ -112,9 +112,7 @@ def _assert_async(input: Any, assert_msg: str | None = None) -> None:
 
 def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
     """A reduction of all elements, also over the examples of the `vmap`s that `t` is in: one result for all of them."""
-    run = MODES.lifts[-1] if MODES.bits & LIFT else None
-    if run is None:
-        return reduce(t)
+    run = MODES.run
     if run.inside(t):
         if run.tape is None or not run.tape.holds(read(t)):  # JAX is tracing
             return reduce(t)

@@ -10,7 +10,7 @@ from typing import Any
 from .._core import dtypes, errors
 from .._core.dtypes import FLOATING, scalar_type_name
 from .._core.meta import Meta
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import composite, ops
 from .._engine.lift import is_batched
 from .._engine.record import no_grad
@@ -29,9 +29,10 @@ def _size(shape: Sequence[int]) -> str:
 
 def _check_batched(input: Tensor, *running: Tensor | None) -> None:
     """Inside of `vmap`, statistics of all examples cannot be written into tensors without examples."""
-    if MODES.bits & LIFT and not MODES.lifts[-1].stateful and MODES.lifts[-1].inside(input):
+    run = MODES.run
+    if not run.stateful and run.inside(input):
         for t in running:
-            if t is not None and not MODES.lifts[-1].inside(t):
+            if t is not None and not run.inside(t):
                 raise RuntimeError(errors.BATCHED_STATISTICS)
 
 

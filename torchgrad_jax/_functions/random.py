@@ -19,7 +19,7 @@ from .._core.generator import OWN, Generator as HostGenerator
 from .._core.keys import KeyStream
 from .._core.meta import Meta, meta
 from .._core.rounding import cast, fma64
-from .._core.state import INFERENCE, LIFT, MODES
+from .._core.state import INFERENCE, MODES
 from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
@@ -101,30 +101,28 @@ def default_for(dev: devices.device) -> Any:
 
 def inside_trace() -> bool:
     """Whether draws are part of a program, or take their numbers from a key of JAX's: parameters may be traced."""
-    return bool(MODES.bits & LIFT) or MODES.keys is not None
+    return not MODES.run.at_once or MODES.keys is not None
 
 
 def _from_key() -> bool:
     """Whether the innermost run takes its numbers from a key, rather than as its `randomness` says."""
     if MODES.keys is None:
         return False
-    if not MODES.bits & LIFT:
-        return True
-    lift = MODES.lifts[-1]
-    if lift.stateful:
+    run = MODES.run
+    if run.stateful:
         raise RuntimeError(
             "torch.compile: numbers of a compiled function do not come from a key; call the function without compile "
             "where rngs is given (jax.jit compiles it there)"
         )
-    return lift.size is None
+    return run.size is None
 
 
 def check_allowed(generator: Any = None) -> None:
     """Refuse to draw where the numbers would be the same for all examples, or each time a trace is run."""
     if generator is None and MODES.keys is not None and _from_key():
         return
-    if MODES.bits & LIFT and MODES.lifts[-1].randomness == "error":
-        batched = MODES.lifts[-1].size is not None
+    if MODES.run.randomness == "error":
+        batched = MODES.run.size is not None
         raise RuntimeError(errors.BATCHED_RANDOM if batched else errors.FROZEN_RANDOM)
     if MODES.traced and under_jax(frozen=True):
         raise RuntimeError(errors.FROZEN_RANDOM)
@@ -299,9 +297,9 @@ def draw(
     says in which order, if not one example after the other: torch fills memory in the order of its addresses.
     """
     check_allowed()
-    if not MODES.bits & LIFT or _from_key():
+    if MODES.run.at_once or _from_key():
         return fresh(place(values, m), _dense(m), requires_grad)
-    lift = MODES.lifts[-1]
+    lift = MODES.run
     if lift.stateful:  # drawn anew, in this order, for each run of what is being compiled
         t = make(lift.draw(m, lambda: place(values, m)), m)
     elif lift.randomness == "same":
@@ -325,7 +323,7 @@ def draw_elsewhere(tensors: tuple[Tensor, ...], again: Callable[..., Tensor]) ->
     """A draw whose parameters are tensors from outside of the `vmap` that it is in; None where some are not."""
     if _from_key():
         return None
-    lift = MODES.lifts[-1]
+    lift = MODES.run
     if lift.stateful:  # its values are others the next time
         return None
     check_allowed()
@@ -342,7 +340,7 @@ def numbers_elsewhere(
     """
     if _from_key():
         return None
-    lift = MODES.lifts[-1]
+    lift = MODES.run
     if lift.stateful:
         return None
     apart = [without_derivatives(t) for t in tensors]
@@ -388,7 +386,7 @@ def _dense(m: Meta) -> Meta:
 
 
 def _drawn_outside(tensors: Sequence[Any], again: Callable[..., Tensor]) -> Tensor:
-    lift = MODES.lifts[-1]
+    lift = MODES.run
     with lift.outside():
         if lift.randomness == "same":
             return again(*tensors)
@@ -459,7 +457,7 @@ def _into(
         raise wrong(fn, "out", "Tensor", out)
     m = out._m if out._m.shape == shape else meta(shape, out._m.dtype, out._m.device)
     gen = chosen(fn, generator, m.device)
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         raise RuntimeError(errors.BATCHED_OUT)
     return into(
         fn, out, shape, dt, device, requires_grad, lambda d, v: place(lambda m: values(m, gen), m)

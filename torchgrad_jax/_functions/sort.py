@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core import dtypes, errors, shapes
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.arguments import as_int, type_name
 from .._engine.bind import composite, ops
 from .._engine.concrete import concrete
@@ -50,8 +50,8 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 def _of_all_examples(t: Tensor) -> np.ndarray:
     """The values of a tensor; where it stands for one example of a batch, with a row for each that differs."""
-    run = MODES.lifts[-1] if MODES.bits & LIFT else None
-    if run is None or run.tape is None or not run.varies(t) or not run.tape.holds(read(t)):
+    run = MODES.run
+    if run.tape is None or not run.varies(t) or not run.tape.holds(read(t)):
         return concrete(t)
     (whole,) = run.rows(run, [t])
     with run.outside():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from .._core.dtypes import dtype
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine.custom import WarnNotImplemented
 from .._engine.tensor import Tensor
 from ..amp.autocast_mode import autocast, is_autocast_enabled
@@ -94,13 +94,13 @@ class Operator:
         own = next((self.kernels[key] for key in _RECORDED_BY_ITSELF if key in self.kernels), None)
         if own is not None and self.backward is None:
             return own(*self.schema.filled(values), **named)
-        batched = self.vmap is not None and MODES.bits & LIFT
+        batched = self.vmap is not None and not MODES.run.at_once
         followed = (self.isolated or self.backward is not None) and any(
             t.requires_grad for t in _tensors(values)
         )
         if not (batched or (followed and MODES.bits & GRAD)):
             result = self.run(kind, values, named)
-            if own is None and not self.isolated and not MODES.bits & LIFT:
+            if own is None and not self.isolated and MODES.run.at_once:
                 self._fall_back([*values, *named.values()], result)
             return result
         flat, spec = _flatten(values)

@@ -11,7 +11,7 @@ from typing import Any
 from .._bridge.choose import choose
 from .._core import devices, dtypes
 from .._core.errors import Unsupported
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import NAMESPACES
 from .._engine.record import no_grad
 from .._engine.tensor import Tensor
@@ -95,7 +95,7 @@ class GradScaler:
 
     def _begin(self, device: Any) -> Any:
         """Make the tensors of the scale; where a step is being compiled, before its program."""
-        run = MODES.lifts[-1] if MODES.bits & LIFT and MODES.lifts[-1].stateful else None
+        run = MODES.run if MODES.run.stateful else None
         with contextlib.nullcontext() if run is None else run.making_state(self):
             full = _torch["full"]
             self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
@@ -281,4 +281,4 @@ def _python_of(optimizer: Any) -> dict[Any, Any]:
 
 
 def _is_compiling() -> bool:
-    return bool(MODES.bits & LIFT) and MODES.lifts[-1].stateful
+    return MODES.run.stateful

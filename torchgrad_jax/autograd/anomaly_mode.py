@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core import events
 from .._core.errors import AsWritten
-from .._core.state import LIFT, MODES, OBSERVED
+from .._core.state import MODES, OBSERVED
 from .._engine.node import Node
 from .._engine.strided import read
 from .._engine.tensor import Tensor
@@ -180,7 +180,7 @@ def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
             raise TypeError(
                 f"set_anomaly_enabled(): argument '{name}' (position {place}) must be bool, not {type(value).__name__}"
             )
-    if enabled and MODES.bits & LIFT and any(lift.stateful for lift in MODES.lifts):
+    if enabled and any(lift.stateful for lift in MODES.lifts):
         raise AsWritten("it turns on anomaly detection, which looks at each step", lasting=True)
     shared, watcher = type(MODES), _Watcher(check_nan, check_forward) if enabled else None
     bits = events.bits_for(MODES.observers, watcher)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core import dtypes, errors
 from .._core.meta import meta
-from .._core.state import DUAL, INFERENCE, LIFT, MODES
+from .._core.state import DUAL, INFERENCE, MODES
 from .._core.transfer import filled
 from .._engine.bind import ops
 from .._engine.dual import close_level, forward_grad, set_tangent, tangent_of
@@ -162,7 +162,7 @@ def _has_place_and_strides_of(tangent: Tensor, tensor: Tensor) -> bool:
         strides = zip(tensor._m.shape, tangent._m.strides, tensor._m.strides)
         if any(n > 1 and a != b for n, a, b in strides):
             return False
-    if MODES.bits & LIFT or tangent._al is tensor._al is None:
+    if not MODES.run.at_once or tangent._al is tensor._al is None:
         return True
     return storage_offset(tangent) == storage_offset(tensor) and room(tangent) == room(tensor)
 
@@ -173,7 +173,7 @@ def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
     if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
         raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
     memory = meta((room(tensor),), tangent._m.dtype, m.device)
-    if MODES.bits & LIFT or (memory.numel == m.numel and m.dense):
+    if not MODES.run.at_once or (memory.numel == m.numel and m.dense):
         m = meta(m.shape, memory.dtype, m.device, m.strides if m.dense else None)
         target = make(filled(m, 0), m)
     else:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._bridge.interop import apply_traced
 from .._core import tree
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine.custom import DelayedError, PyNode, apply_function, keep_returned_marks
 from .._engine.cut import is_traced
 from .._engine.dual import primals_only
@@ -263,7 +263,7 @@ class Function(_SingleLevelFunction):
             args = _positional(cls.forward, first, args, kwargs)
         if MODES.traced and any(isinstance(t, Tensor) and is_traced(t) for t in args):
             return apply_traced(cls.apply, args)  # by one of JAX's transforms
-        if MODES.transforms or MODES.bits & LIFT:
+        if MODES.transforms or not MODES.run.at_once:
             return cls._apply_transformed(args, forward)
         return apply_function(cls._backward_cls(), args, forward, BackwardCFunction.apply_jvp)
 

@@ -16,14 +16,14 @@ from .._bridge.stance import (
 )
 from .._core import tree as _tree
 from .._core.errors import Unsupported as _Unsupported, no_such_name as _no_such_name
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.tensor import Tensor as _Tensor
 from .._functions.exchange import from_numpy as _from_numpy
 
 
 def is_compiling() -> bool:
     """Whether a function is being traced by torch.compile right now."""
-    return bool(MODES.bits & LIFT) and any(run.stateful for run in MODES.lifts)
+    return any(run.stateful for run in MODES.lifts)
 
 
 def is_dynamo_compiling() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._bridge.vmap import batch_outside
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.tensor import Tensor
 
 
@@ -53,12 +53,12 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"debug_unwrap(): expected a Tensor, got {type(tensor).__name__}")
-    lift = MODES.lifts[-1] if MODES.bits & LIFT else None
-    if lift is not None and lift.size is not None and lift.inside(tensor):
-        (rows,) = batch_outside(lift, [tensor])
+    run = MODES.run
+    if run.size is not None and run.inside(tensor):
+        (rows,) = batch_outside(run, [tensor])
         if not recurse:
             return rows
-        with lift.outside():
+        with run.outside():
             return debug_unwrap(rows)
     return tensor.detach() if MODES.transforms and tensor.requires_grad else tensor
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -108,7 +108,7 @@ def in_python(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def taken(self: Any, *args: Any, **kwargs: Any) -> Any:
-        log = getattr(MODES.lifts[-1], "log", None) if MODES.bits & LIFT else None
+        log = MODES.run.log
         if log is None:
             return step(self, *args, **kwargs)
         return log.event(functools.partial(step, self), args, kwargs)

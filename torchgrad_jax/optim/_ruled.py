@@ -11,7 +11,7 @@ from .._core import devices
 from .._core.dtypes import float64
 from .._core.meta import meta
 from .._core.python_numbers import Number, plain
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine.bind import NAMESPACES
 from .._engine.tensor import Tensor, make
 from ..autograd.grad_mode import enable_grad
@@ -185,8 +185,8 @@ class Ruled(Optimizer):
 
     def compiling(self, p: Any) -> Any:
         """The run in which a step on a parameter from outside is being compiled, or None."""
-        run = MODES.lifts[-1] if MODES.bits & LIFT else None
-        return run if run is not None and run.stateful and not run.inside(p) else None
+        run = MODES.run
+        return run if run.stateful and not run.inside(p) else None
 
     def _rate(self, group: dict[str, Any]) -> Any:
         """The learning rate as it is now, also where the step is being compiled, for state that begins with it."""

@@ -318,6 +318,6 @@ def _fresh_meta(g: Tensor) -> Any:
 
 
 def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         return [None if t is None else read(t) for t in tensors]
     return [None if t is None else t._st.array if t._al is None else read(t) for t in tensors]

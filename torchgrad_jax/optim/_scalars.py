@@ -67,7 +67,7 @@ def number(t: Any) -> Any:
     """
     if not isinstance(t, Tensor):
         return t.array() if type(t) is Number else t
-    array = t._st.array if t._al is None and not MODES.bits & LIFT else read(t)
+    array = t._st.array if t._al is None and MODES.run.at_once else read(t)
     known = _NUMBERS.get(id(array))
     if known is not None and known[0] is array:
         return known[1]
@@ -117,7 +117,7 @@ def update(tensors: Sequence[Tensor], change: Callable[[Any, int], Any]) -> list
 
 def advance(steps: Sequence[Tensor]) -> list[Any]:
     """Add one to every step count; the new counts."""
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         return _advance_traced(steps)
     if steps and {id(t._st.array) for t in steps} == {id(steps[0]._st.array)}:
         apart = {t._al for t in steps} == {None} and len({id(t._st) for t in steps}) == len(steps)

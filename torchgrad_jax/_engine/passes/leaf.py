@@ -7,7 +7,7 @@ from typing import Any
 from ..._core import shapes
 from ..._core.meta import Meta, meta
 from ..._core.placement import MANY, place
-from ..._core.state import DUAL, LIFT, MODES, TRACED
+from ..._core.state import DUAL, MODES, TRACED
 from ..._core.warn import once
 from ..._ops.registry import Layout
 from .. import executors
@@ -75,8 +75,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
     """`leaf.grad` takes a copy of the gradient, or it is added to what is there; as torch decides."""
     if leaf._fn is not None:  # written to while it did not want a gradient
         raise RuntimeError("leaf variable has been moved into the graph interior")
-    if MODES.bits & LIFT:
-        MODES.lifts[-1].leaf(leaf)
+    MODES.run.before_accumulation(leaf)
     old = leaf._g
     if MODES.bits & TRACED:
         before_gradients((leaf,), (g._st.array,))

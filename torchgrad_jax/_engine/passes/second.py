@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from ..._core.meta import meta
-from ..._core.state import DUAL, LIFT, MODES
+from ..._core.state import DUAL, MODES
 from ..._core.transfer import filled
 from ..._ops.registry import NoGradient
 from ..history import CopySlicesPlan, edge_of
@@ -113,7 +113,7 @@ def _apart(v: Any) -> Any:
     """A saved value as it is now, without its place in the graph."""
     if not isinstance(v, Tensor):
         return v
-    if MODES.bits & LIFT:
+    if not MODES.run.at_once:
         return alias_of(v, v._m, plain_alias(v), v._vc)
     m = v._m
     return make(read(v), meta(m.shape, m.dtype, m.device))
@@ -121,7 +121,7 @@ def _apart(v: Any) -> Any:
 
 def _kept(v: Any) -> Any:
     """A saved value as it is now, in its place in the graph."""
-    if not isinstance(v, Tensor) or MODES.bits & (LIFT | DUAL):
+    if not isinstance(v, Tensor) or not MODES.run.at_once or MODES.bits & DUAL:
         return v
     t, edge = _apart(v), edge_of(v)
     if edge is not None:
@@ -131,7 +131,7 @@ def _kept(v: Any) -> Any:
 
 def own(g: Tensor) -> Tensor:
     """A gradient in memory of its own with the same place in the graph: a write to one leaves the other as it was."""
-    if MODES.bits & (LIFT | DUAL) or (g._rg and g._fn is None):
+    if not MODES.run.at_once or MODES.bits & DUAL or (g._rg and g._fn is None):
         return g
     return _kept(g)
 

@@ -17,7 +17,7 @@ import jax
 from ..._core import errors, sums
 from ..._core.caches import KERNELS
 from ..._core.meta import Meta, meta
-from ..._core.state import LIFT, MODES, TRACED
+from ..._core.state import MODES, TRACED
 from .. import executors, wide
 from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad, Node
@@ -119,7 +119,7 @@ class Segment:
         self.given: list[Any] = []
         self.taken: list[Node] = []
         """The nodes whose gradients, as far as they are there, go through the segment."""
-        lifting = MODES.bits & LIFT
+        at_once = MODES.run.at_once
         for node, slots in task.gradients.items():
             number = self.numbers.get(node)
             if number is None:
@@ -130,7 +130,7 @@ class Segment:
                     m = g._m
                     m = m if m.contiguous else meta(m.shape, m.dtype, m.device)
                     places.append((number, nr, m))
-                    plain = g._al is None and not lifting
+                    plain = g._al is None and at_once
                     self.given.append(g._st.array if plain else read(g))
         self.key = (tuple(rows), tuple(places))
 
@@ -140,7 +140,7 @@ class Segment:
         This loop is what a compiled pass costs: it calls nothing for a plain node.
         """
         numbers, args, captures = self.numbers, self.args, task.captures
-        running, needed, lifting = task.running, task.needed, MODES.bits & LIFT
+        running, needed, at_once = task.running, task.needed, MODES.run.at_once
         places: dict[int, int] = {}
         for node in islice(task.order, at, at + limit):
             start, why, gp = len(key), None, node.gp
@@ -168,7 +168,7 @@ class Segment:
                 if (kind is Storage or kind is SharedStorage) and entry.version == then:
                     value = entry.array
                 elif (kind is Tensor or isinstance(entry, Tensor)) and entry._vc.version == then:
-                    plain = entry._al is None and not lifting
+                    plain = entry._al is None and at_once
                     value = entry._st.array if plain else read(entry)
                 elif kind in _NUMBERS:
                     key.append(kind)
@@ -218,9 +218,8 @@ class Segment:
         leaves = self.leaves
         # The old gradients must still be there when the sums are stored.
         with GRAD_LOCK if leaves else _NO_LOCK:
-            if leaves and MODES.bits & LIFT:
-                for leaf in leaves:
-                    MODES.lifts[-1].leaf(leaf)
+            for leaf in leaves:
+                MODES.run.before_accumulation(leaf)
             olds = [None if t._g is None else read(t._g) for t in leaves]
             try:
                 arrays = compiled.call(self.given, self.args, olds)
@@ -357,7 +356,7 @@ class Compiled:
 
     def call(self, given: list[Any], args: list[Any], olds: list[Any]) -> Sequence[Any]:
         """The results for one segment."""
-        if MODES.bits & LIFT and not olds and (tape := MODES.lifts[-1].tape) is not None:
+        if not olds and (tape := MODES.run.tape) is not None:
             written = tape.kernel(*self._as_step(given, args))
             if written is not None:
                 return written

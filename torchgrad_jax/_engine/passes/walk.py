@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._core import abstract, events
 from ..._core.meta import meta
-from ..._core.state import DUAL, GRAD, LIFT, MODES, OBSERVED, TRACED
+from ..._core.state import DUAL, GRAD, MODES, OBSERVED, TRACED
 from ..escapes import before_gradients
 from ..node import AccumulateGrad, Node
 from ..record import apply
@@ -276,8 +276,8 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         return [
             by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)
         ]
-    lifting = MODES.bits & LIFT
-    args = [g._st.array if g._al is None and not lifting else read(g) for g in cts if g is not None]
+    at_once = MODES.run.at_once
+    args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
     args += unpack_arrays(node)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     arrays = gp.vjp(present, pick)(*args)

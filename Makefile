@@ -70,7 +70,7 @@ fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the o
 # Left out is what holds no examples and must not be imported beside them: tensorboardX imports torch where there is one.
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
-		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/_alias/shim \
+		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
 		--ignore=torchgrad_jax/utils/tensorboard \
 		torchgrad_jax README.md docs
 

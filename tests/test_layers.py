@@ -87,6 +87,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_vmap_internals",
                 "__main__",
                 "pytest_alias",
+                "pytest_compare",
                 "serialization",
                 "hub",
                 "utils.model_zoo",
@@ -146,6 +147,10 @@ RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
 OPTIONAL_DEPENDENCIES = {
     "serialization.safetensors": frozenset({"safetensors"}),
     "utils.tensorboard": frozenset({"tensorboardX"}),
+    "pytest_compare": frozenset({"pytest", "torch"}),
+    # What watches a program uses the torch that the program has, real or not.
+    "testing._observer": frozenset({"torch"}),
+    "testing._boot": frozenset({"torchgrad_jax_observer"}),
 }
 
 

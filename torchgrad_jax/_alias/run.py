@@ -16,9 +16,11 @@ from .finder import install_as_torch
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
        python -m torchgrad_jax check [--json] PATH ...
+       python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
 
-Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax, or, with
-`check`, reads its source and lists the names of torch that it uses, without running it.
+Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax; with `check`,
+reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
+here and under torch, and says where the two part.
 """
 _SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -35,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
         from .check import main as check
 
         return check(args[1:])
+    if first == "compare":
+        from ..testing._programs.command import main as compare
+
+        return compare(args[1:])
     if first == "--version":
         from .. import version
 

@@ -9,14 +9,22 @@ from ._matches import (
     assert_matches_jax as assert_matches_jax,
     assert_matches_torch as assert_matches_torch,
 )
+from ._programs.compare import (
+    ProgramReport as ProgramReport,
+    compare_program as compare_program,
+    record_program as record_program,
+)
 
 __all__ = [
     "Difference",
     "Differs",
+    "ProgramReport",
     "Report",
     "assert_allclose",
     "assert_close",
     "assert_matches_jax",
     "assert_matches_torch",
+    "compare_program",
     "make_tensor",
+    "record_program",
 ]

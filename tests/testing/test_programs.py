@@ -1,0 +1,279 @@
+"""`compare` finds the bugs of the programs in examples/compare, and planted ones in what it recorded.
+
+What torch did in these programs was recorded by `python -m torchgrad_jax compare --nudges 1 --record FILE --steps N
+PROGRAM`, so that the tests run without torch.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from torchgrad_jax.testing import compare_program
+from torchgrad_jax.testing._observer.digest import digest, places
+from torchgrad_jax.testing._observer.recording import Recording, load, save
+from torchgrad_jax.testing._programs import compare as comparing
+from torchgrad_jax.testing._programs.command import main
+from torchgrad_jax.testing._programs.compare import report_of
+from torchgrad_jax.testing._programs.runs import Run, has_torch, record
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = ROOT / "examples" / "compare"
+RECORDED = Path(__file__).resolve().parent / "recorded"
+
+BUGS = {
+    "digits_port": ("digits", 1, "buffer", "model.norm.running_mean", ""),
+    "attention": (
+        "attention", 1, "op gradient", "model.blocks.1.qkv.bias",
+        "backward of scaled_dot_product_attention, attention.py:22",
+    ),
+    "sequences_port": ("sequences", 3, "gradient", "model.read.weight_ih_l0", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_bug_is_found(name):
+    recording, step, kind, parameter, operator = BUGS[name]
+    report = compare_program(
+        str(PROGRAMS / f"{name}.py"), against=str(RECORDED / f"{recording}.npz")
+    )
+    found = report.parting
+    assert found is not None, str(report)
+    assert found.verdict is not None
+    assert (found.step, found.verdict.entry.kind, found.parameter, found.operator) == (
+        step, kind, parameter, operator,
+    )  # fmt: skip
+    assert found.verdict.moved < abs(found.verdict.got - found.verdict.want) / 1000
+    assert f"They part at step {step}" in str(report)
+    assert parameter in report.html()
+    assert "http" not in report.html()
+
+
+def test_original_agrees():
+    report = compare_program(str(PROGRAMS / "digits.py"), against=str(RECORDED / "digits.npz"))
+    assert report.agrees, str(report)
+    assert report.compared > 50
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    """What torch did, plain and nudged."""
+    return load(str(RECORDED / "sequences.npz"))
+
+
+def changed(recording, change, kind, name, event=None):
+    """A copy of a recording in which the numbers of one entry are others."""
+    copy = Recording(
+        dict(recording.facts), recording.events, [*recording.entries], recording.numbers.copy()
+    )
+    copy.facts["unreadable"] = 0
+    i, entry = next(
+        (i, e)
+        for i, e in enumerate(copy.entries)
+        if (e.kind, e.name) == (kind, name) and event in (None, e.event)
+    )
+    values = change(recording.values(entry).copy())
+    copy.numbers[entry.begin : entry.begin + entry.size] = values
+    copy.entries[i] = dataclasses.replace(entry)
+    return copy
+
+
+def one_element(values):
+    values[values.size // 2] *= 1.001
+    return values
+
+
+FAULTS = {
+    "one element of a gradient": (one_element, "gradient", "model.read.weight_hh_l0"),
+    "sign of a gradient": (np.negative, "gradient", "model.answer.bias"),
+    "missing gradient": (np.zeros_like, "gradient", "model.read.bias_ih_l0"),
+    "state of an optimizer": (one_element, "state", "model.answer.weight exp_avg_sq"),
+    "frozen step counter": (lambda v: v - 1, "state", "model.answer.weight step"),
+    "learning rate": (lambda v: v * (1 + 1e-9), "option", "Adam.param_groups[0]['lr']"),
+    "output of a module": (one_element, "output", "model.answer"),
+    "not a number": (lambda v: v * np.nan, "gradient", "model.answer.weight"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_fault_is_found(fault, sequences):
+    change, kind, name = FAULTS[fault]
+    plain, *moved = sequences
+    report = report_of(
+        "planted", ("judged", "torch"), [changed(plain, change, kind, name), plain, *moved]
+    )
+    assert report.parting is not None
+    assert report.parting.verdict is not None
+    assert (report.parting.verdict.entry.kind, report.parting.verdict.entry.name) == (kind, name)
+
+
+def test_nudged_run_is_no_difference(sequences):
+    plain, *moved = sequences
+    report = report_of("rounding", ("nudged", "torch"), [moved[0], plain, *moved])
+    assert report.agrees, str(report)
+
+
+def test_chaos_is_told_from_error(sequences):
+    """Where a rounding moves the reference far, another value is no difference, and the report says so."""
+    plain, *moved = sequences
+    far = [changed(m, lambda v: v * 1.5, "root", "loss") for m in moved]
+    judged = changed(plain, lambda v: v * 1.2, "root", "loss")
+    assert report_of("chaos", ("judged", "torch"), [judged, plain, *far]).agrees
+    assert not report_of("error", ("judged", "torch"), [judged, plain, *moved]).agrees
+
+
+def test_other_course_is_found(sequences):
+    plain, *moved = sequences
+    events = [*plain.events]
+    events[1] = events[1] | {"kind": "step"}
+    other = Recording(plain.facts, events, plain.entries, plain.numbers)
+    report = report_of("course", ("judged", "torch"), [other, plain, *moved])
+    assert report.parting is not None
+    assert "goes on with" in report.parting.text
+    assert "goes on with" in str(report)
+
+
+@pytest.mark.parametrize("size, kept, wrong", [(1000, 32, 777), (100_000, 256, 12_345)])
+def test_an_element_that_is_not_kept_still_counts(size, kept, wrong):
+    values = np.random.default_rng(0).standard_normal(size)
+    other = values.copy()
+    other[wrong] += 0.5
+    assert wrong not in places(size, kept)
+    (sample, sums), (same, others) = digest(values, kept), digest(other, kept)
+    np.testing.assert_array_equal(sample, same)
+    assert abs(sums[0] - others[0]) == pytest.approx(0.5) == abs(sums[1] - others[1])
+
+
+PROGRAM = """
+import os, sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Tanh(), nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), 0.1)
+for step in range(4):
+    optimizer.zero_grad()
+    x = torch.randn(8, 3)
+    loss = model(x).pow(2).mean()
+    if len(sys.argv) > 1 and step == 2 and hasattr(torch, "from_jax"):
+        loss = loss * float(sys.argv[1])
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("programs") / "train.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def test_command_records_and_compares(program, tmp_path, capsys):
+    """A recording of this package, and the program beside it on eight devices."""
+    kept, page, data = (str(tmp_path / n) for n in ("kept.npz", "page.html", "data.json"))
+    common = ["--nudges", "1", "--steps", "2"]
+    assert main([*common, "--against", "here", "--record", kept, program]) == 0
+    assert main([*common, "--against", kept, "--html", page, "--json", data, program]) == 0
+    assert "They agree" in capsys.readouterr().out
+    assert "They agree" in Path(page).read_text()
+    found = json.loads(Path(data).read_text())
+    assert found["agrees"]
+    assert len(found["losses"]) == 2
+
+
+@pytest.mark.oracle
+def test_a_later_step_is_looked_at_once_more(program):
+    """Operators are recorded where the runs part, although that is behind the first steps."""
+    report = compare_program(program, ["1.5"], operators=2, nudges=1)
+    assert report.parting is not None
+    assert report.parting.step == 3
+    assert "only the run that is judged calls mul, train.py:12" in str(report)
+    assert report.parting.verdict is not None
+    assert report.parting.verdict.entry.name == "loss"
+
+
+@pytest.mark.parametrize("against", ["compiled", "float64", "devices=2"])
+def test_against_itself(program, against):
+    assert compare_program(program, against=against, nudges=1, steps=2).agrees
+
+
+def test_what_cannot_be_compared(tmp_path, capsys):
+    silent = tmp_path / "silent.py"
+    silent.write_text("raise ValueError('in the program')")
+    assert main(["--against", "here", "--nudges", "0", str(silent)]) == 2
+    assert "ValueError: in the program" in capsys.readouterr().err
+    for arguments, text in (
+        (["--against", str(silent), str(silent)], "no recording"),
+        (["--against", "elsewhere", str(silent)], "elsewhere"),
+        ([str(tmp_path / "absent.py")], "no such program"),
+    ):
+        assert main(arguments) == 2
+        assert text in capsys.readouterr().err
+
+
+def test_without_torch(monkeypatch, program, capsys):
+    monkeypatch.setattr(comparing, "has_torch", lambda: False)
+    assert main([program]) == 2
+    assert "--against FILE" in capsys.readouterr().err
+
+
+def test_observer_needs_neither_jax_nor_this_package():
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import _boot; _boot.observer()\n"
+        "import torchgrad_jax_observer.program\n"
+        "print(sorted({m.partition('.')[0] for m in sys.modules} & {'jax', 'torch', 'torchgrad_jax'}))"
+    )
+    folder = ROOT / "torchgrad_jax" / "testing"
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+SUITE = """
+import torch
+FACTOR = 1.001 if hasattr(torch, "from_jax") else 1.0
+
+def test_right():
+    torch.nn.Linear(3, 2)(torch.randn(4, 3)).sum().backward()
+
+def test_other_gradient():
+    layer = torch.nn.Linear(3, 2)
+    (layer(torch.randn(4, 3)) * FACTOR).sum().backward()
+
+def test_raises_there():
+    assert FACTOR > 1
+"""
+
+
+@pytest.mark.oracle
+def test_plugin(tmp_path):
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_compare", "-p", "no:cacheprovider",
+         "--compare-with", "torch", str(tmp_path)],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "gradient of layer.bias" in done.stdout
+    assert "the reference raised AssertionError" in done.stdout
+
+
+def test_killed_program_says_so(tmp_path):
+    path = tmp_path / "killed.py"
+    path.write_text("import os, sys\nprint('last words', flush=True)\nos._exit(3)")
+    with pytest.raises(RuntimeError, match=r"ended with 3:\nlast words"):
+        record([Run(str(path))])
+
+
+def test_recording_comes_back(tmp_path, sequences):
+    save(sequences, str(tmp_path / "again.npz"))
+    for a, b in zip(sequences, load(str(tmp_path / "again.npz")), strict=True):
+        assert (a.facts, a.events, a.entries) == (b.facts, b.events, b.entries)
+        np.testing.assert_array_equal(a.numbers, b.numbers)
+    assert has_torch("another-python")

@@ -1,0 +1,259 @@
+"""Compare a program with itself under torch, with another program, a recording, or itself run in another way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from .._observer.recording import Recording, load, save
+from .judge import Judge, Verdict
+from .locate import Parting, Point, curve, parting, step_of
+from .page import page
+from .runs import HERE, TORCH, ProgramFailed, Run, has_torch, nudged, record
+from .text import text
+
+SELF = ("eager", "compiled", "float64")
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """The outcome of a comparison of programs.
+
+    Attributes:
+        program: the program, with its arguments.
+        names: what the run that is judged is called, and the reference.
+        parting: where they part, or None.
+        curve: losses and distances, event by event.
+        verdicts: everything in the event at which they part.
+        compared: how many values were compared.
+        unreadable: how many could not be read, inside of transforms.
+        notes: what else there is to say.
+    """
+
+    program: str
+    names: tuple[str, str]
+    parting: Parting | None
+    curve: list[Point]
+    verdicts: list[Verdict] = field(default_factory=list)
+    compared: int = 0
+    unreadable: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the runs agree as far as rounding allows."""
+        return self.parting is None
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def html(self) -> str:
+        """The report as a page that needs no other file."""
+        return page(self)
+
+
+def compare_program(
+    program: str, arguments: Sequence[str] = (), *, against: str = TORCH, reference: str | None = None,
+    module: bool = False, steps: int = 0, seed: int = 0, nudges: int = 2, factor: float = 1.0,
+    operators: int = 12, python: str | None = None,
+) -> ProgramReport:  # fmt: skip
+    """Run a training program twice, watched, and say where the runs part.
+
+    Nothing in the program changes. Compared are parameters, buffers, results of modules, losses, gradients and the
+    state of optimizers at each backward pass and step, and near the first difference the results of single operators.
+    More runs of the reference, with weights nudged by a rounding, tell how far apart rounding alone may bring values.
+
+    Args:
+        program: a script; the name of a module with `module`.
+        arguments: its arguments.
+        against: "torch"; a file that `record_program` wrote; or this package itself in another way: "eager" (whatever
+            `torch.compile` says), "compiled" (each module that the program calls), "float64", "devices=N" (each
+            module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"), "here".
+        reference: another program in the reference's place, such as the one that `program` is a port of.
+        module: whether `program` is the name of a module.
+        steps: stop after so many steps; 0 runs to the end.
+        seed: of torch, NumPy and Python, before the program starts.
+        nudges: how many runs with nudged weights.
+        factor: widens what is allowed.
+        operators: for how many backward passes and steps single operators are recorded. Where the runs part later, both
+            run once more.
+        python: the interpreter in which torch is installed, if it is another one.
+
+    Returns:
+        A report; `str` of it says where the runs part.
+
+    Raises:
+        RuntimeError: when torch is needed and not installed, or a process left nothing to compare.
+
+    Example:
+        >>> from torchgrad_jax.testing import compare_program
+        >>> print(compare_program("train.py", ["--epochs", "1"]))  # doctest: +SKIP
+    """
+    for path in [reference] if module else [program, reference]:
+        if path is not None and not os.path.exists(path):
+            raise ValueError(f"no such program: {path}")
+    if os.path.isfile(against):
+        return _against_file(program, arguments, against, module, steps, factor)
+    left = Run(program, tuple(arguments), module, seed=seed, steps=steps, window=(0, operators))
+    left, right = _sides(left, against, python)
+    if reference is not None:
+        right = replace(right, program=reference)
+    if python is None and right.library == TORCH and not has_torch():
+        raise RuntimeError(
+            "torch is not installed here: name the interpreter that has it (--python), compare with a recording "
+            "that was made where it is (--against FILE), or with this package itself (--against compiled)"
+        )
+    recordings = record([left, right, *nudged(right, nudges)])
+    report = _judged(left, right, recordings, factor)
+    if _needs_operators(report, left.window):
+        assert report.parting is not None
+        window = (report.parting.event, report.parting.event + 1)
+        closer = [
+            replace(r, window=window, steps=report.parting.step)
+            for r in (left, right, *nudged(right, nudges))
+        ]
+        again = _judged(left, right, record(closer), factor)
+        if again.parting is not None:
+            report = replace(again, curve=report.curve, compared=report.compared)
+    return report
+
+
+def _needs_operators(report: ProgramReport, window: tuple[int, int]) -> bool:
+    found = report.parting
+    return (
+        found is not None and found.verdict is not None and not window[0] <= found.event < window[1]
+    )
+
+
+def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
+    """The run that is judged and its reference. What is nudged, the reference, is always plain."""
+    name, _, value = against.partition("=")
+    if against == TORCH:
+        return left, replace(left, library=TORCH, python=python or sys.executable)
+    if against == "here":
+        return left, left
+    if against in SELF:
+        return replace(left, variant=against), left
+    if name == "devices" and value.isdigit() and int(value) > 0:
+        return replace(left, variant="devices", devices=int(value)), left
+    if name == "platform" and value:
+        return replace(left, platform=value), left
+    raise ValueError(
+        f"against {against!r}: no such file, and none of torch, here, {', '.join(SELF)}, devices=N, platform=NAME"
+    )
+
+
+def _name(run: Run, recording: Recording) -> str:
+    how = {"plain": "", "devices": f" on {run.devices} devices", "float64": " in float64"}
+    name = f"torch {recording.facts['version']}" if run.library == TORCH else "torchgrad_jax"
+    return (
+        name
+        + how.get(run.variant, f" {run.variant}")
+        + (f" on {run.platform}" if run.platform else "")
+    )
+
+
+def _judged(left: Run, right: Run, recordings: list[Recording], factor: float) -> ProgramReport:
+    names = _name(left, recordings[0]), _name(right, recordings[1])
+    if left.program != right.program:
+        names = f"{left.program} under {names[0]}", f"{right.program} under {names[1]}"
+    return report_of(" ".join([left.program, *left.arguments]), names, recordings, factor)
+
+
+def report_of(
+    program: str, names: tuple[str, str], recordings: Sequence[Recording], factor: float = 1.0
+) -> ProgramReport:
+    """A report on recordings: of the run that is judged, of the reference, and of nudged references."""
+    left, right, *moved = recordings
+    _check(left, names[0]), _check(right, names[1])
+    judge = Judge(left, right, moved, factor)
+    found = parting(judge)
+    verdicts = judge.event(found.event) if found is not None and found.verdict is not None else []
+    return ProgramReport(
+        program, names, found, curve(judge), verdicts, min(len(left.entries), len(right.entries)),
+        max(left.facts["unreadable"], right.facts["unreadable"]), _notes(judge, found),
+    )  # fmt: skip
+
+
+def _check(recording: Recording, name: str) -> None:
+    """A run in which nothing was seen proves nothing."""
+    if len(recording.events) <= 1 and not recording.entries:
+        tail = recording.facts.get("tail", "")
+        raise ProgramFailed(
+            f"{name}: nothing was seen to compare: no module was called, no backward pass ran\n{tail}"
+        )
+
+
+def _notes(judge: Judge, found: Parting | None) -> list[str]:
+    notes = []
+    chaos = next((p for p in curve(judge) if p.moved > 0.01), None)
+    if chaos is not None and (found is None or chaos.step < found.step):
+        notes.append(
+            f"from step {chaos.step} on a rounding moves the reference itself by more than 1 %: "
+            "what differs later cannot be told from rounding"
+        )
+    errors = {r.facts["error"] for r in (judge.left, judge.right)} - {""}
+    if found is None and errors:
+        notes.append(f"both runs ended with {errors.pop()}")
+    return notes
+
+
+def record_program(
+    program: str, arguments: Sequence[str] = (), path: str = "recording.npz", *, library: str = TORCH,
+    module: bool = False, steps: int = 0, seed: int = 0, nudges: int = 2, operators: int = 12,
+    python: str | None = None,
+) -> None:  # fmt: skip
+    """Run a program and keep what was seen, for `compare_program(against=path)` where torch is not installed.
+
+    Args:
+        program: a script; the name of a module with `module`.
+        arguments: its arguments.
+        path: the file that is written.
+        library: "torch", or "torchgrad_jax" for a recording of this package.
+        module: whether `program` is the name of a module.
+        steps: stop after so many steps; 0 runs to the end.
+        seed: of torch, NumPy and Python.
+        nudges: how many more runs with nudged weights.
+        operators: for how many backward passes and steps single operators are recorded.
+        python: the interpreter in which torch is installed, if it is another one.
+    """
+    if library == TORCH and python is None and not has_torch():
+        raise RuntimeError(
+            "torch is not installed here: name the interpreter that has it (--python)"
+        )
+    run = Run(
+        program, tuple(arguments), module, library, seed=seed, steps=steps, window=(0, operators),
+        python=python or sys.executable,
+    )  # fmt: skip
+    save(record([run, *nudged(run, nudges)]), path)
+
+
+def _against_file(
+    program: str, arguments: Sequence[str], path: str, module: bool, steps: int, factor: float
+) -> ProgramReport:
+    recordings = load(path)
+    facts = recordings[0].facts
+    window = tuple(facts["window"])
+    run = Run(
+        program, tuple(arguments), module, HERE, seed=facts["seed"], steps=steps or facts["steps"],
+        window=(window[0], window[1]),
+    )  # fmt: skip
+    (left,) = record([run])
+    name = (
+        f"{facts['library']} {facts['version']}, recorded"
+        if facts["library"] == TORCH
+        else f"{HERE}, recorded"
+    )
+    report = report_of(" ".join([program, *arguments]), (HERE, name), [left, *recordings], factor)
+    if facts["arguments"] != list(arguments):
+        report.notes.append(f"the recording was made with the arguments {facts['arguments']}")
+    if _needs_operators(report, run.window):
+        report.notes.append(
+            "the recording has no operators of this step; record it with a larger --operators"
+        )
+    return report
+
+
+__all__ = ["ProgramReport", "compare_program", "record_program", "report_of", "step_of"]

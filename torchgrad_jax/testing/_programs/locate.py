@@ -1,0 +1,225 @@
+"""The first place at which two runs part: step, module, parameter and operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._observer.recording import Entry, Recording
+from .judge import Judge, Verdict
+
+_GRADIENTS = ("gradient", "op gradient")
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two runs part.
+
+    Attributes:
+        event: the number of the event.
+        about: its kind, place in the program and step.
+        step: the number of the step, from 1.
+        verdict: the first value that differs.
+        module: the module that was running, or whose parameter it is.
+        parameter: the first parameter, gradient or state that differs.
+        operator: the operator that gave it, in words.
+        after: other values of the event that differ.
+        text: what happened where no value differs but the course of the runs.
+    """
+
+    event: int
+    about: dict[str, Any]
+    step: int
+    verdict: Verdict | None
+    module: str = ""
+    parameter: str = ""
+    operator: str = ""
+    after: list[Verdict] = field(default_factory=list)
+    text: str = ""
+    calls: tuple[str, ...] = ()
+    """Operators that only one of the two runs calls in this event, where that may be the reason."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """An event in the curves.
+
+    Attributes:
+        step: its step, from 1.
+        kind: its kind.
+        loss: the loss in the run that is judged and in the reference, where there is one.
+        apart: how far values are apart, relative to their size.
+        moved: how far a nudge moves them.
+    """
+
+    step: int
+    kind: str
+    loss: tuple[float, float] | None
+    apart: float
+    moved: float
+
+
+def step_of(about: dict[str, Any]) -> int:
+    """The number of the step that an event belongs to, from 1."""
+    if not about["step"] and about["kind"] == "backward":
+        return about["backward"]
+    return about["step"] + (about["kind"] not in ("step", "call", "end"))
+
+
+def parting(judge: Judge) -> Parting | None:
+    """The first event in which the runs part, or None."""
+    left, right = judge.left.events, judge.right.events
+    for number, (a, b) in enumerate(zip(left, right)):
+        verdicts = judge.event(number)
+        different = [v for v in verdicts if v.differs]
+        if different:
+            return _explained(judge, number, verdicts, different)
+        if a["kind"] != b["kind"]:
+            text = f"then the reference goes on with {_event(b)}, and the other with {_event(a)}"
+            return Parting(number, b, step_of(b), None, text=text)
+    ends = [_ending(r) for r in (judge.left, judge.right)]
+    if ends[0] != ends[1]:
+        about = right[-1]
+        return Parting(
+            len(right) - 1,
+            about,
+            step_of(about),
+            None,
+            text=f"the reference {ends[1]}, the other {ends[0]}",
+        )
+    return None
+
+
+def _event(about: dict[str, Any]) -> str:
+    where = f" ({about['where']})" if about["where"] else ""
+    return {"end": "its end", "step": "an optimizer step"}.get(
+        about["kind"], f"a {about['kind']}"
+    ) + where
+
+
+def _ending(recording: Recording) -> str:
+    facts = recording.facts
+    if facts["error"]:
+        return f"raised {facts['error']}"
+    return f"ended with code {facts['status']}"
+
+
+def _explained(
+    judge: Judge, number: int, verdicts: list[Verdict], different: list[Verdict]
+) -> Parting:
+    first = different[0]
+    about = judge.right.events[number]
+    named = [
+        v
+        for v in different
+        if v.entry.kind in ("gradient", "parameter", "state", "buffer", "option")
+    ]
+    operator = _operator(verdicts, different)
+    module = first.entry.module or next((v.entry.module for v in different if v.entry.module), "")
+    if not module and named:
+        module = _owner(named[0].entry)
+    inside = [v for v in named if module and v.entry.name.startswith(f"{module}.")]
+    parameter = (inside or named)[0].entry.name if named else ""
+    calls = () if operator.startswith("backward") else _calls(verdicts)
+    after = different[1:]
+    return Parting(
+        number, about, step_of(about), first, module, parameter, operator, after, calls=calls
+    )
+
+
+def _calls(verdicts: list[Verdict]) -> tuple[str, ...]:
+    """Operators that only one of the runs calls."""
+    found = []
+    for which in ("the reference", "the run that is judged"):
+        alone = [
+            v.entry for v in verdicts if v.entry.kind == "op" and v.remark == f"only {which} has it"
+        ]
+        if alone:
+            names = ", ".join(
+                list(dict.fromkeys(f"{e.name.partition('[')[0]}{_at(e)}" for e in alone))[:3]
+            )
+            found.append(f"only {which} calls {names}")
+    return tuple(found)
+
+
+def _owner(entry: Entry) -> str:
+    """The module that a parameter belongs to, by its name."""
+    return entry.name.split(" ")[0].rpartition(".")[0]
+
+
+def _operator(verdicts: list[Verdict], different: list[Verdict]) -> str:
+    """The operator in which the first difference arises."""
+    first = different[0].entry
+    forward = [v for v in different if v.entry.kind == "op"]
+    if first.kind == "op" or (forward and first.kind not in _GRADIENTS):
+        entry = forward[0].entry
+        return f"{entry.name}{_at(entry)}"
+    if first.kind in _GRADIENTS:
+        return _backward_of(verdicts, different)
+    return ""
+
+
+def _backward_of(verdicts: list[Verdict], different: list[Verdict]) -> str:
+    """The operator whose backward gives the first gradient that differs: a consumer of what it belongs to."""
+    arriving = [v for v in different if v.entry.kind == "op gradient"]
+    source: Any = None
+    if arriving:
+        source = arriving[0].entry.number
+    else:
+        source = next((v.entry.name for v in different if v.entry.kind == "gradient"), None)
+    consumers = [v.entry for v in verdicts if v.entry.kind == "op" and source in v.entry.inputs]
+    agree = {v.entry.number for v in verdicts if v.entry.kind == "op gradient" and not v.differs}
+    culprits = [e for e in consumers if e.number in agree] or consumers
+    if culprits:
+        return f"backward of {culprits[-1].name}{_at(culprits[-1])}"
+    if arriving:
+        entry = arriving[0].entry
+        return f"whatever follows {entry.name}{_at(entry)}: the gradient that arrives there differs"
+    return ""
+
+
+def _at(entry: Entry) -> str:
+    return f", {entry.where}" if entry.where else ""
+
+
+def curve(judge: Judge) -> list[Point]:
+    """Losses, and how far values are apart and moved, event by event."""
+    points = []
+    for number in range(min(len(judge.left.events), len(judge.right.events)) - 1):
+        about = judge.right.events[number]
+        if about["kind"] != "begin":
+            points.append(_point(judge, number, about))
+    return points
+
+
+def _point(judge: Judge, number: int, about: dict[str, Any]) -> Point:
+    theirs = judge.table(judge.right).get(number, [])
+    apart = _apart(judge, judge.left, number)
+    moved = max((_apart(judge, m, number) for m in judge.moved), default=0.0)
+    losses = []
+    for r in (judge.left, judge.right):
+        mine = judge.table(r).get(number, []) if r is not judge.right else theirs
+        roots = [r.values(e) for e in mine if e.kind == "root" and e.size == 1]
+        losses += [float(roots[0][0])] if roots else []
+    loss = (losses[0], losses[1]) if len(losses) == 2 else None
+    return Point(step_of(about), about["kind"], loss, apart, moved)
+
+
+def _apart(judge: Judge, other: Recording, number: int) -> float:
+    """The distance between all losses, gradients and parameters of an event, relative to their size."""
+    kinds = ("root", "gradient", "parameter")
+    theirs = [e for e in judge.table(judge.right).get(number, []) if e.kind in kinds]
+    mine = {(e.kind, e.name): e for e in judge.table(other).get(number, [])}
+    apart = size = 0.0
+    for e in theirs:
+        m = mine.get((e.kind, e.name))
+        if m is not None and m.size == e.size:
+            a, b = other.values(m), judge.right.values(e)
+            with np.errstate(all="ignore"):
+                apart, size = apart + float(np.sum((a - b) ** 2)), size + float(np.sum(b * b))
+    return float(np.sqrt(apart / size)) if size and np.isfinite(apart) else 0.0
+
+
+__all__ = ["Parting", "Point", "curve", "parting", "step_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from .._core.keys import checked, drawing_from
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
 from .._engine import lift
-from .._engine.custom import PyNode
+from .._engine.custom import Error, PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import accumulator
 from .._engine.passes.walk import run as run_pass
@@ -27,6 +27,7 @@ from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
+from .forward_mode import has_custom_vjp, is_inexact, of_custom_vjp, with_tangents
 from .watch import Watch
 
 # --- JAX functions as operators -------------------------------------------------------------------
@@ -138,10 +139,12 @@ class _Operator:
         self.watch, self.lasts = None, True
         if n_captured or not plain:  # else JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
-            run = lifted.function()
-            self.call = _call_of(f, lambda leaves: tuple(run(*leaves)))  # type: ignore[call-arg]
+            pure = lifted.function()
         else:
-            self.call = _call_of(f, lambda leaves: tuple(run(leaves)))
+            pure = lambda *leaves: run(leaves)  # noqa: E731
+        if has_custom_vjp(lifted.jaxpr):
+            pure = of_custom_vjp(pure, lifted.jaxpr.effects)
+        self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
         self.metas = [t._m for t in self.captured]
 
     def _close_over(self, f: Any, kept: Any, lifted: lift.Traced, n_captured: int) -> None:
@@ -281,7 +284,7 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
             "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
             "pass them as arguments"
         )
-    return list(_by_backward(f, lifted.function(), captured)(*arrays))
+    return _by_backward(f, lifted, captured)(*arrays)
 
 
 def _input(array: Any) -> Tensor:
@@ -291,55 +294,64 @@ def _input(array: Any) -> Tensor:
 
 
 def _has_own_gradients(tensors: Sequence[Tensor]) -> bool:
-    """Whether hooks or custom Functions say what the gradients of some tensors are."""
+    """Whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
     if any(t._x is not None and (t._x.hooks or t._x.post_acc) for t in tensors):
         return True
+    return any(
+        isinstance(node, PyNode | Error) or (node.extras is not None and node.extras.observed)
+        for node in _nodes_behind(tensors)
+    )
+
+
+def _nodes_behind(tensors: Sequence[Tensor]) -> Iterator[Any]:
     stack, seen = [grad_fn_of(t) for t in tensors], set()
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        if isinstance(node, PyNode) or (node.extras is not None and node.extras.observed):
-            return True
+        yield node
         stack += [edge[0] for edge in node.edges if edge is not None]
-    return False
 
 
-def _by_backward(f: Any, forward: Any, captured: Sequence[Any]) -> Callable[..., Any]:
+def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callable[..., list[Any]]:
     """A function with the gradients that the tensor code's own backward pass gives; to any order."""
 
-    @jax.custom_vjp
-    def run(*arrays: Any) -> tuple[Any, ...]:
-        return tuple(forward(*arrays, *captured))
-
-    def back(arrays: Any, cts: Any) -> tuple[Any, ...]:
-        wanted = [i for i, a in enumerate(arrays) if jnp.issubdtype(a.dtype, jnp.inexact)]
-        given = [k for k, ct in enumerate(cts) if ct.dtype != jax.dtypes.float0]
+    def back(arrays: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        wanted = [i for i, a in enumerate(arrays) if is_inexact(a)]
 
         def gradients(inputs: list[Tensor]) -> list[Any]:
             inputs, slopes = inputs[: len(arrays)], inputs[len(arrays) :]
-            out = f(inputs)
+            results = [t for t in f(inputs) if is_inexact(_aval_of_result(t))]
             roots = [
-                (out[k], g)
-                for k, g in zip(given, slopes)
-                if isinstance(out[k], Tensor) and requires_grad_of(out[k])
+                (t, g)
+                for t, g in zip(results, slopes)
+                if isinstance(t, Tensor) and requires_grad_of(t)
+            ]
+            # A pass only goes where its targets are; it has to meet the nodes that refuse to be differentiated.
+            refusing = [
+                edge
+                for node in _nodes_behind([t for t, _ in roots])
+                if isinstance(node, Error)
+                for edge in node.edges
+                if edge is not None
             ]
             found = run_pass(
                 [edge_of(t) for t, _ in roots],  # type: ignore[misc] - those that require grad have one
                 [g for _, g in roots],
-                keep=True, create=True, targets=[(accumulator(inputs[i]), 0) for i in wanted], accumulate=False,
+                keep=True, create=True, targets=[*[(accumulator(inputs[i]), 0) for i in wanted], *refusing],
+                accumulate=False,
             )  # fmt: skip
             return [zeros_for(inputs[i]._m) if g is None else g for i, g in zip(wanted, found)]
 
-        found = over_arrays(gradients, [*arrays, *[cts[k] for k in given]])
-        out: list[Any] = [None] * len(arrays)
-        for i, g in zip(wanted, found):
-            out[i] = g
-        return tuple(out)
+        return over_arrays(gradients, [*arrays, *cotangents])
 
-    run.defvjp(lambda *arrays: (run(*arrays), arrays), back)
-    return run
+    forward = lifted.function()
+    return with_tangents(lambda *arrays: forward(*arrays, *captured), back, lifted.jaxpr.effects)
+
+
+def _aval_of_result(result: Any) -> Any:
+    return aval_of(result._m) if isinstance(result, Tensor) else jnp.asarray(result)
 
 
 def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -1,0 +1,240 @@
+"""Forward mode for functions that come with a backward pass and nothing else.
+
+A custom `Function`, a tensor with hooks and a `jax.custom_vjp` say how cotangents go back through them, and JAX refuses
+to take their tangents: `jax.hessian`, which is forward mode over reverse mode, fails. Yet the tangents follow from the
+backward pass. It is a linear function of the cotangents, whose matrix is the transposed Jacobian; so the transpose of
+*that* function takes tangents to tangents:
+
+    back(x, u)            = J(x)^T u
+    transpose of back at v = J(x) v
+
+`with_tangents` builds this into a function. Reverse mode runs the backward pass itself, once; only code that
+asks for tangents pays for the transpose. A backward pass that is not linear is taken as it is near zero, as in
+PyTorch's `torch.autograd.functional.jvp`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive, jaxprs_in_params, no_effects
+from jax.interpreters import ad, batching, mlir
+
+Forward = Callable[..., Sequence[Any]]
+"""From arrays to a sequence of arrays."""
+Back = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+"""From what the forward kept and the cotangents of the inexact results to the cotangents of the inexact arguments."""
+
+
+def with_tangents(
+    forward: Forward, back: Back, effects: Any = no_effects
+) -> Callable[..., list[Any]]:
+    """A function of arrays whose derivatives of every mode and order are those that a backward pass gives.
+
+    Args:
+        forward: the function.
+        back: its backward pass, of the arguments themselves and of cotangents.
+        effects: what JAX says that `forward` does besides.
+    """
+    return functools.partial(_bind, _WithBackward(forward, back), frozenset(effects))
+
+
+def of_custom_vjp(f: Forward, effects: Any = no_effects) -> Callable[..., list[Any]]:
+    """A function that calls `jax.custom_vjp` functions, with the tangents that belong to their backward passes."""
+    return functools.partial(_bind, _OfCustomVjp(f), frozenset(effects))
+
+
+def _bind(rule: _Rule, effects: frozenset[Any], *arrays: Any) -> list[Any]:
+    results = tuple(jax.eval_shape(rule.forward, *arrays))
+    return _call.bind(*arrays, rule=rule, results=results, side_effects=effects)
+
+
+class _Rule(Protocol):
+    """How a function is called and differentiated."""
+
+    forward: Forward
+
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
+        """The results, what to keep for the backward pass, and that pass."""
+
+    def batched(self) -> _Rule:
+        """The same for a batch in the first dimension of every array."""
+
+
+@dataclass(frozen=True)
+class _WithBackward:
+    forward: Forward
+    back: Back
+
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
+        return _bind(self, no_effects, *arrays), arrays, self.back
+
+    def batched(self) -> _Rule:
+        return _WithBackward(jax.vmap(self.forward), _back_of_each(self.back))
+
+
+@dataclass(frozen=True)
+class _OfCustomVjp:
+    forward: Forward
+
+    def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
+        moving = [i for i, a in enumerate(arrays) if is_inexact(a)]
+
+        def inexact(*given: Any) -> tuple[list[Any], list[Any]]:
+            values = list(arrays)
+            for i, x in zip(moving, given):
+                values[i] = x
+            results = list(self.forward(*values))
+            return [r for r in results if is_inexact(r)], results
+
+        given = [arrays[i] for i in moving]
+        _, pullback, results = jax.vjp(inexact, *given, has_aux=True)
+        kept, treedef = jax.tree.flatten(pullback)
+        steps = jax.make_jaxpr(lambda *given: jax.vjp(inexact, *given, has_aux=True)[2])(*given)
+        if has_custom_vjp(steps.jaxpr):  # a `fwd` that calls the function itself
+            results = _bind(self, no_effects, *arrays)
+        return results, kept, lambda kept, u: jax.tree.unflatten(treedef, kept)(list(u))
+
+    def batched(self) -> _Rule:
+        return _OfCustomVjp(jax.vmap(self.forward))
+
+
+def has_custom_vjp(jaxpr: Any) -> bool:
+    """Whether a `jax.custom_vjp` function is called anywhere in a program."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name.startswith("custom_vjp_call"):
+            return True
+        if any(has_custom_vjp(inner) for inner in jaxprs_in_params(eqn.params)):
+            return True
+    return False
+
+
+def is_inexact(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def _of_shapes(*_: Any, results: Sequence[Any], **__: Any) -> list[Any]:
+    return [jax.core.ShapedArray(r.shape, r.dtype) for r in results]
+
+
+def _with_batch(results: Sequence[Any], size: int) -> tuple[Any, ...]:
+    return tuple(jax.ShapeDtypeStruct((size, *r.shape), r.dtype) for r in results)
+
+
+def _batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], int]:
+    size = next(x.shape[d] for x, d in zip(args, dims) if d is not None)
+    return [batching.bdim_at_front(x, d, size) for x, d in zip(args, dims)], size
+
+
+def _back_of_each(back: Back) -> Back:
+    def each(kept: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
+        return jax.vmap(lambda k, u: tuple(back(k, u)))(tuple(kept), tuple(cotangents))
+
+    return each
+
+
+# --- the function: arrays -> results --------------------------------------------------------------
+
+# Primitives of our own, since JAX forgets a `jax.custom_jvp` that it partially evaluates: the second derivative of a
+# `scan` over one would be that of the forward pass.
+_call = Primitive("call_with_backward")
+_call.multiple_results = True
+
+
+def _called(*arrays: Any, rule: _Rule, **_: Any) -> list[Any]:
+    return list(rule.forward(*arrays))
+
+
+def _call_jvp(
+    arrays: Sequence[Any], directions: Sequence[Any], *, rule: _Rule, **_: Any
+) -> tuple[Any, Any]:
+    moving = [ad.instantiate_zeros(d) for a, d in zip(arrays, directions) if is_inexact(a)]
+    results, kept, back = rule.pull(arrays)
+    inexact = tuple(jax.typeof(r) for r in results if is_inexact(r))
+    slopes = iter(_tangents.bind(*kept, *moving, back=back, results=inexact, n=len(kept)))
+    return results, [next(slopes) if is_inexact(r) else _still(r) for r in results]
+
+
+def _call_batched(
+    arrays: Sequence[Any], dims: Sequence[Any], *, rule: _Rule, results: Any, side_effects: Any
+) -> tuple[Any, Any]:
+    whole, size = _batch_first(arrays, dims)
+    shapes = _with_batch(results, size)
+    outs = _call.bind(*whole, rule=rule.batched(), results=shapes, side_effects=side_effects)
+    return outs, [0] * len(results)
+
+
+# --- its tangents: (*kept, *tangents of the inexact arguments) -> tangents of the inexact results --
+
+_tangents = Primitive("tangents_of_backward")
+_tangents.multiple_results = True
+
+
+def _expanded(*args: Any, back: Back, results: Sequence[Any], n: int) -> list[Any]:
+    kept, moving = args[:n], args[n:]
+    zeros = [jnp.zeros(r.shape, r.dtype) for r in results]
+    _, transpose = jax.vjp(lambda *u: tuple(back(kept, u)), *zeros)
+    return list(transpose(tuple(moving)))
+
+
+def _jvp(args: Sequence[Any], directions: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """Linear in the tangents; what the kept arrays do to the result is differentiated as the expanded program."""
+    n = params["n"]
+    slopes = _tangents.bind(*args, **params)
+    found = []
+    if not all(isinstance(d, ad.Zero) for d in directions[n:]):
+        second = [ad.instantiate_zeros(d) for d in directions[n:]]
+        found.append(_tangents.bind(*args[:n], *second, **params))
+    at = [i for i, d in enumerate(directions[:n]) if not _stands_still(d)]
+    if at:
+
+        def of_kept(*moved: Any) -> Sequence[Any]:
+            values = list(args)
+            for i, x in zip(at, moved):
+                values[i] = x
+            return _expanded(*values, **params)
+
+        found.append(jax.jvp(of_kept, [args[i] for i in at], [directions[i] for i in at])[1])
+    if not found:
+        return slopes, [_still(s) for s in slopes]
+    return slopes, [functools.reduce(jnp.add, parts) for parts in zip(*found)]
+
+
+def _still(x: Any) -> Any:
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
+
+
+def _stands_still(direction: Any) -> bool:
+    return isinstance(direction, ad.Zero) or direction.dtype == jax.dtypes.float0
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, back: Back, n: int, **_: Any) -> list[Any]:
+    found = back(args[:n], [ad.instantiate_zeros(ct) for ct in cotangents])
+    wanted = [ad.is_undefined_primal(x) for x in args[n:]]
+    return [None] * n + [g if w else None for g, w in zip(found, wanted)]
+
+
+def _batched(
+    args: Sequence[Any], dims: Sequence[Any], *, back: Back, results: Any, n: int
+) -> tuple[Any, Any]:
+    whole, size = _batch_first(args, dims)
+    shapes = _with_batch(results, size)
+    return _tangents.bind(*whole, back=_back_of_each(back), results=shapes, n=n), [0] * len(results)
+
+
+for _primitive, _steps in ((_call, _called), (_tangents, _expanded)):
+    _primitive.def_impl(_steps)
+    mlir.register_lowering(_primitive, mlir.lower_fun(_steps, multiple_results=True))
+_call.def_effectful_abstract_eval(lambda *_, side_effects, **p: (_of_shapes(**p), side_effects))
+_tangents.def_abstract_eval(_of_shapes)
+ad.primitive_jvps[_call], ad.primitive_jvps[_tangents] = _call_jvp, _jvp
+ad.primitive_transposes[_tangents] = _transpose
+batching.primitive_batchers[_call] = _call_batched
+batching.primitive_batchers[_tangents] = _batched
+
+__all__ = ["has_custom_vjp", "is_inexact", "of_custom_vjp", "with_tangents"]

@@ -94,7 +94,11 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "utils.flop_counter",
                 "utils.module_tracker",
                 "distributed.checkpoint",
+                "distributed._composable",
+                "distributed._tensor",
+                "distributed.fsdp",
                 "distributed.optim",
+                "distributed.tensor",
                 "distributed.run",
                 "",
             }
@@ -229,13 +233,10 @@ def _nearest(name: str, modules: Mapping[str, Path]) -> str:
 
 
 def layer_of(module: str) -> int | None:
-    top = module.partition(".")[0]
     found = {name: i for i, (_, names) in enumerate(LAYERS) for name in names}
-    parts = module.split(".")
-    above = [
-        ".".join(parts[:n]) for n in range(len(parts), 0, -1)
-    ]  # a file or folder may stand apart from its folder
-    return next((found[name] for name in above if name in found), found.get(top))
+    while module not in found and "." in module:  # a file may stand apart from its folder
+        module = module.rpartition(".")[0]
+    return found.get(module)
 
 
 def unplaced(modules: Iterable[str]) -> list[str]:

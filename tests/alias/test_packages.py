@@ -188,7 +188,7 @@ def test_names_of_what_is_not_there():
     ):
         all_reduce(x)
     for call in (distribute_tensor, DTensor.from_local):
-        with pytest.raises(RuntimeError, match=r"torch\.distributed is not available"):
+        with pytest.raises(RuntimeError, match="No device mesh is currently active!"):
             call(x)
     with pytest.raises(NotImplementedError, match="make_fx"):
         make_fx(lambda x: x)

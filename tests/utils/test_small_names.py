@@ -307,7 +307,5 @@ def test_what_needs_several_processes_says_so():
         distributed.ZeroRedundancyOptimizer([tg.ones(1)], tg.optim.SGD)
     with pytest.raises(RuntimeError, match="distributed is not available"):
         distributed.PostLocalSGDOptimizer([], tg.optim.SGD)
-    with pytest.raises(RuntimeError, match="distributed is not available"):
-        part(tg, "distributed.fsdp").fully_shard(tg.nn.Linear(1, 1))
     with pytest.raises(NotImplementedError, match="Shard the batch"):
         part(tg, "nn.parallel.scatter_gather").scatter(tg.ones(2), [0, 1])

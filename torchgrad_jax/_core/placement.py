@@ -16,11 +16,11 @@ MANY: list[bool] = []
 
 
 def spread_over(array: Any) -> Sharding | None:
-    """The sharding of an array on more than one device; None for any other, and for one that is being traced."""
+    """The sharding of an array on a mesh or on several devices; None for any other, and for one being traced."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         return None
     found = array.sharding
-    return found if len(found.device_set) > 1 else None
+    return found if isinstance(found, NamedSharding) or len(found.device_set) > 1 else None
 
 
 def automatic(sharding: Sharding) -> Sharding:

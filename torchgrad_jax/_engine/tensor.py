@@ -87,6 +87,16 @@ def placed(array: Any, m: Meta) -> Tensor:
     return t
 
 
+def placed_later(array: Any, m: Meta, there: Any) -> Tensor:
+    """A tensor on the meta device: what is made of it with data will be spread as the sharding says."""
+    if not placement.MANY:
+        placement.MANY.append(True)
+    t = make(array, m)
+    t._st.placement = there
+    t._st.__class__ = PlacedStorage
+    return t
+
+
 def storage_size(m: Meta) -> int:
     """Bytes of a storage."""
     return m.extent * m.dtype.itemsize

@@ -45,6 +45,8 @@ def placement_of(st: Storage) -> Any:
     """The sharding of a storage on several devices, which it has from now on; None for any other."""
 def placed(array: Any, m: Meta) -> Tensor:
     """A tensor around an array on several devices, whose placement its storage keeps."""
+def placed_later(array: Any, m: Meta, there: Any) -> Tensor:
+    """A tensor on the meta device: what is made of it with data will be spread as the sharding says."""
 def storage_size(m: Meta) -> _int:
     """Bytes of a storage."""
 class Memory:

@@ -18,14 +18,23 @@ from .._core.formats import (
     strides_in,
 )
 from .._core.meta import Meta
+from .._core.placement import MANY
 from .._core.state import DUAL, FAKE, GRAD, INFERENCE, MODES, next_sequence_nr
 from .._core.transfer import put
 from .._engine.bind import composite, ops
 from .._engine.history import edge_of, requires_grad_of
 from .._engine.node import Node
 from .._engine.record import apply, faked
-from .._engine.strided import read
-from .._engine.tensor import Tensor, make, mark_inference, placed, placement_of
+from .._engine.strided import is_direct, read
+from .._engine.tensor import (
+    PlacedStorage,
+    Tensor,
+    make,
+    mark_inference,
+    placed,
+    placed_later,
+    placement_of,
+)
 from .._engine.trace import Call
 from .._ops import helpers
 from .arguments import device_of, dtype_of, flag, format_of, no_match, wrong
@@ -98,14 +107,18 @@ def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
     there = placement.automatic(device)
     placement.check_divides(t._m.shape, there)
     if t._m.device.type == "meta":
-        return t
+        return placed_later(t._st.array, _without_gaps(t._m), there)
     if MODES.run.at_once:
         if placement.spread_over(read(t)) == there:
             return t
         if not (MODES.bits & GRAD and requires_grad_of(t)):
             return placed(placement.place(read(t), there), _without_gaps(t._m))
     out = apply(_spreading(there), (t,))
-    placement_of(out._st)
+    if not MODES.run.at_once and not MANY:
+        MANY.append(True)
+    if placement_of(out._st) is None and is_direct(out):
+        out._st.placement = there
+        out._st.__class__ = PlacedStorage
     return out
 
 

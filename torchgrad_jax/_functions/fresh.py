@@ -24,7 +24,16 @@ from .._engine.history import check_inplace
 from .._engine.record import apply_inplace, faked
 from .._engine.resize import resize
 from .._engine.strided import check_writable, is_direct, read, write
-from .._engine.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placement_of
+from .._engine.tensor import (
+    Alias,
+    Tensor,
+    alias_of,
+    make,
+    mark_inference,
+    placed,
+    placed_later,
+    placement_of,
+)
 from .._engine.trace import Call
 from .._engine.views import requires_grad_of
 from .._ops.registry import Grad
@@ -204,16 +213,23 @@ def _filling(fn: str) -> Call:
     )
 
 
+def _is_plan(input: Tensor, out: Tensor) -> bool:
+    """Whether the data that a tensor on the meta device stood for are made."""
+    return input._m.device.type == "meta" and input._m.shape == out._m.shape
+
+
 def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
     """A tensor made like `input`, spread over several devices as that is, or as a sharding given as `device` says."""
     if isinstance(device, Sharding):
         there: Any = placement.automatic(device)
-    elif MANY and device is None and MODES.run.at_once:
+    elif MANY and (device is None or _is_plan(input, out)) and MODES.run.at_once:
         there = placement_of(input._st) if is_direct(input) else placement.spread_over(read(input))
     else:
         there = None
-    if there is None or out._m.device.type == "meta":
+    if there is None:
         return out
+    if out._m.device.type == "meta":
+        return placed_later(out._st.array, out._m, there)
     made = placed(placement.place(out._st.array, there), out._m)
     made._rg, made._x = out._rg, out._x
     return made

@@ -67,6 +67,8 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("DeviceMesh", "init_device_mesh"):
+        return getattr(importlib.import_module(f"{__name__}.device_mesh"), name)
     if name in ("device_mesh", "optim"):  # needs what is above this package
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(_no_such_name(f"torch.distributed.{name}"))

@@ -11,10 +11,11 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from .._core import dtypes
+from .._core.placement import MANY
 from .._core.state import MODES, TRACED
 from .._engine.escapes import refuse_escape
 from .._engine.hooks import RemovableHandle
-from .._engine.tensor import Tensor, born
+from .._engine.tensor import Tensor, born, placement_of
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
 
@@ -408,9 +409,9 @@ def _fitted(value: Any, p: Any, options: Kwargs, key: Any) -> Any:
             if options.get("capturable") or options.get("fused"):
                 return t.to(dtype=dtypes.float32, device=p.device)
             return t
-        if p.is_floating_point():
-            return t.to(dtype=p.dtype, device=p.device)
-        return t.to(device=p.device)
+        t = t.to(dtype=p.dtype, device=p.device) if p.is_floating_point() else t.to(device=p.device)
+        there = placement_of(p._st) if MANY and t.shape == p.shape else None
+        return t if there is None else t.to(there)
     if isinstance(value, dict):
         return {k: _fitted(v, p, options, k) for k, v in value.items()}
     if isinstance(value, Iterable):

@@ -1,9 +1,10 @@
-"""torch.distributed._tensor.experimental: names to ask for; JAX's sharding is the tool here."""
+"""torch.distributed._tensor.experimental: the older name of torch.distributed.tensor.experimental."""
 
 from __future__ import annotations
 
-from .. import _refuse
-
-implicit_replication = local_map = _refuse
+from ..tensor.experimental import (
+    implicit_replication as implicit_replication,
+    local_map as local_map,
+)
 
 __all__ = ["implicit_replication", "local_map"]

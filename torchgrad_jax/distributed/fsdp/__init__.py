@@ -1,36 +1,41 @@
-"""torch.distributed.fsdp: names to ask for; JAX's sharding is the tool here."""
+"""torch.distributed.fsdp: parameters, gradients and the state of optimizers split over devices."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..._core.errors import no_such_name as _no_such_name
-from .. import _refuse
-
-
-class FullyShardedDataParallel:
-    """No module is one, and none can be made."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse()
-
-
-class FSDPModule:
-    """No module is one."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse()
-
-
-class MixedPrecisionPolicy(FSDPModule):
-    """Refused: there are no process groups."""
-
-
-class CPUOffloadPolicy(FSDPModule):
-    """Refused: there are no process groups."""
-
-
-fully_shard = _refuse
+from ._fully_shard import (
+    FSDPModule as FSDPModule,
+    UnshardHandle as UnshardHandle,
+    fully_shard as fully_shard,
+    register_fsdp_forward_method as register_fsdp_forward_method,
+    share_comm_ctx as share_comm_ctx,
+)
+from ._policies import (
+    BackwardPrefetch as BackwardPrefetch,
+    CPUOffload as CPUOffload,
+    CPUOffloadPolicy as CPUOffloadPolicy,
+    DataParallelMeshDims as DataParallelMeshDims,
+    FullOptimStateDictConfig as FullOptimStateDictConfig,
+    FullStateDictConfig as FullStateDictConfig,
+    LocalOptimStateDictConfig as LocalOptimStateDictConfig,
+    LocalStateDictConfig as LocalStateDictConfig,
+    MixedPrecision as MixedPrecision,
+    MixedPrecisionPolicy as MixedPrecisionPolicy,
+    OffloadPolicy as OffloadPolicy,
+    OptimStateDictConfig as OptimStateDictConfig,
+    ShardedOptimStateDictConfig as ShardedOptimStateDictConfig,
+    ShardedStateDictConfig as ShardedStateDictConfig,
+    ShardingStrategy as ShardingStrategy,
+    StateDictConfig as StateDictConfig,
+    StateDictSettings as StateDictSettings,
+    StateDictType as StateDictType,
+)
+from .fully_sharded_data_parallel import (
+    FullyShardedDataParallel as FullyShardedDataParallel,
+    OptimStateKeyType as OptimStateKeyType,
+)
 
 
 def __getattr__(name: str) -> Any:

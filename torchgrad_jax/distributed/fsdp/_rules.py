@@ -1,0 +1,180 @@
+"""The rule of FSDP: parameters are split over the devices, batches are, and XLA gathers and reduces in between.
+
+A parameter keeps its name and its identity; its array is split along the first dimension that the devices divide, and
+one that they divide nowhere is on all of them. The batch is split over the same devices where it enters the outermost
+module. From that XLA derives an all-gather of parameters where they are used, and a reduce-scatter of gradients.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._core.state import MODES
+from ..._engine.tensor import Tensor
+from ...nn.modules.module import Module
+from ...utils import _pytree
+from ..device_mesh import DeviceMesh
+from ..tensor._api import place_parameter, replicate_rest
+from ..tensor._dtensor import named_sharding, spread
+from ..tensor._specs import names_of
+from ..tensor.placement_types import Placement, Replicate, Shard
+
+
+@dataclass
+class Group:
+    """A module whose parameters are split, and how it runs."""
+
+    mesh: DeviceMesh
+    sharded: tuple[bool, ...]
+    """For each dimension of the mesh whether parameters are split over it."""
+    placed: list[tuple[Module, str]]
+    """Where the group's parameters are: modules and names."""
+    gathers: bool = False
+    """Whether parameters are gathered once per forward and kept for the backward, not wherever they are used."""
+    param_dtype: Any = None
+    output_dtype: Any = None
+    casts_inputs: bool = True
+    choose: Callable[[Any], Shard | None] | None = None
+    """Gives the dimension to split a parameter along."""
+    swapped: list[list[tuple[Module, str, Tensor]]] = field(default_factory=list)
+    """What stood where, for each forward that is running."""
+
+    def whole(self) -> tuple[Placement, ...]:
+        """The placements of something that the group does not split."""
+        return (Replicate(),) * self.mesh.ndim
+
+
+class _Running(threading.local):
+    depth = 0
+
+
+_RUNNING = _Running()
+
+
+def owned(
+    module: Module, ignored: Iterable[Any], is_group: Callable[[Module], bool]
+) -> list[tuple[Module, str]]:
+    """The parameters of a module that belong to no group below it."""
+    left_out, seen = {id(p) for p in ignored}, set()
+    found: list[tuple[Module, str]] = []
+
+    def visit(part: Module) -> None:
+        if id(part) in seen or (part is not module and is_group(part)):
+            return
+        seen.add(id(part))
+        for name, p in part._parameters.items():
+            if p is not None and id(p) not in left_out:
+                found.append((part, name))
+        for child in part.children():
+            visit(child)
+
+    visit(module)
+    return found
+
+
+def split_parameters(group: Group, names: dict[int, str]) -> None:
+    """Split the parameters of a group, each in place, as `sharded` says."""
+    for owner, key in group.placed:
+        p: Any = owner._parameters[key]
+        name = names.get(id(p), key)
+        asked = None if group.choose is None else group.choose(p)
+        dim = asked.dim % p.ndim if asked is not None else _dim(p, group)
+        split = Replicate() if dim is None else Shard(dim)
+        row = [split if sharded else Replicate() for sharded in group.sharded]
+        place_parameter(p, group.mesh, row, name)
+        if p.grad is not None:
+            place_parameter(p.grad, group.mesh, row, name)
+
+
+def _dim(p: Tensor, group: Group) -> int | None:
+    """The first dimension of a parameter that the devices divide."""
+    parts = math.prod(
+        n for n, sharded in zip(group.mesh.shape, group.sharded, strict=True) if sharded
+    )
+    held = named_sharding(p)
+    own = {a for axes in group.mesh.axes for a in axes}
+    spec = [] if held is None else list(held.spec)
+    sizes = group.mesh.jax_mesh.shape
+    for dim, n in enumerate(p.shape):
+        others = names_of(spec[dim]) if dim < len(spec) else ()
+        if n and n % (parts * math.prod(sizes[a] for a in others if a not in own)) == 0:
+            return dim
+    return None
+
+
+def replicate_buffers(module: Module, mesh: DeviceMesh) -> None:
+    """Put buffers, and parameters that are in no group, on all devices."""
+    for part in module.modules():
+        replicate_rest(part, mesh)
+
+
+# --- a forward ------------------------------------------------------------------------------------
+
+
+def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """What a module gets instead of its inputs, with its parameters made ready."""
+    if _RUNNING.depth == 0:
+        args, kwargs = _split_batch(group, args, kwargs)
+    if group.param_dtype is not None and group.casts_inputs:
+        args, kwargs = _cast((args, kwargs), group.param_dtype)
+    ready = _ready(group)
+    _RUNNING.depth += 1
+    group.swapped.append(ready)
+    return args, kwargs
+
+
+def leave(group: Group, output: Any) -> Any:
+    """What a module gives instead of its output, with its parameters put back; also after an error."""
+    _RUNNING.depth -= 1
+    for owner, key, p in group.swapped.pop():
+        owner._parameters[key] = p  # type: ignore[assignment]
+    return output if group.output_dtype is None else _cast(output, group.output_dtype)
+
+
+def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
+    """Put copies in the place of parameters, gathered or in another dtype, where the group wants that."""
+    if not group.gathers and group.param_dtype is None:
+        return []
+    made: dict[int, Any] = {}
+    swapped = []
+    for owner, key in group.placed:
+        p: Any = owner._parameters[key]
+        if id(p) not in made:
+            made[id(p)] = _used(group, p)
+        swapped.append((owner, key, p))
+    for owner, key, p in swapped:
+        owner._parameters[key] = made[id(p)]
+    return swapped
+
+
+def _used(group: Group, p: Any) -> Any:
+    if group.param_dtype is not None and p.is_floating_point():
+        p = p.to(group.param_dtype)
+    return spread(p, group.mesh, group.whole()) if group.gathers else p
+
+
+def _cast(tree: Any, dtype: Any) -> Any:
+    return _pytree.tree_map(
+        lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree
+    )
+
+
+def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Split the inputs of the outermost module that are as long as the first of them, where the devices divide that."""
+    if MODES.run.rows is not None:  # one example of a batch
+        return args, kwargs
+    leaves, spec = _pytree.tree_flatten((args, kwargs))
+    n: Any = next((x.shape[0] for x in leaves if isinstance(x, Tensor) and x.ndim), None)
+    if not n or n % group.mesh.size():
+        return args, kwargs
+    return _pytree.tree_unflatten([_split(group, x, n) for x in leaves], spec)
+
+
+def _split(group: Group, x: Any, n: int) -> Any:
+    if not isinstance(x, Tensor) or x.ndim == 0 or x.shape[0] != n or named_sharding(x) is not None:
+        return x
+    return spread(x, group.mesh, (Shard(0),) * group.mesh.ndim)

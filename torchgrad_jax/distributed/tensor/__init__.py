@@ -1,0 +1,48 @@
+"""torch.distributed.tensor: tensors over the devices of a mesh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._core.errors import no_such_name as _no_such_name
+from ..device_mesh import DeviceMesh as DeviceMesh, init_device_mesh as init_device_mesh
+from ._api import (
+    distribute_module as distribute_module,
+    distribute_tensor as distribute_tensor,
+    empty as empty,
+    full as full,
+    ones as ones,
+    rand as rand,
+    randn as randn,
+    zeros as zeros,
+)
+from ._dtensor import DTensor as DTensor, install as _install
+from .placement_types import (
+    Partial as Partial,
+    Placement as Placement,
+    Replicate as Replicate,
+    Shard as Shard,
+    _StridedShard as _StridedShard,
+)
+
+__all__ = [
+    "DTensor",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "empty",
+    "full",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]
+
+_install()
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_no_such_name(f"torch.distributed.tensor.{name}"))

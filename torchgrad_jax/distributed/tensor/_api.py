@@ -1,0 +1,142 @@
+"""What makes tensors and modules over a mesh: `distribute_tensor`, `distribute_module`, and factories."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..._engine.tensor import Tensor
+from ..._functions import create, random
+from ...autograd.grad_mode import no_grad
+from ...nn.modules.module import Module
+from ..device_mesh import DeviceMesh, current_mesh, mesh_of
+from ._dtensor import DTensor, named_sharding, said, said_mesh, spread
+from ._specs import checked, refuse_partial, sharding_of
+
+
+def distribute_tensor(
+    tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Any = None, *, src_data_rank: int | None = 0
+) -> Tensor:  # fmt: skip
+    """A leaf with the values of another, split over a mesh.
+
+    Args:
+        tensor: a leaf, with the same values in all processes.
+        device_mesh: the mesh; the innermost `with mesh:` if None.
+        placements: what each dimension of the mesh does; all devices have all of it if None.
+        src_data_rank: not looked at: no values are sent between processes.
+    """
+    mesh = current_mesh(device_mesh)
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!"
+        )
+    wanted = checked(mesh, placements, tensor.ndim)
+    refuse_partial(wanted)
+    if isinstance(tensor, DTensor):
+        _check_same(tensor, mesh, wanted)
+        return tensor
+    out = spread(tensor.detach(), mesh, wanted)
+    return out.requires_grad_(tensor.requires_grad)
+
+
+def _check_same(tensor: Any, mesh: DeviceMesh, wanted: Any) -> None:
+    if tensor.device_mesh != mesh:
+        raise ValueError(
+            f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} "
+            f"to a different device mesh {mesh}."
+        )
+    if tensor.placements != wanted:
+        raise ValueError(
+            f"Cannot distribute a DTensor with placements {tensor.placements} "
+            f"to a different placements {list(wanted)}. do you want to call "
+            f"`redistribute` instead?"
+        )
+
+
+def place_parameter(t: Tensor, mesh: DeviceMesh, placements: Any, name: str = "") -> None:
+    """Split a parameter or a buffer over a mesh, in place: who holds it keeps it. Other axes of the mesh stay."""
+    held: Any = named_sharding(t)
+    if held is not None and held.mesh != mesh.jax_mesh:
+        raise ValueError(
+            f"{name or 'a parameter'} lies on {mesh_of(held.mesh)} and cannot be placed on another mesh, {mesh}; take "
+            "slices of one mesh"
+        )
+    with no_grad():
+        try:
+            out = spread(t.detach(), mesh, checked(mesh, placements, t.ndim))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}" if name else str(error)) from None
+        before = said_mesh(t)
+        t.data = out
+    said(t, mesh if before is None or before == mesh else before.joined(mesh))
+
+
+def replicate_rest(module: Module, mesh: DeviceMesh, recurse: bool = False) -> None:
+    """Put all of each parameter and buffer that is not on a mesh yet on all devices."""
+    for t in (*module.parameters(recurse), *module.buffers(recurse)):
+        if not isinstance(t, DTensor):
+            place_parameter(t, mesh, None)
+
+
+def distribute_module(
+    module: Module, device_mesh: DeviceMesh | None = None,
+    partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
+    input_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
+    output_fn: Callable[[Module, Any, DeviceMesh], Any] | None = None,
+) -> Module:  # fmt: skip
+    """Put the parameters of a module on a mesh, and watch over what goes in and comes out.
+
+    Args:
+        module: changed in place.
+        device_mesh: the mesh; the innermost `with mesh:` if None.
+        partition_fn: gets the name of each submodule, the submodule and the mesh, and splits parameters; the rest
+            goes to all devices.
+        input_fn: gets the module, its inputs and the mesh, and gives the inputs to use.
+        output_fn: gets the module, its outputs and the mesh, and gives the outputs to use.
+    """
+    mesh = current_mesh(device_mesh)
+    if getattr(module, "_distribute_module_applied", False):
+        raise RuntimeError(
+            "distribute_module should only be called once on a module, "
+            "but it has already been called on this module!"
+        )
+    for given, kind in ((input_fn, "input_fn"), (output_fn, "output_fn")):
+        n = 3 if given is None else len(inspect.signature(given).parameters)
+        if n != 3:
+            raise ValueError(f"{kind} should take in 3 arguments, but got {n} arguments!")
+    for name, part in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, part, mesh)
+        replicate_rest(part, mesh)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+    module._distribute_module_applied = True
+    return module
+
+
+def _factory(make: Any, fills: bool = False) -> Any:
+    def made(
+        *size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
+    ) -> Tensor:  # fmt: skip
+        mesh = current_mesh(device_mesh)
+        value = size[-1] if fills else None
+        size = size[:-1] if fills else size
+        shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+        wanted = checked(mesh, placements, len(shape))
+        refuse_partial(wanted)
+        there = sharding_of(mesh, wanted, shape)
+        args = (shape, value) if fills else (shape,)
+        return said(make(*args, device=there, **options), mesh)
+
+    name = make.__name__
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"`torch.{name}` over a mesh, with the numbers that it has on one device."
+    return made
+
+
+zeros, ones, empty = _factory(create.zeros), _factory(create.ones), _factory(create.empty)
+full = _factory(create.full, fills=True)
+rand, randn = _factory(random.rand), _factory(random.randn)

@@ -1,0 +1,300 @@
+"""DTensor: a tensor whose storage is one array over the devices of a mesh.
+
+It is no class of its own: every operator, gradient, hook and optimizer works on it as on any tensor, because the array
+is the whole one and XLA computes where its parts are. `isinstance(t, DTensor)` asks where the array lies. What
+depends on that (`placements`, `to_local`, ...) is found on such tensors only.
+
+*Local* means this process: `to_local` gives what all devices of the process have together, and `from_local` takes
+that. In a process with all devices it is the whole tensor; with one device per process it is torch's local tensor.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from ..._core import placement
+from ..._core.state import MODES
+from ..._engine import attributes
+from ..._engine.strided import is_direct, read
+from ..._engine.tensor import PlacedStorage, Tensor, placement_of
+from ..._functions.exchange import as_tensor, from_numpy
+from ..device_mesh import DeviceMesh, current_mesh, mesh_of
+from ._specs import FREE, checked, placements_of, sharding_of, spec_of
+from .placement_types import Partial, Placement, Replicate
+
+_MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
+"""The mesh, or slice of one, that a storage was distributed over by the program, where it said so."""
+
+
+def named_sharding(t: Any) -> NamedSharding | None:
+    """The sharding of a tensor over a mesh; None for any other."""
+    if not isinstance(t, Tensor) or not placement.MANY:
+        return None
+    direct = t._st.__class__ is PlacedStorage and is_direct(t)
+    if not MODES.run.at_once and not direct:
+        return None
+    found = placement_of(t._st) if is_direct(t) else placement.spread_over(read(t))
+    return found if isinstance(found, NamedSharding) else None
+
+
+class _DTensorMeta(type(Tensor)):
+    """Counts tensors whose array lies on a mesh."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return named_sharding(instance) is not None and "_is_local" not in instance.__dict__
+
+
+class DTensor(Tensor, metaclass=_DTensorMeta):
+    """A tensor over the devices of a mesh; made by `distribute_tensor`, `from_local` and what computes with them.
+
+    Differs from torch: plain tensors may be mixed in, they count as replicated; sums are reduced where they are
+    computed, so that no result is `Partial`; dimensions are split into equal parts or not at all.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("DTensor(): make one with distribute_tensor() or DTensor.from_local()")
+
+    @staticmethod
+    def from_local(
+        local_tensor: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, *, run_check: bool = False,
+        shape: Any = None, stride: Any = None, grad_placements: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """A tensor over a mesh of what each process has of it; the whole of it in a process with all devices.
+
+        Args:
+            local_tensor: this process's part.
+            device_mesh: the mesh; the innermost `with mesh:` if None.
+            placements: what each dimension of the mesh does; all devices have all of it if None.
+            run_check: not needed, parts of one process agree.
+            shape: the shape of the whole tensor, where parts may differ in size.
+            stride: not looked at, as a tensor over a mesh has no gaps.
+            grad_placements: not looked at, XLA places gradients.
+        """
+        if not isinstance(local_tensor, Tensor):
+            raise RuntimeError(
+                f"the local_tensor argument only accepts torch.Tensor but got {type(local_tensor)} value."
+            )
+        mesh = current_mesh(device_mesh)
+        wanted = _of_local(mesh, placements, local_tensor.ndim)
+        if not _is_own(mesh):
+            return _from_processes(local_tensor, mesh, wanted, shape)
+        if shape is not None and tuple(shape) != tuple(local_tensor.shape):
+            raise ValueError(
+                f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
+                f"{list(local_tensor.shape)} is the whole tensor, and not one of shape {list(shape)}"
+            )
+        return spread(local_tensor, mesh, wanted)
+
+
+def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, ...]:
+    given = tuple(placements) if placements is not None else None
+    for number, p in enumerate(given or ()):
+        dim = getattr(p, "dim", 0)
+        if dim >= max(ndim, 1):
+            raise RuntimeError(
+                f"Sharding dim {dim} greater than tensor ndim {ndim} for placement number {number}"
+            )
+    return checked(mesh, given, ndim)
+
+
+def _is_own(mesh: DeviceMesh) -> bool:
+    """Whether all devices of a mesh belong to this process."""
+    return (
+        mesh.jax_mesh.local_mesh is mesh.jax_mesh
+        or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
+    )
+
+
+def _from_processes(local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
+    if any(isinstance(p, Partial) for p in wanted):
+        raise NotImplementedError(f"DTensor.from_local(): {wanted} over several processes, {mesh}")
+    if not MODES.run.at_once or local.requires_grad:
+        raise NotImplementedError(
+            "DTensor.from_local() over several processes: detach the part first"
+        )
+    there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
+    array = jax.make_array_from_process_local_data(
+        there, np.asarray(read(local)), None if shape is None else tuple(shape)
+    )
+    return said(as_tensor(array), mesh)
+
+
+def spread(t: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
+    """A tensor placed over a mesh or a slice of one, whatever the rest of the mesh does with it.
+
+    Summands of the only process are the sum. Where a program is being traced nobody knows yet what the rest of the mesh
+    does: XLA is told what the slice does and chooses the rest.
+    """
+    wanted = checked(mesh, [Replicate() if isinstance(p, Partial) else p for p in wanted], t.ndim)
+    held = named_sharding(t)
+    if not MODES.run.at_once and (held is None or FREE in held.spec):
+        return said(t.to(_told(t, mesh, wanted)), mesh)
+    spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
+    out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
+    if out is t:
+        out = t.view_as(t) if t.requires_grad else t.detach()
+    return said(out, mesh)
+
+
+def _told(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:
+    """What XLA is told about a traced tensor: dimensions that the slice does not split are its own to choose.
+
+    To say that a slice does not split a tensor, XLA has to be told that nothing splits its dimensions; the first one,
+    which data parallelism splits, is left out where the mesh has more than this slice.
+    """
+    sharding_of(mesh, wanted, tuple(t.shape))
+    spec = list(spec_of(mesh, wanted, t.ndim, free=True))
+    if not any(p.is_shard() for p in wanted):
+        whole = len(mesh.jax_mesh.axis_names) == sum(map(len, mesh.axes))
+        first = 0 if whole else 1
+        spec[first:] = [None] * len(spec[first:])
+    return NamedSharding(mesh.jax_mesh, PartitionSpec(*spec))
+
+
+def said(t: Tensor, mesh: DeviceMesh) -> Tensor:
+    """Note the mesh that the program distributed a tensor over."""
+    t.__dict__.pop("_is_local", None)
+    _MESHES[t._st] = mesh
+    return t
+
+
+def said_mesh(t: Tensor) -> DeviceMesh | None:
+    """The mesh that the program distributed a tensor over, where it said so."""
+    return _MESHES.get(t._st)
+
+
+def _sharding(t: Tensor, name: str) -> NamedSharding:
+    if "_is_local" not in t.__dict__:
+        found = named_sharding(t)
+        if found is not None:
+            return found
+    raise AttributeError(
+        f"'{type(t).__name__}' object has no attribute '{name}': it lies on no device mesh"
+    )
+
+
+def device_mesh(t: Tensor) -> DeviceMesh:
+    """The mesh that a tensor lies on: the slice that it was distributed over, or the whole one."""
+    there: Any = _sharding(t, "device_mesh")
+    known = said_mesh(t)
+    return known if known is not None and known.jax_mesh == there.mesh else mesh_of(there.mesh)
+
+
+_mesh_of = device_mesh
+"""The same, for functions with an argument of that name."""
+
+
+def placements(t: Tensor) -> tuple[Placement, ...]:
+    """What each dimension of the mesh does with a tensor, as its array says."""
+    return placements_of(device_mesh(t), _sharding(t, "placements").spec)
+
+
+def redistribute(
+    self: Tensor, device_mesh: DeviceMesh | None = None, placements: Any = None, *, async_op: bool = False,
+    forward_dtype: Any = None, backward_dtype: Any = None,
+) -> Tensor:  # fmt: skip
+    """The tensor with other placements.
+
+    Args:
+        device_mesh: its mesh, or one with the same devices.
+        placements: what each dimension of the mesh does.
+        async_op: XLA moves data while the program goes on in any case.
+        forward_dtype: cast first.
+        backward_dtype: not supported.
+    """
+    if backward_dtype is not None:
+        raise NotImplementedError("DTensor.redistribute(): backward_dtype is not supported")
+    if placements is None:
+        raise RuntimeError("placements is needed for redistribute!")
+    mesh = _mesh_of(self) if device_mesh is None else device_mesh
+    wanted = checked(mesh, placements, self.ndim)
+    for i, p in enumerate(wanted):
+        if isinstance(p, Partial):
+            raise RuntimeError(
+                f"Can not redistribute from {self.placements[i]} to {p}, "
+                "redistributing to Partial is for internal use only!"
+            )
+    return spread(self if forward_dtype is None else self.to(forward_dtype), mesh, wanted)
+
+
+def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
+    """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
+
+    Args:
+        grad_placements: not looked at, XLA places gradients.
+    """
+    there = _sharding(self, "to_local")
+    array = read(self)
+    if isinstance(array, jax.core.Tracer) or there.is_fully_addressable:
+        out = self.view_as(self) if self.requires_grad else self.detach()
+        out.__dict__["_is_local"] = True
+        return out
+    if self.requires_grad:
+        raise NotImplementedError("DTensor.to_local() over several processes: detach() first")
+    return from_numpy(_own_part(array))
+
+
+def _own_part(array: jax.Array) -> Any:
+    """The block of an array that this process's devices have."""
+    parts = array.addressable_shards
+    spans = [[s.indices(n)[:2] for s, n in zip(p.index, array.shape, strict=True)] for p in parts]
+    low = [min(s[d][0] for s in spans) for d in range(array.ndim)]
+    high = [max(s[d][1] for s in spans) for d in range(array.ndim)]
+    out = np.empty([h - n for n, h in zip(low, high, strict=True)], array.dtype)
+    for part, span in zip(parts, spans, strict=True):
+        out[tuple(slice(a - n, b - n) for (a, b), n in zip(span, low, strict=True))] = part.data
+    return out
+
+
+def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
+    """The whole tensor as an ordinary one.
+
+    Args:
+        grad_placements: not looked at, XLA places gradients.
+    """
+    there = _sharding(self, "full_tensor")
+    everywhere = NamedSharding(there.mesh, PartitionSpec())
+    if not MODES.run.at_once or self.requires_grad or self._m.device.type == "meta":
+        out = self.to(everywhere)
+        out = out.view_as(out) if out is self else out
+        out.__dict__["_is_local"] = True
+        return out
+    array = placement.place(read(self), everywhere)
+    return as_tensor(jax.numpy.asarray(np.asarray(array.addressable_data(0))))
+
+
+def _represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    """Torch's repr, for what the program itself distributed."""
+    shown = attributes.represent(self, tensor_contents=tensor_contents)
+    if self._st not in _MESHES or not isinstance(self, DTensor) or not MODES.run.at_once:
+        return shown
+    return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
+
+
+def _lacks(name: str) -> Any:
+    """Give a method to tensors over a mesh alone."""
+    method = globals()[name]
+
+    def get(self: Tensor) -> Any:
+        _sharding(self, name)
+        return method.__get__(self)
+
+    return property(get, doc=method.__doc__)
+
+
+_PROPERTIES: dict[str, property] = {
+    "device_mesh": property(device_mesh), "placements": property(placements),
+    "redistribute": _lacks("redistribute"), "to_local": _lacks("to_local"), "full_tensor": _lacks("full_tensor"),
+}  # fmt: skip
+
+
+def install() -> None:
+    """Put the attributes of tensors over a mesh on `Tensor`."""
+    for name, value in _PROPERTIES.items():
+        setattr(Tensor, name, value)
+    Tensor.__repr__ = _represent  # type: ignore[method-assign]

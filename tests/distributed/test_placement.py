@@ -12,6 +12,7 @@ def test_writes_keep_the_placement():
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
         "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     script = Path(__file__).with_name("placed_writes.py")
     run = subprocess.run(

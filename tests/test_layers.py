@@ -83,6 +83,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "_codegen",
                 "_dynamo",
                 "_functorch",
+                "_higher_order_ops",
                 "_jit_internal",
                 "_vmap_internals",
                 "__main__",

@@ -15,6 +15,7 @@ if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
     _jax.config.update("jax_enable_x64", True)
 
 from . import _functions as _functions, autograd as autograd
+from ._bridge import control as _control  # noqa: F401 - teaches JAX's control flow tensors
 from ._bridge.compile import compile as compile
 from ._bridge.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap

@@ -408,6 +408,14 @@ FROZEN_RANDOM = (
     "a random operation in tensor code that JAX traces would give the same numbers each time the traced function "
     "runs; draw them outside and pass them as arguments, or compile the code with torch.compile"
 )
+TRACED_ESCAPES = (
+    "code that a transform of JAX's (jax.jit, jax.grad, jax.vmap, ...) traces may not {what} a tensor that was made "
+    "outside of it: what is traced cannot be kept there, and a compiled function would not do it again. Return the "
+    "new state instead, and pass the tensor as an argument: torch.func.functional_call(module, state, args) for "
+    "modules, torchgrad_jax.to_jax(module, buffers=True) for running statistics, torch.autograd.grad or jax.grad in "
+    "place of backward(). torch.compile in place of jax.jit keeps such writes."
+)
+
 FROZEN_IN_RULE = (
     "from_jax: a rule of jax.custom_vjp or jax.custom_jvp reads a tensor from outside of it, which would be a constant "
     "of the compiled rule; pass the tensor to the function as an argument"

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 
 from .._core.abstract import is_abstract
-from .._core.errors import user_line
+from .._core.errors import TRACED_ESCAPES, user_line
 from .._core.state import MODES, TRACED, next_level
 from .._core.traces import began, running
 from .tensor import Tensor, born
@@ -55,7 +55,7 @@ def refuse_escape(made: Iterable[int], arrays: Iterable[Any], what: str = "write
     oldest = min(made, default=None)
     if oldest is not None and oldest < max([_level_of_steps(), *map(_level_of, arrays)]):
         _undo()
-        raise RuntimeError(_MESSAGE.format(what=what) + user_line())
+        raise RuntimeError(TRACED_ESCAPES.format(what=what) + user_line())
 
 
 def before_write(t: Tensor, array: Any) -> None:
@@ -95,13 +95,5 @@ def _undo() -> None:
         if number > began_at:
             undo()
 
-
-_MESSAGE = (
-    "code that a transform of JAX's (jax.jit, jax.grad, jax.vmap, ...) traces may not {what} a tensor that was made "
-    "outside of it: what is traced cannot be kept there, and a compiled function would not do it again. Return the "
-    "new state instead, and pass the tensor as an argument: torch.func.functional_call(module, state, args) for "
-    "modules, torchgrad_jax.to_jax(module, buffers=True) for running statistics, torch.autograd.grad or jax.grad in "
-    "place of backward(). torch.compile in place of jax.jit keeps such writes."
-)
 
 __all__ = ["before_gradients", "before_write", "inside_jax", "refuse_escape"]

@@ -450,6 +450,8 @@ class Lift(BatchLayout):
 
     def outside_message(self, name: str, leaves: Sequence[Any]) -> str:
         """What is said of a write of values of the run to a tensor from outside of it."""
+        if self.size is None:
+            return errors.TRACED_ESCAPES.format(what="write to") + errors.user_line()
         shape = leaves[0]._m.shape
         try:
             wanted = shapes.broadcast_shapes(*[v._m.shape for v in leaves if isinstance(v, Tensor)])

@@ -36,7 +36,7 @@ from .._core.state import (
 from .._core.transfer import filled
 from .._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from . import deferred, saved as saving
-from .cut import stopped
+from .cut import stopped, under_jax
 from .grad_plan import GradPlan, grad_plan
 from .history import (
     check_captured,
@@ -672,6 +672,8 @@ def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Ten
             raise RuntimeError(run.outside_message(call.name, leaves))
         if not values:
             run.check_not_given(me, call.name + "_")
+            if run.size is None and under_jax(frozen=True):  # which would not do it again
+                raise RuntimeError(run.outside_message(call.name, leaves))
             if run.touches(leaves):
                 return _write_outside(call, leaves, run)
             with run.outside():

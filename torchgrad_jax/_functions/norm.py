@@ -30,7 +30,7 @@ def _size(shape: Sequence[int]) -> str:
 def _check_batched(input: Tensor, *running: Tensor | None) -> None:
     """Inside of `vmap`, statistics of all examples cannot be written into tensors without examples."""
     run = MODES.run
-    if not run.stateful and run.inside(input):
+    if run.size is not None and run.inside(input):
         for t in running:
             if t is not None and not run.inside(t):
                 raise RuntimeError(errors.BATCHED_STATISTICS)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import dtypes
+from .._core.state import LIFT, MODES
 from .._engine.bind import NAMESPACES
 from .._engine.overrides import dispatch, overloaded
 from .._engine.tensor import Tensor
@@ -172,6 +173,10 @@ def _check_tensor_all(cond: Tensor, message: Callable[[], Any] | None = None) ->
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
+TRACED_CONTROL: Any = None
+"""How a run that is traced takes `cond` and `while_loop`, whose values nobody knows then; `_bridge` puts it here."""
+
+
 def cond(
     pred: bool | int | float | Tensor,
     true_fn: Callable[..., Any],
@@ -193,6 +198,8 @@ def cond(
             )
     elif not isinstance(pred, bool | int | float):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    if TRACED_CONTROL is not None and MODES.bits & LIFT and isinstance(pred, Tensor):
+        return TRACED_CONTROL[0](pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
@@ -209,6 +216,8 @@ def while_loop(
     if not isinstance(carried_inputs, tuple | list):
         raise RuntimeError(f"carried_inputs must be a tuple or list, got {type(carried_inputs)}")
     values = tuple(carried_inputs)
+    if TRACED_CONTROL is not None and MODES.bits & LIFT:
+        return TRACED_CONTROL[1](cond_fn, body_fn, values)
     while bool(cond_fn(*values)):
         found = body_fn(*values)
         found = tuple(found) if isinstance(found, tuple | list) else (found,)

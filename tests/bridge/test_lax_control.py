@@ -1,0 +1,268 @@
+"""Loops and branches of JAX's and torch's over tensors: operators of the graph, eager and inside of `compile`."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax import _higher_order_ops as hops
+from torchgrad_jax._bridge import loops
+
+
+def scanned(x, w):
+    carry, ys = jax.lax.scan(lambda c, r: (c * w + r, c.sin()), x[0], x)
+    return carry.sum() + (ys * ys).sum()
+
+
+def scanned_by_hand(x, w):
+    c, total = x[0], 0
+    for r in x:
+        total = total + (c.sin() ** 2).sum()
+        c = c * w + r
+    return c.sum() + total
+
+
+def looped(x, w):
+    return jax.lax.fori_loop(0, 3, lambda i, c: c * w + i, x).sum()
+
+
+def looped_by_hand(x, w):
+    for i in range(3):
+        x = x * w + i
+    return x.sum()
+
+
+def until(x, w):
+    return jax.lax.while_loop(lambda c: c.abs().sum() < 100, lambda c: c * w + c.sign(), x).sum()
+
+
+def until_by_hand(x, w):
+    while x.abs().sum() < 100:
+        x = x * w + x.sign()
+    return x.sum()
+
+
+def torch_until(x, w):
+    def step(i, c):
+        return i + 1, c * w
+
+    return torch.while_loop(lambda i, c: i < 4, step, (torch.tensor(0), x))[1].sum()
+
+
+def chosen(x, w):
+    return jax.lax.cond(x.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * w * w).sum(), x)
+
+
+def torch_chosen(x, w):
+    return torch.cond(x.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * w * w).sum(), (x,))
+
+
+def chosen_by_hand(x, w):
+    return (x * w if x.sum() > 0 else x * w * w).sum()
+
+
+def switched(x, w):
+    branches = [lambda x: x * 0, lambda x: x * w, lambda x: x.sin()]
+    return jax.lax.switch((x[0, 0] > 0) + 1, branches, x).sum()
+
+
+class Sevenfold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 7
+
+
+def multiplied(x):
+    return functools.reduce(lambda rows, r: [*rows, rows[-1] * r], x[1:], [x[0]])
+
+
+CASES = {
+    "scan": (scanned, scanned_by_hand),
+    "scan of torch": (
+        lambda x, w: hops.scan(lambda c, r: (c * w, c * r), x[:, 0], x, dim=1, reverse=True)[1].sum(),
+        lambda x, w: sum((x[:, 0] * w**k * x[:, -1 - k]).sum() for k in range(x.shape[1])),
+    ),
+    "map": (
+        lambda x, w: jax.lax.map(lambda r: (r * w).tanh().sum(), x).prod(),
+        lambda x, w: (x * w).tanh().sum(1).prod(),
+    ),
+    "map of torch": (
+        lambda x, w: hops.map(lambda r, w: (r * w).tanh().sum(), x, w).prod(),
+        lambda x, w: (x * w).tanh().sum(1).prod(),
+    ),
+    "associative_scan": (
+        lambda x, w: (jax.lax.associative_scan(lambda a, b: a * b, x) * w).sum(),
+        lambda x, w: (torch.stack(multiplied(x)) * w).sum(),
+    ),
+    "associative_scan of torch": (
+        lambda x, w: hops.associative_scan(lambda a, b: a * b, x * w, 1, combine_mode="generic").sum(),
+        lambda x, w: torch.stack(multiplied((x * w).T)).sum(),
+    ),
+    "fori_loop": (looped, looped_by_hand),
+    "while_loop": (until, until_by_hand),
+    "while_loop of torch": (torch_until, lambda x, w: (x * w**4).sum()),
+    "cond": (chosen, chosen_by_hand),
+    "cond of torch": (torch_chosen, chosen_by_hand),
+    "switch": (switched, lambda x, w: (x * w if x[0, 0] <= 0 else x.sin()).sum()),
+    "checkpoint": (
+        lambda x, w: jax.checkpoint(lambda x, w: (x * w).sin().sum())(x, w),
+        lambda x, w: (x * w).sin().sum(),
+    ),
+    "checkpoint with a closure": (
+        lambda x, w: jax.checkpoint(lambda x: (x * w).sin().sum())(x),
+        lambda x, w: (x * w).sin().sum(),
+    ),
+    "custom Function": (
+        lambda x, w: jax.lax.scan(lambda c, r: (c + Sevenfold.apply(w * r).sum(), None), x.sum(), x)[0],
+        lambda x, w: x.sum() + Sevenfold.apply(w * x).sum(),
+    ),
+}  # fmt: skip
+
+
+def gradients(f, x, w):
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    out = f(x, w)
+    out.backward()
+    return [out.detach(), x.grad, torch.zeros(()) if w.grad is None else w.grad]
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
+@pytest.mark.parametrize("way", ["eager", "recorded", "step"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name, way, sign):
+    ours, by_hand = CASES[name]
+    x, w = torch.linspace(0.5, 1.5, 6).reshape(3, 2) * sign, torch.tensor(1.25)
+    want = gradients(by_hand, x, w)
+    if way == "step":
+        f = torch.compile(lambda x, w: gradients(ours, x, w))
+        found = [f(x, w), f(x, w)][1]
+    else:
+        found = gradients(torch.compile(ours) if way == "recorded" else ours, x, w)
+    torch.testing.assert_close(found, want)
+
+
+def test_both_outcomes_are_one_program():
+    step = torch.compile(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,)))
+    assert step(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert step(-torch.ones(2)).tolist() == [1.0, 1.0]
+    assert step.counts["traced"] == 1
+
+
+@pytest.mark.parametrize("slots", [2, 64])
+@pytest.mark.parametrize("n", [0, 1, 5, 17])
+def test_a_loop_that_ends_by_its_values_keeps_some_of_them(monkeypatch, n, slots):
+    monkeypatch.setattr(loops, "_SLOTS", slots)
+
+    def f(x, w):
+        body = lambda i, x: (i + 1, (x * w + i).sin())  # noqa: E731
+        return torch.while_loop(lambda i, x: i < n, body, (torch.tensor(0), x))[1].sum()
+
+    x, w = torch.linspace(0.1, 0.4, 3), torch.tensor(0.9)
+    torch.testing.assert_close(gradients(torch.compile(f), x, w), gradients(f, x, w))
+
+
+def test_arrays_stay_arrays_and_tensors_tensors():
+    carry, ys = jax.lax.scan(
+        lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2)
+    )
+    assert isinstance(carry[0], jax.Array)
+    assert int(carry[0]) == 3
+    assert isinstance(carry[1], torch.Tensor)
+    assert isinstance(ys, torch.Tensor)
+    assert isinstance(jax.lax.scan(lambda c, r: (c + r, c), 0.0, jnp.ones(3))[0], jax.Array)
+
+
+def test_a_function_is_traced_once():
+    calls = []
+
+    def body(c, r):
+        calls.append(1)
+        return c * r, c
+
+    for k in range(4):
+        carry, _ = jax.lax.scan(body, torch.tensor(1.0 + k), torch.ones(3))
+        assert carry.item() == 1.0 + k
+    n = len(calls)
+    jax.lax.scan(body, torch.tensor(1.0), torch.ones(3))
+    assert len(calls) == n
+
+
+def test_second_derivatives():
+    w = torch.tensor(2.0, requires_grad=True)
+    out = jax.lax.scan(
+        lambda c, r: (c * r * w, None), torch.ones(()), torch.tensor([1.0, 2.0, 3.0])
+    )[0]
+    (g,) = torch.autograd.grad(out, w, create_graph=True)
+    assert torch.autograd.grad(g, w)[0].item() == 72.0
+
+
+def test_examples_of_a_batch_choose_for_themselves():
+    xs = torch.tensor([[1.0], [-1.0]])
+    f = lambda x: torch.cond(x.sum() > 0, lambda x: (x * 2).sum(), lambda x: -x.sum(), (x,))  # noqa: E731
+    assert torch.vmap(f)(xs).tolist() == [2.0, 1.0]
+    assert torch.vmap(torch.func.grad(f))(xs).tolist() == [[2.0], [-1.0]]
+
+
+def test_module_in_a_scan_of_a_training_step():
+    torch.manual_seed(0)
+    cell = torch.nn.Linear(3, 3)
+    xs = torch.randn(5, 3)
+
+    def eager():
+        h, total = torch.zeros(3), 0
+        for x in xs:
+            h = cell(x + h).tanh()
+            total = total + h.sum()
+        return total
+
+    def with_scan():
+        return jax.lax.scan(lambda h, x: (cell(x + h).tanh(),) * 2, torch.zeros(3), xs)[1].sum()
+
+    def step(f):
+        cell.zero_grad()
+        loss = f()
+        loss.backward()
+        return loss.detach(), cell.weight.grad
+
+    want = [t.clone() for t in step(eager)]
+    torch.testing.assert_close(list(step(with_scan)), want)
+    torch.testing.assert_close(list(torch.compile(lambda: step(with_scan))()), want)
+
+
+WRONG = {
+    "init": lambda t, h: h.scan(lambda c, x: (c, x), [], t.ones(3)),
+    "init is a number": lambda t, h: h.scan(lambda c, x: (c, x), 1.0, t.ones(3)),
+    "no rows": lambda t, h: h.scan(lambda c, x: (c, x), t.ones(()), t.ones(0)),
+    "not callable": lambda t, h: h.scan(1, t.ones(()), t.ones(3)),
+    "dim": lambda t, h: h.scan(lambda c, x: (c, x), t.ones(()), t.ones(3), dim=2),
+    "reverse": lambda t, h: h.scan(lambda c, x: (c, x), t.ones(()), t.ones(3), reverse=1),
+    "associative: mode": lambda t, h: h.associative_scan(lambda a, b: a, t.ones(3), 0, combine_mode="x"),
+}  # fmt: skip
+TEXTS = {
+    "init": "RuntimeError: scan() operator requires init leaves.",
+    "init is a number": "RuntimeError: All init leaves must be a Tensor but got 1.0",
+    "no rows": "RuntimeError: All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0",
+    "not callable": "RuntimeError: Combine_fn must be a callable, but got 1",
+    "dim": "IndexError: Dimension out of range (expected to be in range of [-1, 0], but got 2)",
+    "reverse": "RuntimeError: Reverse must be a bool, but got <class 'int'>",
+    "associative: mode": "ValueError: Combine_mode must either 'pointwise' or 'generic', but got x",
+}
+
+
+def said(act, *modules):
+    try:
+        act(*modules)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return "nothing"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_torchs(name):
+    assert said(WRONG[name], torch, hops) == TEXTS[name]

@@ -1,0 +1,327 @@
+"""Control flow of JAX's over tensors: `jax.lax.scan`, `cond`, `while_loop` and the like, as operators of the graph.
+
+Where one of these functions of JAX's is given tensors (or is called inside of a compiled function), it becomes one
+recorded operator: gradients go to its arguments and to the tensors that its functions close over. In eager code the
+branch that a value chooses simply runs, and so does a loop that ends by its values. Code that JAX itself traces, and
+calls without tensors, are JAX's affair as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._core.python_numbers import Number
+from .._core.state import LIFT, MODES
+from .._engine.cut import under_jax
+from .._engine.history import requires_grad_of
+from .._engine.lift import tensor_of_jax
+from .._engine.strided import read
+from .._engine.tensor import Tensor
+from .._functions import symbolic
+from . import loops
+from .interop import _array_of, from_jax
+
+_ORIGINALS = {
+    name: getattr(jax.lax, name)
+    for name in ("scan", "cond", "while_loop", "fori_loop", "map", "switch", "associative_scan")
+}
+_CHECKPOINT = jax.checkpoint
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
+def _flat(tree: Any) -> tuple[list[Any], Any]:
+    leaves, spec = jax.tree_util.tree_flatten(tree, is_leaf=_is_tensor)
+    return [x.array() if type(x) is Number else x for x in leaves], spec
+
+
+def _ours(*trees: Any) -> bool:
+    """Whether a call is one of tensor code."""
+    if MODES.bits & LIFT and not under_jax():
+        return True
+    return any(map(_is_tensor, jax.tree_util.tree_leaves(trees, is_leaf=_is_tensor)))
+
+
+def _has_values() -> bool:
+    """Whether the values of tensors are there to decide."""
+    return not MODES.bits & LIFT and not under_jax()
+
+
+class _Over:
+    """A function over tensors as one of arrays: given and returned flat, or in trees of them."""
+
+    def __init__(self, f: Callable[..., Any], *given: Any) -> None:
+        """`given` are arguments like those that it gets: where they have tensors, it gets tensors."""
+        self.f = f
+        leaves, self.spec = _flat(given)
+        self.tensors = [isinstance(x, Tensor) for x in leaves]
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, spec = jax.tree_util.tree_flatten(args)
+        tensors = self.tensors if len(self.tensors) == len(leaves) else [True] * len(leaves)
+        values = [tensor_of_jax(jnp.asarray(x)) if t else x for x, t in zip(leaves, tensors)]
+        return _as_arrays(self.f(*jax.tree_util.tree_unflatten(spec, values)))
+
+
+def _as_arrays(tree: Any) -> Any:
+    return jax.tree_util.tree_map(_array_of, tree, is_leaf=_is_tensor)
+
+
+def _recorded(
+    name: str, owner: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any]
+) -> Any:
+    """What `run`, a function of arrays, gives for these leaves, as one operator of this name.
+
+    It is kept with the user's function `owner`, whose next call with the same `key` is not traced again.
+    """
+
+    def traced(*arrays: Any) -> Any:
+        return jax.tree_util.tree_map(tensor_of_jax, run(*arrays))
+
+    traced.__name__ = name
+    if under_jax():
+        return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
+    kept = getattr(owner, "__dict__", None)
+    if MODES.bits & LIFT or kept is None or isinstance(owner, functools.partial):
+        return from_jax(traced)(*leaves)
+    operators = kept.setdefault("_torchgrad_jax_operators", {})
+    try:
+        found = operators.get(key)
+    except TypeError:
+        return from_jax(traced)(*leaves)
+    if found is None:
+        if len(operators) >= _KEPT:
+            operators.clear()
+        found = operators[key] = from_jax(traced)
+    return found(*leaves)
+
+
+_KEPT = 16
+"""How many operators are kept with a function."""
+
+
+def _like(given: Sequence[Any], found: Any) -> Any:
+    """Results in the place of what was given: arrays where arrays were, unless they have a graph."""
+    leaves, spec = _flat(found)
+    for i, (before, x) in enumerate(zip(given, leaves)):
+        array = isinstance(x, Tensor) and not isinstance(before, Tensor)
+        if array and not requires_grad_of(x):
+            leaves[i] = jnp.asarray(read(x))
+    return jax.tree_util.tree_unflatten(spec, leaves)
+
+
+# --- the functions --------------------------------------------------------------------------------
+
+
+def scan(
+    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
+    unroll: Any = 1, **options: Any,
+) -> Any:  # fmt: skip
+    """`jax.lax.scan`, of tensors too."""
+    settings = {"length": length, "reverse": reverse, "unroll": unroll, **options}
+    if not _ours(init, xs):
+        return _ORIGINALS["scan"](f, init, xs, **settings)
+    leaves, spec = _flat((init, xs))
+    over = _Over(f, init, xs)
+
+    def run(*arrays: Any) -> Any:
+        carry, rows = jax.tree_util.tree_unflatten(spec, arrays)
+        return _ORIGINALS["scan"](over, carry, rows, **settings)
+
+    key = ("scan", spec, tuple(over.tensors), tuple(settings.items()))
+    carry, ys = _recorded("scan", f, key, run, leaves)
+    return _like(_flat(init)[0], carry), ys
+
+
+def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """`jax.lax.map`, of tensors too."""
+    if not _ours(xs):
+        return _ORIGINALS["map"](f, xs, batch_size=batch_size)
+    leaves, spec = _flat(xs)
+    over = _Over(f, xs)
+
+    def run(*arrays: Any) -> Any:
+        rows = jax.tree_util.tree_unflatten(spec, arrays)
+        return _ORIGINALS["map"](over, rows, batch_size=batch_size)
+
+    return _recorded("map", f, ("map", spec, tuple(over.tensors), batch_size), run, leaves)
+
+
+def associative_scan(
+    fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """`jax.lax.associative_scan`, of tensors too."""
+    if not _ours(elems):
+        return _ORIGINALS["associative_scan"](fn, elems, reverse, axis)
+    leaves, spec = _flat(elems)
+    over = _Over(fn, elems, elems)
+
+    def run(*arrays: Any) -> Any:
+        given = jax.tree_util.tree_unflatten(spec, arrays)
+        return _ORIGINALS["associative_scan"](over, given, reverse, axis)
+
+    return _recorded(
+        "associative_scan",
+        fn,
+        ("associative", spec, tuple(over.tensors), reverse, axis),
+        run,
+        leaves,
+    )
+
+
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: Any = None
+) -> Any:
+    """`jax.lax.fori_loop`, of tensors too."""
+    if not _ours(lower, upper, init_val):
+        return _ORIGINALS["fori_loop"](lower, upper, body_fun, init_val, unroll=unroll)
+    bounds = [_known(x) for x in (lower, upper)]
+    fixed = all(isinstance(b, int) for b in bounds)
+    leaves, spec = _flat((init_val, [] if fixed else bounds))
+    over = _Over(body_fun, 0, init_val)
+
+    def run(*arrays: Any) -> Any:
+        first, given = jax.tree_util.tree_unflatten(spec, arrays)
+        return _ORIGINALS["fori_loop"](*(bounds if fixed else given), over, first, unroll=unroll)
+
+    key = ("fori", spec, tuple(over.tensors), tuple(bounds) if fixed else None, unroll)
+    return _like(_flat(init_val)[0], _recorded("fori_loop", body_fun, key, run, leaves))
+
+
+def _known(x: Any) -> Any:
+    """A bound as a number of Python, where its value is there."""
+    traced = isinstance(x, jax.core.Tracer) or (isinstance(x, Tensor) and not _has_values())
+    return x if traced else int(x)
+
+
+def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
+    """`jax.lax.while_loop`, of tensors too."""
+    if not _ours(init_val):
+        return _ORIGINALS["while_loop"](cond_fun, body_fun, init_val)
+    if _has_values():
+        value = init_val
+        while bool(cond_fun(value)):
+            value = body_fun(value)
+        return value
+    leaves, spec = _flat(init_val)
+    goes_on, over = _Over(cond_fun, init_val), _Over(body_fun, init_val)
+
+    def run(*arrays: Any) -> Any:
+        first = jax.tree_util.tree_unflatten(spec, arrays)
+        return loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
+
+    key = ("while", spec, tuple(over.tensors), cond_fun)
+    return _like(leaves, _recorded("while_loop", body_fun, key, run, leaves))
+
+
+def _flag(x: Any) -> Any:
+    return jnp.asarray(x).reshape(()).astype(bool)
+
+
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    **named: Any,
+) -> Any:
+    """`jax.lax.cond`, of tensors too."""
+    if not _ours(pred, operands, named):
+        return _ORIGINALS["cond"](pred, true_fun, false_fun, *operands, **named)
+    operands = (*operands, *named.values())
+    if _has_values() or not isinstance(pred, Tensor | jax.core.Tracer | Number):
+        return (true_fun if bool(pred) else false_fun)(*operands)
+    return _branches(
+        pred, [false_fun, true_fun], operands, lambda which: _flag(which).astype("int32")
+    )
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, **named: Any) -> Any:
+    """`jax.lax.switch`, of tensors too."""
+    if not _ours(index, operands, named):
+        return _ORIGINALS["switch"](index, branches, *operands, **named)
+    operands = (*operands, *named.values())
+    if _has_values() or not isinstance(index, Tensor | jax.core.Tracer | Number):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    return _branches(
+        index, branches, operands, lambda which: jnp.asarray(which).reshape(()).astype("int32")
+    )
+
+
+def _branches(
+    which: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], number: Callable[[Any], Any]
+) -> Any:  # fmt: skip
+    leaves, spec = _flat((which, operands))
+    overs = [_Over(f, *operands) for f in branches]
+
+    def run(*arrays: Any) -> Any:
+        chosen, given = jax.tree_util.tree_unflatten(spec, arrays)
+        return _ORIGINALS["switch"](number(chosen), overs, *given)
+
+    return _recorded("cond", None, None, run, leaves)
+
+
+def checkpoint(fun: Any = None, **settings: Any) -> Any:
+    """`jax.checkpoint`, of functions over tensors too."""
+    if fun is None:
+        return functools.partial(checkpoint, **settings)
+    plain = _CHECKPOINT(fun, **settings)
+    if settings.get("static_argnums"):
+        return plain
+
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if under_jax() or not _ours(args, kwargs):
+            return plain(*args, **kwargs)
+        leaves, spec = _flat((args, kwargs))
+        over = _Over(lambda args, kwargs: fun(*args, **kwargs), args, kwargs)
+
+        def run(*arrays: Any) -> Any:
+            return _CHECKPOINT(over, **settings)(*jax.tree_util.tree_unflatten(spec, arrays))
+
+        return _recorded("checkpoint", fun, ("checkpoint", spec, tuple(over.tensors)), run, leaves)
+
+    return call
+
+
+_OURS: tuple[Any, ...] = (scan, cond, while_loop, fori_loop, map_, switch, associative_scan)
+for _fn in _OURS:
+    _name = _fn.__name__.rstrip("_")
+    setattr(jax.lax, _name, functools.wraps(_ORIGINALS[_name])(_fn))
+jax.checkpoint = jax.remat = functools.wraps(_CHECKPOINT)(checkpoint)
+
+
+# --- for torch's names ----------------------------------------------------------------------------
+
+
+def _torch_cond(pred: Tensor, true_fn: Any, false_fn: Any, operands: Sequence[Any]) -> Any:
+    return cond(pred, true_fn, false_fn, *operands)
+
+
+def _torch_while(cond_fn: Any, body_fn: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def body(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = body_fn(*values)
+        return tuple(found) if isinstance(found, tuple | list) else (found,)
+
+    return while_loop(lambda values: cond_fn(*values), body, values)
+
+
+symbolic.TRACED_CONTROL = (_torch_cond, _torch_while)
+
+__all__ = [
+    "associative_scan",
+    "checkpoint",
+    "cond",
+    "fori_loop",
+    "map_",
+    "scan",
+    "switch",
+    "while_loop",
+]

@@ -1,0 +1,151 @@
+"""A loop that ends by its values, with a gradient.
+
+JAX refuses the reverse-mode derivative of `while_loop`, since nobody knows how many steps there will be to keep values
+of. Here the forward loop keeps what its first steps began with, in `_SLOTS` places; when these are full it drops every
+second one and from then on keeps every second step, and so on. The backward loop goes from the last step to the
+first, and computes what a step began with from the place before it. A loop of up to `_SLOTS` steps is computed
+once more by the backward pass, one of `n` steps about `n * n / _SLOTS / 3` steps more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+_SLOTS = 64
+
+_while_loop, _fori_loop = lax.while_loop, lax.fori_loop
+
+
+def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
+    """`jax.lax.while_loop`, with a derivative."""
+    flat, spec = jax.tree_util.tree_flatten(init)
+    first = [jnp.asarray(x) for x in flat]
+
+    def over(f: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arrays: Any) -> list[Any]:
+            return jax.tree_util.tree_leaves(f(jax.tree_util.tree_unflatten(spec, arrays)))
+
+        return run
+
+    like = jax.eval_shape(over(body), *first)
+    first = [_alike(x, y) for x, y in zip(first, like)]
+    step, read = jax.closure_convert(over(body), *first)
+    test, tested = jax.closure_convert(over(goes_on), *first)
+    found = _loop(_Loop(step, test, len(first), len(read)), *first, *read, *tested)
+    return jax.tree_util.tree_unflatten(spec, found)
+
+
+def _alike(x: Any, like: Any) -> Any:
+    """A first value of the type that the body gives it, where it was a number of Python."""
+    return lax.convert_element_type(x, like.dtype) if jax.typeof(x).weak_type else x
+
+
+class _Loop:
+    """One loop: its two functions, of the carried values and of what they read besides."""
+
+    def __init__(self, step: Any, test: Any, carried: int, read: int) -> None:
+        self._step, self._test, self.carried, self.read = step, test, carried, read
+
+    def split(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Carried values, and what the two functions read."""
+        n, m = self.carried, self.carried + self.read
+        return tuple(args[:n]), tuple(args[n:m]), tuple(args[m:])
+
+    def test(self, x: Any, tested: Any) -> Any:
+        """Whether there is one more step."""
+        return self._test(*x, *tested)[0]
+
+    def step(self, x: Any, read: Any) -> tuple[Any, ...]:
+        """The next values."""
+        found = self._step(*x, *read)
+        return tuple(lax.convert_element_type(y, v.dtype) for y, v in zip(found, x))
+
+    def gradients(self, x: Any, read: Any, slopes: Any) -> tuple[Any, Any]:
+        """From the slopes of the floating values after a step those before it, and of what it reads."""
+
+        def floating(values: Any, read: Any) -> list[Any]:
+            given = iter(values)
+            whole = [next(given) if _is_floating(v) else v for v in x]
+            return [y for y in self.step(whole, read) if _is_floating(y)]
+
+        _, back = jax.vjp(floating, [v for v in x if _is_floating(v)], read)
+        return back(list(slopes))
+
+
+def _is_floating(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def _run(loop: _Loop, *args: Any) -> tuple[Any, ...]:
+    x, read, tested = loop.split(args)
+    return _while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
+
+
+_loop = jax.custom_vjp(_run, nondiff_argnums=(0,))
+
+
+def _forward(loop: _Loop, *args: Any) -> Any:
+    """The loop, and what some of its steps began with: (values, number of steps, slots, steps between slots)."""
+    first, read, tested = loop.split(args)
+
+    def keep(n: Any, x: Any, slots: Any, stride: Any) -> Any:
+        slots, stride = lax.cond(n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride)
+        at = n // stride
+        kept = lambda s, v: s.at[at].set(jnp.where(n % stride == 0, v, s[at]))  # noqa: E731
+        return tuple(map(kept, slots, x)), stride
+
+    def step(carry: Any) -> Any:
+        x, n, slots, stride = carry
+        slots, stride = keep(n, x, slots, stride)
+        return loop.step(x, read), n + 1, slots, stride
+
+    slots = tuple(jnp.zeros((_SLOTS, *v.shape), v.dtype) for v in first)
+    start = (first, jnp.int32(0), slots, jnp.int32(1))
+    x, n, slots, stride = _while_loop(lambda c: loop.test(c[0], tested), step, start)
+    return x, (n, slots, stride, read, tested)
+
+
+def _halved(slots: Any, stride: Any) -> Any:
+    half = tuple(jnp.concatenate([s[::2], jnp.zeros_like(s[::2])]) for s in slots)
+    return half, stride * 2
+
+
+def _backward(loop: _Loop, kept: Any, slopes: Any) -> tuple[Any, ...]:
+    n, slots, stride, read, tested = kept
+
+    def before(i: Any) -> Any:
+        """What step `i` began with."""
+        at = i // stride
+        start = tuple(s[at] for s in slots)
+        return _fori_loop(at * stride, i, lambda _, x: loop.step(x, read), start)
+
+    def step(k: Any, carry: Any) -> Any:
+        slopes, of_read = carry
+        slopes, more = loop.gradients(before(n - 1 - k), read, slopes)
+        return tuple(slopes), tuple(map(jnp.add, of_read, more))
+
+    floating = tuple(g for g, s in zip(slopes, slots) if _is_floating(s))
+    zeros = tuple(jnp.zeros_like(c) for c in read)
+    found, of_read = _fori_loop(0, n, step, (floating, zeros))
+    given = iter(found)
+    own = [next(given) if _is_floating(s) else _no_slope(s[0]) for s in slots]
+    return (*own, *of_read, *map(_zero, tested))
+
+
+def _no_slope(x: Any) -> Any:
+    return np.zeros(x.shape, jax.dtypes.float0)
+
+
+def _zero(x: Any) -> Any:
+    return jnp.zeros_like(x) if _is_floating(x) else _no_slope(x)
+
+
+_loop.defvjp(_forward, _backward)
+
+__all__ = ["while_loop"]

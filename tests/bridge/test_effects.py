@@ -9,6 +9,7 @@ import random
 import threading
 import time
 import warnings
+from collections import OrderedDict, deque
 
 import numpy as np
 import pytest
@@ -276,6 +277,37 @@ def test_errors_may_be_suppressed(capsys):
     assert fast.counts == {"traced": 0, "run": 0, "eager": 2}
     assert len(seen) == table["n"] == holder.n == 2  # what the error above did is undone
     assert capsys.readouterr().out.count("called") == 3
+
+
+NAMES = [f"name {i}" for i in range(40)]
+CONTAINERS = {
+    "a set that grows": (lambda: set(NAMES), lambda held: held.add("more")),
+    "a set that nobody changes": (lambda: set(NAMES), lambda held: None),
+    "a dict in another order": (lambda: dict.fromkeys(NAMES), lambda held: held.update({NAMES[1]: held.pop(NAMES[1])})),
+    "an ordered dict": (lambda: OrderedDict.fromkeys(NAMES), lambda held: held.move_to_end(NAMES[1])),
+    "a list in another order": (lambda: list(NAMES), lambda held: held.reverse()),
+    "a bounded deque": (lambda: deque(NAMES, 40), lambda held: held.append("more")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_an_attempt_to_compile_leaves_containers_as_they_were(name):
+    """The function changes each once, although it ran twice: until it asked for a value, and as it is written."""
+    make, change = CONTAINERS[name]
+    held, once = make(), make()
+    change(once)
+
+    def f(x):
+        change(held)
+        return x + 1 if x.sum() > 0 else x
+
+    with (
+        torch._dynamo.config.patch(suppress_errors=True),
+        pytest.warns(UserWarning, match="runs as it is written"),
+    ):
+        assert torch.compile(f)(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert held == once
+    assert isinstance(held, set) or list(held) == list(once)
 
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Error detected in")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jax.errors import UnexpectedTracerError
 
 from .._core import caches, tree
 from .._core.errors import AsWritten, Unsupported
@@ -20,7 +21,9 @@ from .._core.state import (
     MODES,
     OBSERVED,
     PACKING,
+    TRACE_LOCK,
     TRACED,
+    WRITE_LOCK,
 )
 from .._engine.cut import under_jax
 from .._engine.history import requires_grad_of
@@ -103,11 +106,19 @@ class Compiled:
         if MODES.traced and under_jax():  # part of something larger
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
-        if last is not None and not kwargs and last.fits(args, mode):
-            self.counts["run"] += 1
-            return (
-                last.run(args) if last.quickly is None or mode & INFERENCE else last.quickly(args)
-            )
+        if last is not None and not kwargs:
+            if last.quickly is None or mode & INFERENCE:
+                with TRACE_LOCK, WRITE_LOCK:
+                    if last.fits(args, mode):
+                        self.counts["run"] += 1
+                        return last.run(args)
+            elif last.fits(args, mode):
+                self.counts["run"] += 1
+                try:
+                    return last.quickly(args)
+                except UnexpectedTracerError:  # another thread traces a write to one of the tensors
+                    with TRACE_LOCK:
+                        return last.run(args)
         return self._call(args, kwargs, Entry.run)
 
     def many(self, *args: Any, **kwargs: Any) -> Any:
@@ -151,10 +162,24 @@ class Compiled:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]
     ) -> Any:
         """Find or make the program for these arguments, and `run` it."""
-        mode, stance = MODES.bits & ~TRACED, POLICY.stance
+        mode = MODES.bits & ~TRACED
         if mode & _OTHER_MODES or self.written:  # part of something larger, or watched
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
+        with TRACE_LOCK:
+            out = self._run_or_trace(args, kwargs, mode, run)
+        if out is not _AS_WRITTEN:
+            return out
+        # Without the lock: this may take as long as it likes, and start threads.
+        self.counts["eager"] += 1
+        return self.fn(*args, **kwargs)
+
+    def _run_or_trace(
+        self, args: Any, kwargs: Any, mode: int, run: Callable[[Entry, Any], Any]
+    ) -> Any:
+        """The result of a program kept for such arguments, or of a new one; `_AS_WRITTEN` if there is to be none."""
+        if self.written:  # as another thread has found out in the meantime
+            return _AS_WRITTEN
         flat, spec = tree.flatten((args, kwargs))
         tensors: list[Tensor] = []
         numbers: list[Any] = []
@@ -180,8 +205,8 @@ class Compiled:
         inputs = tensors + numbers if numbers else tensors
         entries = self.entries.get(whole)
         reason = "" if entries is None else None
-        if entries is not None:
-            for entry in entries:
+        for entry in entries or ():
+            with WRITE_LOCK:
                 reason = entry.stale(inputs)
                 if reason is None:
                     self.counts["run"] += 1
@@ -189,12 +214,12 @@ class Compiled:
                     self._used(whole, entry)
                     self._remember(entry, args, kwargs, mode)
                     return run(entry, inputs)
+        stance = POLICY.stance
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
         if (stance is not None and not late) or any(t._m.device.type == "meta" for t in tensors):
-            self.counts["eager"] += 1
-            return self.fn(*args, **kwargs)
+            return _AS_WRITTEN
         return self._trace(whole, (args, kwargs), flat, tensors, reason, run)
 
     def _remember(self, entry: Entry, args: Any, kwargs: Any, mode: int) -> None:
@@ -250,7 +275,7 @@ class Compiled:
             watch.value(x)
         containers.value(given)
         if (why := watch.unknowable() or containers.unknowable()) is not None:
-            return self._not_traced(why, given)
+            return self._not_traced(why)
         for entry in self.entries.get(
             key, ()
         ):  # numbers that were changed from outside may change again
@@ -288,7 +313,8 @@ class Compiled:
             if effect:
                 self.carried.update({place_of(*place): place for place in watch.drifted()})
             self._keep(key, entry, effect, reason, known)
-            out = (Entry.run if effect else run)(entry, [*tensors, *arguments.values])
+            with WRITE_LOCK:
+                out = (Entry.run if effect else run)(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error
@@ -307,17 +333,16 @@ class Compiled:
             if self.wasted > _PATIENCE:
                 self._give_up(effect or reason)
             return out
-        return self._as_written(failed, given, noticed, (watch, containers), modes)
+        return self._as_written(failed, noticed, (watch, containers), modes)
 
-    def _not_traced(self, why: str, given: Any) -> Any:
-        """Run the function as it is written, now and from now on."""
+    def _not_traced(self, why: str) -> Any:
+        """Let the function run as it is written, now and from now on."""
         if self.fullgraph:
             raise Unsupported(f"torch.compile: {why}")
         self.written = True
         self.reasons.append(why)
         explain.never_compiled(self.fn, why)
-        self.counts["eager"] += 1
-        return self.fn(*given[0], **given[1])
+        return _AS_WRITTEN
 
     def _keep(self, key: Any, entry: Entry, effect: Any, reason: Any, known: int) -> None:
         """Keep a program for later calls, unless the function did in Python what only its own code can do."""
@@ -377,10 +402,8 @@ class Compiled:
         tensors = {id(t): t for w in watches for t in w.tensors()}
         return Carried(list(places.values()), list(tensors.values()), arguments)
 
-    def _as_written(
-        self, error: BaseException, given: Any, noticed: Noticing, watches: Any, modes: int
-    ) -> Any:
-        """Run the function as it is written, once all that the attempt to trace it has done is undone."""
+    def _as_written(self, error: BaseException, noticed: Noticing, watches: Any, modes: int) -> Any:
+        """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
         noticed.undo()
         for watch in watches:
             watch.undo()
@@ -396,10 +419,11 @@ class Compiled:
             explain.unsupported(self.fn, error)
         elif error.lasting:
             explain.never_compiled(self.fn, error)
-        self.counts["eager"] += 1
-        return self.fn(*given[0], **given[1])
+        return _AS_WRITTEN
 
 
+_AS_WRITTEN = object()
+"""Stands for a result where the function is to run as it is written."""
 _PATIENCE = 3
 """After how many programs of no further use a function is no longer compiled."""
 

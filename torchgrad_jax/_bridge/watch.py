@@ -124,9 +124,17 @@ class Watch:
                     del holder[key]
         for hidden in self.hidden:
             hidden.undo()
-        for held, before in self.lists:
+        for held, keys in self.orders:
+            if list(held) != keys and held.keys() == set(keys):
+                entries = {key: held[key] for key in keys}
+                held.clear()
+                held.update(entries)
+        for i, (held, before) in enumerate(self.lists):
+            if len(held) == len(before) and all(map(is_, held, before)):
+                continue
             held.clear()
             held.update(before) if isinstance(held, set) else held.extend(before)
+            self.lists[i] = (held, list(held))  # a set that is filled anew may have another order
 
     def state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.

@@ -111,8 +111,8 @@ class PyNode(Node):
         return self.outs[nr]
 
     def _release(self) -> None:
-        self.saved = None
         self._freed = True
+        self.saved = None
 
     # -- saved tensors
     def save(self, tensors: Sequence[Any]) -> None:
@@ -153,13 +153,12 @@ class PyNode(Node):
         return self._saved_for_backward()
 
     def _saved_for_backward(self) -> tuple[Any, ...]:
+        saved = self.saved  # read once: a pass of another thread may free it in the meantime
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        return tuple(self._unpacked(i) for i in range(len(self.saved or ())))
+        return tuple(self._unpacked(i, entry) for i, entry in enumerate(saved or ()))
 
-    def _unpacked(self, i: int) -> Any:
-        assert self.saved is not None
-        entry = self.saved[i]
+    def _unpacked(self, i: int, entry: Any) -> Any:
         if entry is None:
             return None
         if isinstance(entry, Packed):
@@ -193,9 +192,10 @@ class PyNode(Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        saved = self.saved
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
-        return tuple(SavedTensor._at(self, i) for i in range(len(self.saved or ())))
+        return tuple(SavedTensor._at(self, i) for i in range(len(saved or ())))
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:

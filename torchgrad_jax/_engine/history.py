@@ -189,7 +189,8 @@ def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
 
 def written_part(node: Node) -> Node | None:
     """For a write to a part of a base: the node of the write alone, which the part's results come from."""
-    return node.saved[-1] if isinstance(node.gp, CopySlicesPlan) else None
+    saved = node.saved
+    return saved[-1] if saved and isinstance(node.gp, CopySlicesPlan) else None
 
 
 def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node:

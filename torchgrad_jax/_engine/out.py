@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .._core import errors, outputs, warn
-from .._core.state import DUAL, MODES
+from .._core.state import DUAL, MODES, WRITE_LOCK
 from .._ops.registry import Layout
 from .history import requires_grad_of
 from .record import no_grad
@@ -26,7 +26,12 @@ def without_unsaid(me: Any, named: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
-    """Compute, then write into `out`, resizing it as torch does."""
+    """Compute, then write into `out`, resizing it as torch does; no write of another thread comes in between."""
+    with WRITE_LOCK:
+        return _write_out(me, args, names, out)
+
+
+def _write_out(me: Any, args: Sequence[Any], names: Sequence[str], out: Any) -> Any:
     targets = out if isinstance(out, tuple | list) else (out,)
     for t in targets:
         if not isinstance(t, Tensor):

@@ -73,9 +73,8 @@ def _complain(m: Any, producer: str | None, nr: int, now: int, then: int) -> Run
     )
 
 
-def _describe(node: Any, index: int) -> tuple[str | None, int]:
+def _describe(node: Any, index: int, entry: Any) -> tuple[str | None, int]:
     """Which node made a saved value, and as which output; of inputs torch's messages always say 0."""
-    entry = node.saved[index]
     n_in = len(node.gp.saved_in)
     if index >= n_in:
         k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
@@ -98,20 +97,19 @@ def _describe(node: Any, index: int) -> tuple[str | None, int]:
     return None, 0
 
 
-def _modified(node: Any, index: int, m: Any, now: int) -> RuntimeError:
+def _modified(node: Any, index: int, entry: Any, m: Any, now: int) -> RuntimeError:
     """The complaint about a saved value that was written to since."""
-    producer, nr = _describe(node, index)
+    producer, nr = _describe(node, index, entry)
     return _complain(m, producer, nr, now, node.vers[index])
 
 
-def _check_unwritten(node: Any, index: int) -> None:
+def _check_unwritten(node: Any, index: int, entry: Any) -> None:
     """Complain if a saved value was written to since."""
-    entry = node.saved[index]
     if isinstance(entry, Storage):
         if entry.version != node.vers[index]:
-            raise _modified(node, index, entry.meta, entry.version)
+            raise _modified(node, index, entry, entry.meta, entry.version)
     elif isinstance(entry, Tensor) and entry._vc.version != node.vers[index]:
-        raise _modified(node, index, entry._m, entry._vc.version)
+        raise _modified(node, index, entry, entry._m, entry._vc.version)
 
 
 ALTERED: dict[int, Any] = {}
@@ -127,7 +125,8 @@ def note_altered(t: Tensor) -> None:
 
 def unaltered(node: Any) -> bool:
     """Whether no tensor that a node saved is another one by now."""
-    return node.saved is None or not any(id(entry) in ALTERED for entry in node.saved)
+    saved = node.saved
+    return saved is None or not any(id(entry) in ALTERED for entry in saved)
 
 
 def check_attached(node: Any) -> None:
@@ -142,9 +141,9 @@ def check_attached(node: Any) -> None:
                 raise RuntimeError(errors.DETACHED_IN_PLACE)
 
 
-def _as_saved(node: Any, index: int) -> Any:
+def _as_saved(node: Any, index: int, entry: Any) -> Any:
     """What a saved input was when it was saved, where its data is of another shape or dtype since; else None."""
-    gp, entry = node.gp, node.saved[index]
+    gp = node.gp
     if id(entry) not in ALTERED or index >= len(gp.saved_in):
         return None
     m = gp.plan.keys[gp.saved_in[index]]
@@ -158,13 +157,13 @@ def _as_saved(node: Any, index: int) -> Any:
 
 def unpack_arrays(node: Any) -> list[Any]:
     """The saved values as arrays and numbers, after checking that nobody wrote to them."""
-    saved = node.saved
+    saved = node.saved  # read once: a pass of another thread may free it in the meantime
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
     for i, entry in enumerate(saved[: len(node.vers)]):  # a write to a part holds a node besides
         kind = entry.__class__
-        _check_unwritten(node, i)
+        _check_unwritten(node, i, entry)
         then = node.vers[i]
         if kind is Storage or kind is SharedStorage:
             array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
@@ -174,7 +173,7 @@ def unpack_arrays(node: Any) -> list[Any]:
             array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
             if array is None:
                 array = entry._st.array if plain else strided.read(entry)
-            m = _as_saved(node, i) if ALTERED else None
+            m = _as_saved(node, i, entry) if ALTERED else None
             out.append(array if m is None else strided.fitted(array, m))
         elif kind is Packed:
             out.append(_unpacked_array(entry))
@@ -238,7 +237,7 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
         if arrays is None:
             arrays = True
             for j in places:
-                _check_unwritten(node, j)
+                _check_unwritten(node, j, saved[j])
         then = node.vers[i]
         if then.__class__ is Seen or LIVE:
             whole = entry if isinstance(entry, Tensor) else _on(entry)
@@ -254,7 +253,7 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             t._x = entry._x  # with the tangent that came with it
             out.append(_as_output(node, gp.saved_out[i - n_in], t))
         else:
-            m = _as_saved(node, i) if ALTERED and fitting else None
+            m = _as_saved(node, i, entry) if ALTERED and fitting else None
             if m is not None:
                 array = strided.fitted(strided.read(entry), m)
                 entry = _rewire(node, i, n_in, make(array, meta(m.shape, m.dtype, m.device)))
@@ -373,7 +372,12 @@ class SavedTensor:
         node, i = self._node, self._index
         if i is None:
             return None
-        return node._unpacked(i) if node.gp is None else unpack_tensors(node, at=(i,))[0]
+        if node.gp is not None:
+            return unpack_tensors(node, at=(i,))[0]
+        saved = node.saved
+        if saved is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        return node._unpacked(i, saved[i])
 
     @property
     def data(self) -> Any:

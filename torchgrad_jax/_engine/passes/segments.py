@@ -276,7 +276,8 @@ def _explain(node: Node, why: str) -> None:
 def segment_at(task: Task, at: int) -> Segment | None:
     """The segment that begins with the next node of a pass; None where that node is to be walked."""
     node, total = task.order[at], len(task.order)
-    packed = node.saved and node.saved[0].__class__ is Packed
+    saved = node.saved  # read once: a pass of another thread may free it in the meantime
+    packed = saved and saved[0].__class__ is Packed
     if packed or (
         (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))
     ):

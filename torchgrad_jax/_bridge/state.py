@@ -222,10 +222,34 @@ class StateLift(Lift):
 
     def array_to_write(self, t: Tensor) -> Any:
         """What its storage holds, which is about to change."""
+        if not self.ours(t._st.array) and any(ref() is t._st for ref in self.born):
+            self._take_in(t)
         held = self.held(t)
         if id(t._st) in self.storages:
             self._count(t)
         return held
+
+    def _take_in(self, t: Tensor) -> None:
+        """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
+        st = t._st
+        with self.outside():
+            kept = Storage(st.array, st.meta)
+        tracer, entry = self.tracers.pop(id(st), None), self.storages.pop(id(st), None)
+        if tracer is None or entry is None:
+            tracer = self._input(Source("tensor", kept, t, st.meta), st.meta)
+        elif self.sources[entry[3]].what is st:
+            self.sources[entry[3]].what = kept
+            self.tracers[id(kept)] = tracer
+            self.storages[id(kept)] = (kept, *entry[1:])
+            self.numbers = {
+                k: (kept if first is st else first, *rest)
+                for k, (first, *rest) in self.numbers.items()
+            }  # type: ignore[misc]
+            self.peers = {k: kept if first is st else first for k, first in self.peers.items()}
+        self.peers.pop(id(st), None)
+        self.known.pop(id(t), None)
+        self.counters.pop(id(t._vc), None)
+        st.array = tracer
 
     def array_of(self, t: Tensor) -> Any:
         """A tensor's elements for a step of this run."""

@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+import jax
 
 from .._core.meta import meta
 from .._core.transfer import put
 from .._engine.record import no_grad
-from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from ..compiler import is_compiling
 from ._groups import ProcessGroup, get_group_rank, group as _default, member_of, outside
@@ -91,6 +90,8 @@ def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> 
 
 def reduction(op: Any, tensor: Tensor) -> RedOpType:
     """The reduction that is meant, which must suit the dtype."""
+    if isinstance(op, str) or int(op) not in RedOpType.__members__.values():
+        raise TypeError(f"op must be a torch.distributed.ReduceOp, not {op!r}")
     op = RedOpType(int(op))
     if tensor.is_complex() and op in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, *_BITWISE):
         raise ValueError(f"all_reduce does not support {op} on complex tensors")
@@ -139,37 +140,31 @@ def group_for(call: str, group: Any) -> ProcessGroup | None:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def values(tensor: Tensor) -> np.ndarray:
-    """The values of a tensor in the memory of this process.
-
-    Raises:
-        NotImplementedError: there are none, because the code is being compiled or mapped.
-    """
-    if is_compiling():
-        raise NotImplementedError(_COMPILED)
-    plain = tensor.detach()
-    return np.asarray(read(plain.resolve_conj() if plain.is_complex() else plain))
-
-
-_COMPILED = (
-    "a collective between processes cannot be part of a compiled program; call it outside of the compiled function, "
-    "or turn that part off with torch.compiler.disable"
-)
-
-
-def tensor_from(array: np.ndarray, like: Tensor) -> Tensor:
+def tensor_from(array: Any, like: Tensor) -> Tensor:
     """An array as a tensor with the dtype and on the device of another one."""
-    return make(put(array, like._m.device), meta(array.shape, like.dtype, like._m.device))
+    placed = array if isinstance(array, jax.core.Tracer) else put(array, like._m.device)
+    return make(placed, meta(array.shape, like.dtype, like._m.device))
 
 
-def fill(target: Tensor, array: np.ndarray) -> None:
+def fill(target: Tensor, array: Any) -> None:
     """Give a tensor new values, as if they had arrived in its memory: its version stays what it was."""
-    if array.size:
+    if isinstance(array, jax.core.Tracer):
+        with no_grad():
+            target.copy_(tensor_from(array.reshape(target.shape), target))
+    elif array.size:
         target.data.copy_(tensor_from(array.reshape(target.shape), target))
 
 
-def assign(target: Tensor, array: np.ndarray) -> None:
-    """Give a tensor new values by an in-place copy, which counts as a version."""
+def assign(target: Tensor, array: Any) -> None:
+    """Give a tensor new values by an in-place copy, which counts as a version.
+
+    Raises:
+        RuntimeError: it is a leaf that requires a gradient.
+    """
+    if target.requires_grad and target.is_leaf:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
     with no_grad():
         target.copy_(tensor_from(array.reshape(target.shape), target))
 
@@ -180,7 +175,10 @@ def size_of(x: Tensor) -> str:
 
 
 def perform(async_op: bool, results: Sequence[Any], run: Callable[[], Any]) -> Work | None:
-    """Run a collective now, or in a thread of its own."""
+    """Run a collective now, or in a thread of its own; as a step of a program it is written down now."""
+    if async_op and is_compiling():
+        run()
+        return Work(results)
     if async_op:
         return Work(results, run)
     run()

@@ -25,8 +25,8 @@ from ._arguments import (
     size_of,
     tensor_of,
     tensors_of,
-    values,
 )
+from ._call import array_of, begin, joined, like
 from ._errors import DistBackendError
 from ._exchange import Turn
 from ._groups import ProcessGroup
@@ -40,8 +40,8 @@ def barrier(
     pg = group_for("barrier", group)
     if pg is None:
         return None
-    turn = pg.turn("barrier", timeout=timeout)
-    return perform(async_op, [], lambda: _exchange.barrier(turn))
+    found = begin(pg, "barrier", [], [], _exchange.barrier, timeout=timeout)
+    return perform(async_op, [], found)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -123,11 +123,15 @@ def all_reduce(
     pg = group_for("all_reduce", group)
     if pg is None:
         return None
-    x, turn = values(tensor), pg.turn(f"all_reduce({op.name}) of {size_of(tensor)}")
+    what = f"all_reduce({op.name}) of {size_of(tensor)}"
+    found = begin(
+        pg, what, [array_of(tensor)], [like(tensor)],
+        lambda turn, x: [_exchange.all_reduce(turn, x, op.name)],
+    )  # fmt: skip
 
     def run() -> None:
-        fill(tensor, _exchange.all_reduce(turn, x, op.name))
-        _averaged(op, tensor, turn.size)
+        fill(tensor, found()[0])
+        _averaged(op, tensor, pg.size())
 
     return perform(async_op, [tensor], run)
 
@@ -151,13 +155,16 @@ def reduce(
     if pg is None:
         return None
     root = root_of("reduce", "dst", pg, dst, group_dst)
-    x, turn = values(tensor), pg.turn(f"reduce({op.name}) of {size_of(tensor)} to {root}")
+    found = begin(
+        pg, f"reduce({op.name}) of {size_of(tensor)} to {root}", [array_of(tensor)], [like(tensor)],
+        lambda turn, x: [_exchange.reduce(turn, x, root, op.name)],
+    )  # fmt: skip
 
     def run() -> None:
-        found = _exchange.reduce(turn, x, root, op.name)
-        if turn.rank == root:
-            fill(tensor, found)
-            _averaged(op, tensor, turn.size)
+        (array,) = found()
+        if pg.rank() == root:
+            fill(tensor, array)
+            _averaged(op, tensor, pg.size())
 
     return perform(async_op, [tensor], run)
 
@@ -173,17 +180,20 @@ def reduce_scatter(
     if pg is None:
         return None
     fitting("reduce_scatter", input_list, output, pg.size())
-    return _reduce_scattered(pg, output, [values(x) for x in input_list], op, async_op)
+    return _reduce_scattered(pg, output, [array_of(x) for x in input_list], op, async_op)
 
 
 def _reduce_scattered(
-    pg: ProcessGroup, output: Tensor, xs: Sequence[np.ndarray], op: Any, async_op: bool
+    pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool
 ) -> Work | None:
-    turn = pg.turn(f"reduce_scatter({op.name}) of {size_of(output)}")
+    found = begin(
+        pg, f"reduce_scatter({op.name}) of {size_of(output)}", xs, [like(output)],
+        lambda turn, *xs: [_exchange.reduce_scatter(turn, xs, op.name)],
+    )  # fmt: skip
 
     def run() -> None:
-        assign(output, _exchange.reduce_scatter(turn, xs, op.name))
-        _averaged(op, output, turn.size)
+        assign(output, found()[0])
+        _averaged(op, output, pg.size())
 
     return perform(async_op, [output], run)
 
@@ -199,9 +209,8 @@ def reduce_scatter_single(
     if pg is None:
         return None
     _sizes("reduce_scatter_single", output, input, pg.size())
-    return _reduce_scattered(
-        pg, output, np.split(values(input).reshape(-1), pg.size()), op, async_op
-    )
+    parts = array_of(input).reshape(pg.size(), -1)
+    return _reduce_scattered(pg, output, [parts[r] for r in range(pg.size())], op, async_op)
 
 
 def _sizes(name: str, small: Tensor, large: Tensor, size: int) -> None:
@@ -210,6 +219,22 @@ def _sizes(name: str, small: Tensor, large: Tensor, size: int) -> None:
             f"{name}: {size} processes have parts of {small.numel()} elements, which are not the {large.numel()} of "
             "the whole"
         )
+
+
+def spread(pg: ProcessGroup, tensors: Sequence[Tensor], root: int, what: str) -> None:
+    """Give all processes the values that one has of some tensors, with one message for each dtype."""
+    for dtype in dict.fromkeys(t.dtype for t in tensors):
+        same = [t for t in tensors if t.dtype == dtype]
+        whole = joined([array_of(t) for t in same])
+        found = begin(
+            pg, f"{what} of {whole.size} elements of {dtype}", [whole], [like(same[0], whole.shape)],
+            lambda turn, x: [_exchange.broadcast(turn, x, root)],
+        )()  # fmt: skip
+        if pg.rank() != root:
+            at = 0
+            for t in same:
+                fill(t, found[0][at : at + t.numel()])
+                at += t.numel()
 
 
 # --- from one to all, from all to all -------------------------------------------------------------
@@ -224,12 +249,15 @@ def broadcast(
     if pg is None:
         return None
     root = root_of("broadcast", "src", pg, src, group_src)
-    x, turn = values(tensor), pg.turn(f"broadcast of {size_of(tensor)} from {root}")
+    found = begin(
+        pg, f"broadcast of {size_of(tensor)} from {root}", [array_of(tensor)], [like(tensor)],
+        lambda turn, x: [_exchange.broadcast(turn, x, root)],
+    )  # fmt: skip
 
     def run() -> None:
-        found = _exchange.broadcast(turn, x, root)
-        if turn.rank != root:
-            fill(tensor, found)
+        (array,) = found()
+        if pg.rank() != root:
+            fill(tensor, array)
 
     return perform(async_op, [tensor], run)
 
@@ -248,11 +276,12 @@ def all_gather(
     if pg is None:
         return None
     fitting("allgather", tensor_list, tensor, pg.size())
-    x, turn = values(tensor), pg.turn(f"all_gather of {size_of(tensor)}")
+    what = f"all_gather of {size_of(tensor)}"
+    found = begin(pg, what, [array_of(tensor)], [like(tensor)] * pg.size(), _exchange.all_gather)
 
     def run() -> None:
-        for out, found in zip(tensor_list, _exchange.all_gather(turn, x)):
-            assign(out, found)
+        for out, array in zip(tensor_list, found()):
+            assign(out, array)
 
     return perform(async_op, tensor_list, run)
 
@@ -260,9 +289,14 @@ def all_gather(
 def all_gather_coalesced(
     output_tensor_lists: list[list[Tensor]], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Any:  # fmt: skip
-    """`all_gather` of several tensors."""
-    for outputs, x in zip(output_tensor_lists, tensors_of(input_tensor_list, "tensor_list")):
-        all_gather(outputs, x, group)
+    """`all_gather` of several tensors; of the lists, each is for what one process has."""
+    inputs = tensors_of(input_tensor_list, "tensor_list")
+    if any(len(outputs) != len(inputs) for outputs in output_tensor_lists):
+        raise RuntimeError(
+            f"all_gather_coalesced: a list does not have {len(inputs)} tensors, as the input list has"
+        )
+    for i, x in enumerate(inputs):
+        all_gather([outputs[i] for outputs in output_tensor_lists], x, group)
     return Work(output_tensor_lists) if async_op else None
 
 
@@ -276,11 +310,13 @@ def all_gather_single(
     if pg is None:
         return None
     _sizes("all_gather_single", input_tensor, output_tensor, pg.size())
-    x, turn = values(input_tensor), pg.turn(f"all_gather_single of {size_of(input_tensor)}")
+    found = begin(
+        pg, f"all_gather_single of {size_of(input_tensor)}", [array_of(input_tensor)], [like(output_tensor)],
+        lambda turn, x: [np.concatenate(_exchange.all_gather(turn, x.reshape(-1)))],
+    )  # fmt: skip
 
     def run() -> None:
-        found = _exchange.all_gather(turn, x.reshape(-1))
-        assign(output_tensor, np.concatenate(found))
+        assign(output_tensor, found()[0])
 
     return perform(async_op, [output_tensor], run)
 
@@ -327,18 +363,18 @@ def all_to_all_single(
         return None
     parts = _parts(input, input_split_sizes, pg.size())
     incoming = _rows(output, output_split_sizes, pg.size())
-    turn = pg.turn(f"all_to_all_single of {input.dtype}")
 
-    def run() -> None:
+    def step(turn: Turn, *parts: Any) -> list[np.ndarray]:
         found = _exchange.all_to_all(turn, parts)
         for r, (got, rows) in enumerate(zip(found, incoming)):
             if (len(got) if got.ndim else 0) != rows:
                 raise RuntimeError(
                     f"all_to_all_single: rank {r} sent {len(got)} rows, and output_split_sizes says {rows}"
                 )
-        assign(output, np.concatenate(found))
+        return [np.concatenate(found)]
 
-    return perform(async_op, [output], run)
+    found = begin(pg, f"all_to_all_single of {input.dtype}", parts, [like(output)], step)
+    return perform(async_op, [output], lambda: fill(output, found()[0]))
 
 
 def _rows(x: Tensor, sizes: Any, n: int) -> list[int]:
@@ -354,8 +390,8 @@ def _rows(x: Tensor, sizes: Any, n: int) -> list[int]:
     return [int(s) for s in sizes]
 
 
-def _parts(x: Tensor, sizes: Any, n: int) -> list[np.ndarray]:
-    rows, whole = _rows(x, sizes, n), values(x)
+def _parts(x: Tensor, sizes: Any, n: int) -> list[Any]:
+    rows, whole = _rows(x, sizes, n), array_of(x)
     ends = np.cumsum(rows).tolist()
     whole = whole if whole.ndim else whole[None]
     return [whole[end - size : end] for end, size in zip(ends, rows)]
@@ -376,15 +412,22 @@ def all_to_all(
             raise RuntimeError(
                 f"all_to_all: the {name} list has {len(found)} tensors for {pg.size()} processes"
             )
-    xs, turn = [values(x) for x in inputs], pg.turn("all_to_all")
+    sizes = [out.numel() for out in outputs]
+
+    def step(turn: Turn, *xs: Any) -> list[np.ndarray]:
+        found = _exchange.all_to_all(turn, xs)
+        for r, (size, array) in enumerate(zip(sizes, found)):
+            if size != array.size:
+                raise RuntimeError(
+                    f"all_to_all: rank {r} sent {array.size} elements, and the output has {size}"
+                )
+        return found
+
+    found = begin(pg, "all_to_all", [array_of(x) for x in inputs], list(map(like, outputs)), step)
 
     def run() -> None:
-        for r, (out, found) in enumerate(zip(outputs, _exchange.all_to_all(turn, xs))):
-            if out.numel() != found.size:
-                raise RuntimeError(
-                    f"all_to_all: rank {r} sent {found.size} elements, and the output has {out.numel()}"
-                )
-            assign(out, found)
+        for out, array in zip(outputs, found()):
+            assign(out, array)
 
     return perform(async_op, outputs, run)
 
@@ -404,11 +447,15 @@ def gather(
     alike(*outputs, tensor)
     if outputs:
         fitting("gather", outputs, tensor, pg.size())
-    x, turn = values(tensor), pg.turn(f"gather of {size_of(tensor)} to {root}")
+    what = f"gather of {size_of(tensor)} to {root}"
+    found = begin(
+        pg, what, [array_of(tensor)], list(map(like, outputs)),
+        lambda turn, x: _exchange.gather(turn, x, root),
+    )  # fmt: skip
 
     def run() -> None:
-        for out, found in zip(outputs, _exchange.gather(turn, x, root)):
-            assign(out, found)
+        for out, array in zip(outputs, found()):
+            assign(out, array)
 
     return perform(async_op, outputs, run)
 
@@ -435,5 +482,8 @@ def scatter(
     alike(*inputs, tensor)
     if inputs:
         fitting("scatter", inputs, tensor, pg.size())
-    xs, turn = [values(x) for x in inputs], pg.turn(f"scatter of {size_of(tensor)} from {root}")
-    return perform(async_op, [tensor], lambda: assign(tensor, _exchange.scatter(turn, xs, root)))
+    found = begin(
+        pg, f"scatter of {size_of(tensor)} from {root}", [array_of(x) for x in inputs], [like(tensor)],
+        lambda turn, *xs: [_exchange.scatter(turn, xs, root)],
+    )  # fmt: skip
+    return perform(async_op, [tensor], lambda: fill(tensor, found()[0]))

@@ -182,6 +182,7 @@ def scatter(turn: Turn, xs: Sequence[np.ndarray], root: int) -> np.ndarray:
     return xs[root]
 
 
-def barrier(turn: Turn) -> None:
-    """Return when all members are here."""
+def barrier(turn: Turn) -> list[np.ndarray]:
+    """Return when all members are here, without results."""
     all_gather(turn, np.zeros(0, np.uint8))
+    return []

@@ -47,7 +47,7 @@ class ProcessGroup:
     ) -> None:  # fmt: skip
         self._wires, self._members, self._backend = wires, list(members), backend
         self.group_name, self.group_desc, self._timeout = name, description, timeout
-        self._turns = 0
+        self._turns, self._compiled_turns = 0, 0
         self.store: Store = HashStore()
 
     def rank(self) -> int:
@@ -62,10 +62,13 @@ class ProcessGroup:
         """The name of its backend."""
         return self._backend
 
-    def turn(self, what: str, key: str = "", timeout: Any = None) -> Turn:
-        """The next collective of the group, or with a key, one message in it."""
+    def turn(self, what: str, key: str = "", timeout: Any = None, compiled: bool = False) -> Turn:
+        """The next collective of the group, or of its compiled programs, or with a key, one message in it."""
         limit = self._timeout if timeout is None else seconds(timeout)
-        if not key:
+        if not key and compiled:
+            self._compiled_turns += 1
+            key = f"compiled {self._compiled_turns}"
+        elif not key:
             self._turns += 1
             key = str(self._turns)
         return Turn(self._wires, self._members, self.group_name, f"{self.group_name}/{key}", what, limit)  # fmt: skip
@@ -254,7 +257,7 @@ def _check_members(members: Sequence[int], size: int) -> None:
                 f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
             )
     if len(set(members)) != len(members):
-        raise ValueError(f"a rank is given twice: {list(members)}")
+        raise ValueError(f"ranks list must not contain duplicate entries, got {list(members)}")
 
 
 def new_subgroups(

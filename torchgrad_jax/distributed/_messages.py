@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._engine.tensor import Tensor
-from ._arguments import fill, group_for, one_rank, tensor_of, values
+from ..compiler import is_compiling
+from ._arguments import fill, group_for, one_rank, tensor_of
+from ._call import array_of, begin, like
 from ._exchange import Turn
 from ._groups import ProcessGroup, get_group_rank
 from ._work import ReceiveWork, Work
@@ -27,8 +29,9 @@ def _peer(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str)
     return peer
 
 
-def _turn(pg: ProcessGroup, tag: int) -> Turn:
-    return pg.turn(f"send or recv with tag {tag}", f"message {tag}")
+def _named(tag: int) -> tuple[str, str]:
+    """What a message is, and what it is known by."""
+    return f"send or recv with tag {tag}", f"message {tag}"
 
 
 def isend(
@@ -40,7 +43,13 @@ def isend(
     if pg is None:
         return None
     peer = _peer(pg, dst, group_dst, "dst")
-    _turn(pg, tag).send(peer, values(tensor))
+    what, key = _named(tag)
+
+    def step(turn: Turn, x: Any) -> list[Any]:
+        turn.send(peer, x)
+        return []
+
+    begin(pg, what, [array_of(tensor)], [], step, key)()
     return Work([tensor])
 
 
@@ -73,15 +82,18 @@ def irecv(
     pg = group_for("irecv", group)
     if pg is None:
         return None
-    sources = _sources(pg, src, group_src)
-    turn = _turn(pg, tag)
+    receive = _receiving(pg, _sources(pg, src, group_src), tensor, tag)
     work: ReceiveWork
 
     def run() -> None:
-        work.source = _received(turn, sources, tensor)
+        work.source = receive()
 
     work = ReceiveWork.__new__(ReceiveWork)
-    work.__init__([tensor], run)  # `run` may begin before a constructor has returned
+    if is_compiling():
+        run()
+    work.__init__(
+        [tensor], None if is_compiling() else run
+    )  # `run` may begin before a constructor has returned
     return work
 
 
@@ -91,15 +103,30 @@ def _sources(pg: ProcessGroup, src: int | None, group_src: int | None) -> list[i
     return [_peer(pg, src, group_src, "src")]
 
 
-def _received(turn: Turn, sources: Sequence[int], tensor: Tensor) -> int:
-    source, found = turn.take_any(sources)
-    if found.size != tensor.numel() or found.dtype != tensor._m.dtype.np:
-        raise RuntimeError(
-            f"recv: rank {turn.members[source]} sent {found.size} elements of {found.dtype}, and the tensor has "
-            f"{tensor.numel()} of {tensor._m.dtype.np}"
-        )
-    fill(tensor, found)
-    return turn.members[source]
+def _receiving(
+    pg: ProcessGroup, sources: Sequence[int], tensor: Tensor, tag: int
+) -> Callable[[], int]:
+    """What receives a tensor, and says who sent it; a compiled program cannot say that if it may be anybody."""
+    what, key = _named(tag)
+    size, dtype, sent_by = tensor.numel(), tensor._m.dtype.np, [pg._members[s] for s in sources]
+
+    def step(turn: Turn) -> list[Any]:
+        source, found = turn.take_any(sources)
+        if found.size != size or found.dtype != dtype:
+            raise RuntimeError(
+                f"recv: rank {turn.members[source]} sent {found.size} elements of {found.dtype}, and the tensor has "
+                f"{size} of {dtype}"
+            )
+        sent_by[:] = [turn.members[source]]
+        return [found]
+
+    found = begin(pg, what, [], [like(tensor)], step, key)
+
+    def receive() -> int:
+        fill(tensor, found()[0])
+        return sent_by[0] if len(sent_by) == 1 else -1
+
+    return receive
 
 
 def recv(
@@ -115,7 +142,7 @@ def recv(
     pg = group_for("recv", group)
     if pg is None:
         return -1
-    return _received(_turn(pg, tag), _sources(pg, src, group_src), tensor)
+    return _receiving(pg, _sources(pg, src, group_src), tensor, tag)()
 
 
 class P2POp:
@@ -139,6 +166,7 @@ class P2POp:
                 "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
                 "``torch.distributed.irecv``."
             )
+        one_rank(peer, group_peer, "peer")
         self.op, self.tensor, self.group, self.tag = op, tensor_of(tensor, "tensor"), group, tag
         self.peer, self.group_peer = peer, group_peer
 

@@ -25,7 +25,8 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     pg = group_for("all_gather_object", group)
     if pg is not None:
         found = _exchange.all_gather(pg.turn("all_gather_object"), _packed(obj))
-        object_list[: len(found)] = map(_opened, found)
+        for r, x in enumerate(found):
+            object_list[r] = _opened(x)
 
 
 def gather_object(

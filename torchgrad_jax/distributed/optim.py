@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .._core.errors import no_such_name as _no_such_name
 from .._engine.tensor import Tensor
 from ..optim.optimizer import Optimizer
-from . import _NONE, _exchange
-from ._arguments import fill, values
+from . import _NONE
+from ._collectives import spread
 from ._groups import get_global_rank, member_of
 from ._objects import gather_object
 
@@ -126,20 +124,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         loss = self.optim.step(**given, **kwargs)
         _copy_options(self.optim.param_groups, self.param_groups)
         for rank in range(self.world_size):
-            self._broadcast([p for shares in self._shares for p in shares[rank]], rank)
+            own = [p for shares in self._shares for p in shares[rank]]
+            spread(self.process_group, own, rank, "a step")
         return loss
-
-    def _broadcast(self, params: Sequence[Tensor], rank: int) -> None:
-        """Give all processes the parameters that one has, with one message for each dtype."""
-        for dtype in dict.fromkeys(p.dtype for p in params):
-            same = [p for p in params if p.dtype == dtype]
-            whole = np.concatenate([values(p).reshape(-1) for p in same])
-            turn = self.process_group.turn(f"a step of {whole.size} elements of {dtype}")
-            found = _exchange.broadcast(turn, whole, rank)
-            if rank != self.rank:
-                ends = np.cumsum([p.numel() for p in same])[:-1]
-                for p, part in zip(same, np.split(found, ends)):
-                    fill(p, part)
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Bring the state of all processes to one of them, where `state_dict` gives it; all processes call this.

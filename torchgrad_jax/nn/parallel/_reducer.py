@@ -11,14 +11,17 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..._engine.tensor import Tensor
 from ...autograd import Variable
 from ...autograd.grad_mode import no_grad
+from ...compiler import is_compiling
 from ...distributed import _exchange
-from ...distributed._arguments import fill, tensor_from, values
+from ...distributed._arguments import fill, tensor_from
 from ...distributed._buckets import GradBucket
+from ...distributed._call import array_of, begin, joined
 from ...distributed._groups import ProcessGroup
 from ...distributed._work import Work
 
@@ -68,7 +71,7 @@ class Bucket:
     members: list[int]
     ends: list[int]
     waiting: int = 0
-    result: Callable[[], np.ndarray] | None = None
+    result: Callable[[], Any] | None = None
     shared: Tensor | None = None
     views: list[Tensor] = dataclasses.field(default_factory=list)
 
@@ -113,6 +116,8 @@ class Reducer:
         self.parameters, self.group, self.buckets = parameters, group, buckets
         self.find_unused, self.static, self.views = find_unused, static, views
         self.hook: tuple[Any, Any] | None = None
+        self.averages_after: Callable[[], bool] | None = None
+        """After a compiled forward: whether a backward outside of its program averages."""
         self._of = {i: b for b in buckets for i in b.members}
         self._expecting = self._queued = False
         self._ready: set[int] = set()
@@ -125,7 +130,7 @@ class Reducer:
     @property
     def waits_for_end(self) -> bool:
         """Whether only the end of backward says which parameters have got no gradient."""
-        return self.find_unused or self.static
+        return (self.find_unused or self.static) and not is_compiling()
 
     def check_finished(self) -> None:
         """Raise if the previous backward has left gradients that were not averaged."""
@@ -153,6 +158,8 @@ class Reducer:
             Variable._execution_engine.queue_callback(self._finish)
 
     def _arrived(self, i: int) -> None:
+        if not self._expecting and self._averages_now():
+            self.prepare()
         if not self._expecting:
             return
         if i in self._ready:
@@ -172,12 +179,16 @@ class Reducer:
         if self._next == len(self.buckets):
             self.begin()
 
+    def _averages_now(self) -> bool:
+        """Whether a backward has begun that belongs to a forward in a compiled program."""
+        return self.averages_after is not None and not is_compiling() and self.averages_after()
+
     # --- sending and receiving --------------------------------------------------------------------
 
     def _send(self, bucket: Bucket) -> None:
         like = self.parameters[bucket.members[0]]
         parts = [self._gradient(i) for i in bucket.members]
-        array = np.concatenate(parts)
+        array = joined(parts)
         if self.hook is None:
             bucket.result = self._summed(_divided(array, self.group.size()))
             return
@@ -189,18 +200,24 @@ class Reducer:
         future = hook(state, given)
         bucket.result = lambda: _array_of(future.wait())
 
-    def _gradient(self, i: int) -> np.ndarray:
+    def _gradient(self, i: int) -> Any:
         p = self.parameters[i]
         if p.grad is not None:
-            return values(p.grad).reshape(-1)
+            return array_of(p.grad)
         return np.zeros(p.numel(), p._m.dtype.np)
 
-    def _summed(self, array: np.ndarray) -> Callable[[], np.ndarray]:
-        turn = self.group.turn(f"gradients of {array.size} elements of {array.dtype.name}")
-        found: list[np.ndarray] = []
-        work = Work(found, lambda: found.append(_exchange.all_reduce(turn, array, "SUM")))
+    def _summed(self, array: Any) -> Callable[[], Any]:
+        run = begin(
+            self.group, f"gradients of {array.size} elements of {array.dtype.name}", [array],
+            [jax.ShapeDtypeStruct(array.shape, array.dtype)],
+            lambda turn, x: [_exchange.all_reduce(turn, x, "SUM")],
+        )  # fmt: skip
+        if is_compiling():
+            return lambda: run()[0]
+        found: list[Any] = []
+        work = Work(found, lambda: found.extend(run()))
 
-        def result() -> np.ndarray:
+        def result() -> Any:
             work.wait()
             return found[0]
 
@@ -220,6 +237,8 @@ class Reducer:
             self._write(bucket)
         self._expecting = False
         self._ready.clear()
+        if is_compiling():
+            self.averages_after = None
 
     def _used_anywhere(self) -> set[int]:
         used = np.zeros(len(self.parameters), np.uint8)
@@ -229,7 +248,8 @@ class Reducer:
 
     def _write(self, bucket: Bucket) -> None:
         assert bucket.result is not None
-        parts = np.split(bucket.result().reshape(-1), bucket.ends[:-1])
+        whole = bucket.result().reshape(-1)
+        parts = [whole[a:b] for a, b in zip([0, *bucket.ends], bucket.ends)]
         kept = [self._everywhere is None or i in self._everywhere for i in bucket.members]
         if self.views:
             self._write_views(bucket, parts, kept)
@@ -241,12 +261,12 @@ class Reducer:
             elif used:
                 p.grad = tensor_from(part.reshape(p.shape), p)
 
-    def _write_views(self, bucket: Bucket, parts: list[np.ndarray], kept: list[bool]) -> None:
+    def _write_views(self, bucket: Bucket, parts: list[Any], kept: list[bool]) -> None:
         ps = [self.parameters[i] for i in bucket.members]
         for k, (p, used) in enumerate(zip(ps, kept)):
             if not used and p.grad is not None:
-                parts[k] = values(p.grad).reshape(-1)
-        whole = np.concatenate(parts)
+                parts[k] = array_of(p.grad).reshape(-1)
+        whole = joined(parts)
         if bucket.shared is None:
             bucket.shared = tensor_from(whole, ps[0])
             with no_grad():
@@ -261,13 +281,13 @@ class Reducer:
                 p.grad = view
 
 
-def _divided(array: np.ndarray, size: int) -> np.ndarray:
+def _divided(array: Any, size: int) -> Any:
     """Each process divides before the sum, as torch does; numbers of 16 bits are multiplied as float32."""
     if array.dtype.itemsize == 2:
         return (array.astype(np.float32) * np.float32(1 / size)).astype(array.dtype)
     return array * array.dtype.type(1 / size)
 
 
-def _array_of(reduced: Any) -> np.ndarray:
+def _array_of(reduced: Any) -> Any:
     """What the future of a hook gave: a tensor, or a list of one."""
-    return values(reduced[0] if isinstance(reduced, list | tuple) else reduced)
+    return array_of(reduced[0] if isinstance(reduced, list | tuple) else reduced)

@@ -8,14 +8,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
-from ...distributed import _exchange, all_gather_object
-from ...distributed._arguments import fill, values
+from ...distributed import all_gather_object
 from ...distributed._buckets import GradBucket
+from ...distributed._collectives import spread
 from ...distributed._groups import ProcessGroup, member_of
 from ...futures import Future
 from ..modules.module import Module
@@ -98,8 +96,8 @@ class DistributedDataParallel(Module):
         if group.size() > 1:
             if init_sync:
                 _same_shapes(group, trained)
-                _broadcast(group, self._named(module.named_parameters()))
-                _broadcast(group, self._named(module.named_buffers()) if at_first else [])
+                spread(group, self._named(module.named_parameters()), 0, "parameters")
+                spread(group, self._named(module.named_buffers()) if at_first else [], 0, "buffers")
             self._reducer = self._new_reducer()
 
     def _named(self, named: Any) -> list[Tensor]:
@@ -125,24 +123,27 @@ class DistributedDataParallel(Module):
         reducer = self._reducer
         if reducer is None:
             return self.module(*inputs, **kwargs)
-        if is_compiling():
+        if is_compiling() and self.find_unused_parameters:
             raise NotImplementedError(
-                "torch.nn.parallel.DistributedDataParallel of several processes inside of a compiled function; compile "
-                "the module that it wraps"
+                "torch.nn.parallel.DistributedDataParallel with find_unused_parameters inside of a compiled function"
             )
         exchanging = is_grad_enabled() and self.require_backward_grad_sync
         if exchanging:
             reducer.check_finished()
         if self.require_forward_param_sync and self.forward_sync_buffers:
-            _broadcast(self.process_group, self._named(self.module.named_buffers()))
+            spread(self.process_group, self._named(self.module.named_buffers()), 0, "buffers")
         out = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = exchanging
         if exchanging:
             reducer.prepare()
+            reducer.averages_after = self._averages if is_compiling() else None
             for x in _tensors(out) if reducer.waits_for_end else ():
                 if x.grad_fn is not None:
                     x.register_hook(lambda _: reducer.begin())
         return out
+
+    def _averages(self) -> bool:
+        return self.require_backward_grad_sync
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -268,19 +269,6 @@ def _same_shapes(group: ProcessGroup, parameters: Sequence[Tensor]) -> None:
         f"[{rank}]: params[{i}] in {where} with sizes {ours[i]} appears not to match sizes of the same param in "
         f"process 0."
     )
-
-
-def _broadcast(group: ProcessGroup, tensors: Sequence[Tensor]) -> None:
-    """Give all processes the values that rank 0 has, with one message for each dtype."""
-    for dtype in dict.fromkeys(t.dtype for t in tensors):
-        same = [t for t in tensors if t.dtype == dtype]
-        whole = np.concatenate([values(t).reshape(-1) for t in same])
-        turn = group.turn(f"parameters or buffers of {whole.size} elements of {dtype}")
-        found = _exchange.broadcast(turn, whole, 0)
-        if turn.rank:
-            ends = np.cumsum([t.numel() for t in same])[:-1]
-            for t, part in zip(same, np.split(found, ends)):
-                fill(t, part)
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

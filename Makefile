@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        oracle bench conformance fuzz stubs docs hooks clean
+        oracle ecosystem bench conformance fuzz stubs docs hooks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -81,6 +81,8 @@ format: $(VENV)/.installed-dev ## format and apply safe fixes
 	$(BIN)/ruff format .
 
 oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
+
+ecosystem: $(VENV)/.installed-ecosystem ## install libraries for JAX, for the tests that use them
 
 bench: $(VENV)/.installed-oracle ## time and memory side by side with torch
 	$(PY) -m benchmarks.first_runs --write

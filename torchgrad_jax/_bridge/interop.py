@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core import devices, dtypes, tree
+from .._core.caches import CALLS
 from .._core.keys import checked, drawing_from
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
@@ -20,7 +21,7 @@ from .._engine.custom import Error, PyNode
 from .._engine.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.node import accumulator
 from .._engine.passes.walk import run as run_pass
-from .._engine.record import apply, zeros_for
+from .._engine.record import PLAIN, apply, zeros_for
 from .._engine.strided import read
 from .._engine.tape import aval_of
 from .._engine.tensor import Tensor, make, wrap_array
@@ -82,10 +83,17 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([0.5000, 0.5000])
     """
-    operators: dict[Any, _Operator] = {}
+    operators = CALLS.cache()
+    simple = CALLS.cache()
+    """By the metas of arguments that are all tensors: operators that depend on nothing else."""
+    known = simple.young
 
     @functools.wraps(f)
     def operator(*args: Any, **kwargs: Any) -> Any:
+        metas = tuple([x._m if x.__class__ in PLAIN else None for x in args])
+        quick = None if kwargs else known.get(metas)
+        if quick is not None:
+            return quick.of_tensors(args)
         flat, treedef = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_tensor)
         dynamic = [i for i, x in enumerate(flat) if isinstance(x, Tensor | jax.Array | np.ndarray)]
         words = {i: str(jax.random.key_impl(flat[i])) for i in dynamic if _is_key(flat[i])}
@@ -96,11 +104,19 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         ]
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
         found = operators.get(key)
-        if found is None or not found.holds():
-            found = operators[key] = _Operator(f, treedef, dynamic, kept, leaves)
+        if found is None:
+            found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
+        elif not found.holds():
+            found = _Operator(f, treedef, dynamic, kept, leaves)
+            operators.replace(key, found)
+        if None not in metas and not kwargs and found.is_simple():
+            simple.put(metas, found)
         return found(leaves)
 
     return operator
+
+
+_LEAF = jax.tree.structure(0)
 
 
 class _Operator:
@@ -110,7 +126,7 @@ class _Operator:
     read is what they hold at each call.
     """
 
-    __slots__ = ("call", "captured", "keys", "lasts", "metas", "out_tree", "watch")
+    __slots__ = ("call", "captured", "keys", "lasts", "metas", "out_tree", "single", "watch")
 
     def __init__(
         self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
@@ -144,7 +160,11 @@ class _Operator:
             pure = lambda *leaves: run(leaves)  # noqa: E731
         if has_custom_vjp(lifted.jaxpr):
             pure = of_custom_vjp(pure, lifted.jaxpr.effects)
-        self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
+        self.single = self.out_tree == _LEAF and not self.keys
+        if self.single:
+            self.call = _call_of(f, lambda leaves: pure(*leaves)[0])
+        else:
+            self.call = _call_of(f, lambda leaves: tuple(pure(*leaves)))
         self.metas = [t._m for t in self.captured]
 
     def _close_over(self, f: Any, kept: Any, lifted: lift.Traced, n_captured: int) -> None:
@@ -167,9 +187,27 @@ class _Operator:
         same = self.lasts and all(t._m is m for t, m in zip(self.captured, self.metas))
         return same and self.watch.changed() is None
 
+    def is_simple(self) -> bool:
+        """Whether it reads its arguments alone, and gives one tensor or a plain tuple of them."""
+        form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
+        flat = form.__class__ is tuple and form == tuple(range(len(form)))
+        return self.watch is None and not self.keys and (flat or self.single)
+
+    def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
+        """Of plain tensors, for an operator that is simple."""
+        before, MODES.sealed = MODES.sealed, True
+        try:
+            results = apply(self.call, leaves)
+        finally:
+            MODES.sealed = before
+        return results if self.single else tuple(results)
+
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         with sealed():
-            results = list(apply(self.call, [*leaves, *self.captured]))
+            found = apply(self.call, [*leaves, *self.captured])
+        if self.single:
+            return found
+        results = list(found)
         for i, impl in self.keys.items():
             results[i] = jax.random.wrap_key_data(read(results[i]), impl=impl)
         return jax.tree_util.tree_unflatten(self.out_tree, results)
@@ -191,7 +229,7 @@ def _array_of(result: Any) -> Any:
     return MODES.run.array_of(result)
 
 
-def _call_of(f: Any, run: Callable[[Sequence[Any]], tuple[Any, ...]]) -> Call:
+def _call_of(f: Any, run: Callable[[Sequence[Any]], Any]) -> Call:
     name = getattr(f, "__name__", "function")
     label = "".join(p[:1].upper() + p[1:] for p in name.strip("<>").split("_"))
     return Call(

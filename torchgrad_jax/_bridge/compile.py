@@ -35,6 +35,7 @@ from .effects import Noticing
 from .entry import VALUES_CHANGED, Entry
 from .given import Given, NeedsPlainNumbers, is_input
 from .keys import recompile, shape_of, shared_with
+from .look import Found, Lowered, explanation, lowered
 from .many import Batches, Done, run_all
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 from .watch import Watch, place_of
@@ -157,6 +158,50 @@ class Compiled:
             return out
 
         return run_all(call, Batches(args, kwargs))
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for these arguments, to be looked at: nothing is run, and nothing outside changes.
+
+        Args:
+            args, kwargs: as for a call.
+
+        Returns:
+            An object with `as_text()` (StableHLO), `optimized_text()` (HLO), `cost_analysis()`, `memory_analysis()`,
+            `collectives()` and `compile()`; `backward` is the one of the backward pass, if the program has one.
+
+        Raises:
+            RuntimeError: if the function runs as it is written.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> double = torch.compile(lambda x: x * 2)
+            >>> double.lower(torch.ones(3)).cost_analysis()["flops"]
+            3.0
+        """
+        counts = dict(self.counts)
+
+        def look(entry: Entry, inputs: Any) -> Any:
+            try:
+                raise Found(lowered(entry, inputs))
+            finally:
+                if entry.log is not None:
+                    entry.log.put_back()
+
+        try:
+            if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
+                with TRACE_LOCK:
+                    self._run_or_trace(args, kwargs, MODES.bits & ~TRACED, look)
+        except Found as found:
+            self.counts["run"] = counts["run"]
+            return found.result
+        why = self.reasons[-1] if self.reasons else "it is part of something larger"
+        raise RuntimeError(
+            f"torch.compile: there is no program to look at, the function runs as it is written: {why}"
+        )
+
+    def explain(self) -> None:
+        """Print what the programs of the function read, write, keep and check, and why it was traced again."""
+        print(explanation(self, explain.place(self.fn)))  # noqa: T201 - asked for
 
     def _call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Entry, Any], Any]
@@ -312,9 +357,10 @@ class Compiled:
                 )
             if effect:
                 self.carried.update({place_of(*place): place for place in watch.drifted()})
+            entry.once = bool(effect)
             self._keep(key, entry, effect, reason, known)
             with WRITE_LOCK:
-                out = (Entry.run if effect else run)(entry, [*tensors, *arguments.values])
+                out = run(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error

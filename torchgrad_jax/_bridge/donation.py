@@ -45,6 +45,10 @@ class Donating:
         drops = map(setattr, dropped, repeat("_g"), repeat(None))
         return chain.from_iterable(starmap(self.call, chain(filter(None, drops), (inputs,))))
 
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """The program for such arguments, which is not run."""
+        return self._compiled.lower(*args)
+
     def _first_call(self, *args: Any) -> Any:
         """The call for arguments of a new kind, and what JAX keeps of it for the next."""
         self.settled = False

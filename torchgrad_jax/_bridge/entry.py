@@ -83,6 +83,8 @@ class Entry:
         """Which tensors and then numbers among the arguments the program takes."""
         self.repeats = log.first < len(tensors)
         """Whether one tensor is given twice."""
+        self.once = False
+        """Whether this is a run that cannot be repeated, for what the function does in Python."""
         self.ran = False
         """Whether anything outside is as a run has left it."""
         self.backward: Backward | None = None
@@ -331,6 +333,10 @@ class Entry:
         for k, there in self.pins.items():
             found[k] = place(found[k], there)
         return found
+
+    def results(self) -> list[Out]:
+        """The tensors that the program returns."""
+        return [o for o in self.outs if isinstance(o, Out)]
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:
         """Whether `run` may be called on these arguments without a closer look."""

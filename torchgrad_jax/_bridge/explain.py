@@ -50,7 +50,7 @@ def with_constants(key: Any, constants: Sequence[Any]) -> Any:
 def given_up(fn: Any, why: Any) -> None:
     """Say that a function is no longer compiled."""
     _warn(
-        f"torch.compile: {_place(fn)} is not compiled from now on, but runs as it is written, since each call does "
+        f"torch.compile: {place(fn)} is not compiled from now on, but runs as it is written, since each call does "
         f"something in Python that a program cannot repeat: {why}. {_WAY_OUT}"
     )
 
@@ -58,7 +58,7 @@ def given_up(fn: Any, why: Any) -> None:
 def never_compiled(fn: Any, why: Any) -> None:
     """Say that a function is not compiled at all, for something that it asks for."""
     _warn(
-        f"torch.compile: {_place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}"
+        f"torch.compile: {place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}"
     )
 
 
@@ -66,7 +66,7 @@ def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:
     """Say that more kinds of calls came than programs are kept, and what differs between them."""
     what = "; ".join(_kinds_that_differ(fn, keys)) or "the same arguments came with other state"
     _warn(
-        f"torch.compile: {_place(fn)} has reached its recompile_limit of {limit} programs, and forgets the one that "
+        f"torch.compile: {place(fn)} has reached its recompile_limit of {limit} programs, and forgets the one that "
         f"was not used for longest: {what}. Each shape and each value of an argument is a program of its own: pad or "
         f"cut tensors to a few sizes, pass numbers as tensors, or raise recompile_limit"
     )
@@ -156,7 +156,7 @@ def _own_frames() -> int:
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
-def _place(fn: Any) -> str:
+def place(fn: Any) -> str:
     """A function by name, file and line."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     at = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
@@ -169,6 +169,7 @@ __all__ = [
     "limit_reached",
     "never_compiled",
     "one_program_per_shape",
+    "place",
     "plain_numbers",
     "tell",
     "traced_again",

@@ -128,7 +128,7 @@ def _leaf(parts: list[Any]) -> Any:
 def is_steady(entry: Entry) -> bool:
     """Whether a program may be run again after itself, whatever it computed."""
     program = entry.program
-    if entry.parts is not None or not entry.simple or program.fresh:
+    if entry.once or entry.parts is not None or not entry.simple or program.fresh:
         return False
     written = {id(st): k for st, k, _ in entry.stored}
     if any(id(st) in written for st, _ in program.looked):

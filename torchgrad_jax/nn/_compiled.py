@@ -32,6 +32,14 @@ class OptimizedModule(Module):
         """Calls with the rows of these tensors, in one program where they can be."""
         return self.__dict__["_compiled"].many(*args, **kwargs)
 
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """The program for these arguments, to be looked at."""
+        return self.__dict__["_compiled"].lower(*args, **kwargs)
+
+    def explain(self) -> None:
+        """Print what the programs read, write, keep and check."""
+        self.__dict__["_compiled"].explain()
+
     @property
     def training(self) -> bool:  # type: ignore[override] - the original's
         """Whether the original is in training mode."""

@@ -98,7 +98,7 @@ def _dim(p: Tensor, group: Group) -> int | None:
     held = named_sharding(p)
     own = {a for axes in group.mesh.axes for a in axes}
     spec = [] if held is None else list(held.spec)
-    sizes = group.mesh.jax_mesh.shape
+    sizes = {} if held is None else held.mesh.shape
     for dim, n in enumerate(p.shape):
         others = names_of(spec[dim]) if dim < len(spec) else ()
         if n and n % (parts * math.prod(sizes[a] for a in others if a not in own)) == 0:

@@ -191,7 +191,8 @@ _mesh_of = device_mesh
 
 def placements(t: Tensor) -> tuple[Placement, ...]:
     """What each dimension of the mesh does with a tensor, as its array says."""
-    return placements_of(device_mesh(t), _sharding(t, "placements").spec)
+    spec = _sharding(t, "placements").spec
+    return placements_of(device_mesh(t), spec)
 
 
 def redistribute(

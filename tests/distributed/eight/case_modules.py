@@ -1,0 +1,334 @@
+"""What users do with split modules and tensors besides training: state, copies, meta, precision, vmap, hooks."""
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+
+import torchgrad_jax as torch
+from tests.distributed.eight.training import (
+    PLAN,
+    Net,
+    batch,
+    both,
+    grid,
+    line,
+    network,
+    sharded,
+    wrapped,
+)
+from torchgrad_jax import nn
+from torchgrad_jax.distributed.device_mesh import init_device_mesh
+from torchgrad_jax.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    StateDictType,
+    fully_shard,
+    register_fsdp_forward_method,
+)
+from torchgrad_jax.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_tensor,
+)
+from torchgrad_jax.distributed.tensor.experimental import local_map
+from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+FULL = ShardingStrategy.FULL_SHARD
+
+
+def whole(t: Any) -> Any:
+    return t.detach().full_tensor() if isinstance(t, DTensor) else t.detach()
+
+
+def agree(a: Any, b: Any) -> bool:
+    pairs = zip(a.parameters(), b.parameters(), strict=True)
+    return all(torch.equal(whole(p), whole(q)) for p, q in pairs)
+
+
+def single() -> Any:
+    torch.manual_seed(0)
+    return Net()
+
+
+def parts(module: Any) -> list[Any]:
+    return [p.placements for p in module.parameters()]
+
+
+def test_state_of_a_plain_module_loads_and_comes_back():
+    net, split = network(), sharded(Net().double())
+    before = parts(split)
+    split.load_state_dict(net.state_dict())
+    assert parts(split) == before
+    assert agree(net, split)
+    other = Net().double()
+    other.load_state_dict(split.state_dict())
+    assert agree(net, other)
+
+
+def test_saved_state_is_whole_and_loads_into_any_placement():
+    file = io.BytesIO()
+    torch.save(sharded(network()).state_dict(), file)
+    file.seek(0)
+    split = both(PLAN)(Net().double())
+    split.load_state_dict(torch.load(file))
+    assert agree(network(), split)
+    assert all(isinstance(p, DTensor) for p in split.parameters())
+
+
+def test_state_of_the_wrapper_has_the_names_inside():
+    split = wrapped(FULL)(network())
+    assert list(split.state_dict()) == list(network().state_dict())
+    assert not any(isinstance(t, DTensor) for t in split.state_dict().values())
+    with FullyShardedDataParallel.state_dict_type(split, StateDictType.SHARDED_STATE_DICT):
+        assert all(isinstance(t, DTensor) for t in split.state_dict().values())
+    outer = nn.ModuleDict({"inside": split})
+    assert "inside.embedding.weight" in outer.state_dict()
+    outer.load_state_dict({f"inside.{k}": v * 2 for k, v in network().state_dict().items()})
+    assert torch.equal(whole(split.up.weight), network().up.weight.detach() * 2)
+
+
+def test_state_of_an_optimizer_goes_around():
+    split = wrapped(FULL)(network())
+    optimizer = torch.optim.AdamW(split.parameters())
+    split(batch()[0]).sum().backward()
+    optimizer.step()
+    state = FullyShardedDataParallel.optim_state_dict(split, optimizer)
+    assert not isinstance(state["state"]["up.weight"]["exp_avg"], DTensor)
+    held = optimizer.state[split.up.weight]["exp_avg"]
+    FullyShardedDataParallel.optim_state_dict_to_load(split, optimizer, state, load_directly=True)
+    loaded = optimizer.state[split.up.weight]["exp_avg"]
+    assert loaded is not held
+    assert loaded.placements == split.up.weight.placements
+    assert torch.equal(loaded.full_tensor(), held.full_tensor())
+
+
+@pytest.mark.parametrize("spread", [sharded, both(PLAN)], ids=["fsdp", "fsdp-tensor-parallel"])
+def test_modules_on_meta_are_filled_split(spread: Any):
+    with torch.device("meta"):
+        net = Net()
+    spread(net)
+    before = parts(net)
+    net.to_empty(device="cpu")
+    torch.manual_seed(0)
+    for part in net.modules():
+        if hasattr(part, "reset_parameters"):
+            part.reset_parameters()
+    assert [tuple(p.sharding.spec) for p in net.parameters()] == [
+        tuple(p.sharding.spec) for p in spread(single()).parameters()
+    ]
+    assert len(before) == len(parts(net))
+    assert agree(net, single())
+
+
+def test_the_wrapper_fills_modules_on_meta():
+    with torch.device("meta"):
+        net = Net()
+    torch.manual_seed(0)
+    split = FullyShardedDataParallel(net)
+    assert agree(split, single())
+    assert split.up.weight.placements == (Shard(0),)
+
+
+SURVIVES: dict[str, Any] = {
+    "deepcopy": copy.deepcopy,
+    "to(dtype)": lambda net: net.to(torch.float32),
+    "half": lambda net: net.bfloat16(),
+    "requires_grad_": lambda net: net.requires_grad_(False),
+    "apply": lambda net: net.apply(lambda part: None),
+    "init": lambda net: (nn.init.normal_(net.up.weight), net)[1],
+    "load": lambda net: (net.load_state_dict(network().state_dict()), net)[1],
+    "compile": lambda net: (torch.compile(lambda: net.up.weight.data.mul_(2))(), net)[1],
+    "zero_grad": lambda net: (net.zero_grad(set_to_none=False), net)[1],
+    "deepcopy of a copy": lambda net: copy.deepcopy(copy.deepcopy(net)),
+}
+
+
+@pytest.mark.parametrize("what", list(SURVIVES))
+def test_placements_survive(what: str):
+    net = both(PLAN)(network())
+    before = [p.sharding for p in net.parameters()]
+    after: Any = SURVIVES[what](net)
+    assert FSDPModule in type(after).__mro__
+    for p, there in zip(after.parameters(), before, strict=True):
+        assert p.sharding.is_equivalent_to(there, p.ndim)
+    assert after(batch()[0]).shape == (8, 4, 16)
+
+
+def test_precision_of_a_forward():
+    seen = []
+
+    class Seen(nn.Linear):
+        def forward(self, x: Any) -> Any:
+            seen.append((self.weight.dtype, x.dtype))
+            return super().forward(x)
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.float32)
+    net = fully_shard(Seen(8, 16), mp_policy=policy)
+    out = net(torch.ones(8, 8))
+    out.sum().backward()
+    assert seen == [(torch.bfloat16, torch.bfloat16)]
+    assert out.dtype is net.weight.dtype is net.weight.grad.dtype is torch.float32
+    with pytest.raises(RuntimeError):
+        net(torch.ones(8, 3))
+    assert net.weight.dtype is torch.float32
+
+
+def test_what_a_sharded_module_can_be_asked():
+    net = sharded(network())
+    assert isinstance(net, Net)
+    assert isinstance(net, FSDPModule)
+    assert isinstance(net.up, nn.Linear)
+    net.unshard()
+    assert net.head.weight.placements == (Replicate(),)
+    net.reshard()
+    assert net.head.weight.placements == (Shard(0),)
+    net.set_requires_gradient_sync(False)
+    for _ in range(2):
+        net.eval()(batch()[0]).sum().backward()
+    plain = network().eval()
+    (plain(batch()[0]).sum() * 2).backward()
+    torch.testing.assert_close(whole(net.up.weight.grad), plain.up.weight.grad)
+    net.zero_grad()
+    net.set_gradient_divide_factor(1.0)
+    net(batch()[0]).sum().backward()
+    torch.testing.assert_close(whole(net.up.weight.grad), plain.up.weight.grad * 4)
+    assert type(net)().__class__ is Net
+
+
+def test_other_methods_run_as_forward_does():
+    class Two(nn.Linear):
+        def other(self, x: Any) -> Any:
+            return self.weight.dtype, self(x)
+
+    net = fully_shard(Two(8, 8), mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    register_fsdp_forward_method(net, "other")
+    assert net.other(torch.ones(8, 8))[0] is torch.bfloat16
+    assert net.weight.dtype is torch.float32
+
+
+def test_odd_sizes_and_batches_are_right_too():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3))
+    net = fully_shard(copy.deepcopy(plain))
+    assert parts(net) == [(Shard(1),), (Replicate(),), (Replicate(),), (Replicate(),)]
+    x = torch.randn(5, 8)
+    torch.testing.assert_close(net(x).full_tensor(), plain(x))
+
+
+def test_vmap_over_a_split_batch():
+    mesh = line()
+    x = distribute_tensor(torch.randn(16, 4), mesh, [Shard(0)])
+    w = distribute_tensor(torch.randn(4, 3), mesh)
+
+    def loss(w: Any, row: Any) -> Any:
+        return torch.tanh(row @ w).sum()
+
+    each = torch.func.vmap(torch.func.grad(loss), (None, 0))(w, x)
+    assert each.placements == (Shard(0),)
+    want = torch.func.vmap(torch.func.grad(loss), (None, 0))(whole(w), whole(x))
+    torch.testing.assert_close(each.full_tensor(), want)
+
+
+def test_gradients_through_moves():
+    mesh = line()
+    leaf = distribute_tensor(torch.arange(16.0).view(8, 2), mesh, [Shard(0)]).requires_grad_()
+    seen = []
+    leaf.register_hook(lambda g: seen.append(g.sum().item()))
+    moved = leaf.redistribute(mesh, [Replicate()])
+    (moved.to_local() * 2).sum().backward()
+    (leaf.full_tensor() * 3).sum().backward()
+    assert seen == [32.0, 48.0]
+    assert leaf.grad is not None
+    assert leaf.grad.placements == (Shard(0),)
+    assert leaf.grad.full_tensor().tolist() == [[5.0, 5.0]] * 8
+
+
+def test_to_local_shares_memory():
+    x = distribute_tensor(torch.zeros(8, 2), line(), [Shard(0)])
+    x.to_local().add_(1)
+    assert x.full_tensor().sum().item() == 16.0
+    assert len(x.addressable_shards) == 8
+
+
+def test_local_map_sees_what_a_device_has():
+    mesh, seen = line(), []
+    x = distribute_tensor(torch.arange(16.0).view(8, 2), mesh, [Shard(0)]).requires_grad_()
+
+    def double(part: Any) -> Any:
+        seen.append(tuple(part.shape))
+        return part * 2, part.sum(0)
+
+    both_parts = local_map(double, out_placements=([Shard(0)], [Partial()]))
+    doubled, total = both_parts(x)
+    assert set(seen) == {(1, 2)}
+    assert doubled.placements == (Shard(0),)
+    assert total.tolist() == [56.0, 64.0]
+    (doubled.sum() + total.sum()).backward()
+    assert x.grad is not None
+    assert x.grad.full_tensor().tolist() == [[3.0, 3.0]] * 8
+
+
+def test_meshes_and_their_slices_are_pickled():
+    mesh = grid()
+    for m in (mesh, mesh["tp"], mesh["dp"]):
+        assert pickle.loads(pickle.dumps(m)) == m
+        assert copy.deepcopy(m) == m
+
+
+def test_one_device_is_a_mesh_too():
+    mesh = init_device_mesh("cpu", (1,))
+    x = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
+    y = x * 2
+    assert isinstance(y, DTensor)
+    assert y.placements == (Shard(0),)
+    assert y.sum().full_tensor().item() == 16.0
+
+
+ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
+    "does-not-divide": (
+        ValueError, r"weight: dimension 0 of a tensor of shape \[6, 8\] .* into 8 .*Shard\(dim=0\).*DeviceMesh\(\(8,\)",
+        lambda: parallelize_module(nn.Linear(8, 6), line(), ColwiseParallel()),
+    ),
+    "other-mesh": (
+        ValueError, "lies on DeviceMesh.* and cannot be placed on another mesh",
+        lambda: fully_shard(parallelize_module(nn.Linear(8, 8), line(), ColwiseParallel()), mesh=grid()["dp"]),
+    ),
+    "twice": (AssertionError, "only be applied to a module once", lambda: fully_shard(sharded(network()))),
+    "container": (ValueError, "do not implement forward", lambda: fully_shard(nn.ModuleList([nn.Linear(8, 8)]))),
+    "offload": (
+        NotImplementedError, "CPUOffloadPolicy", lambda: fully_shard(network(), offload_policy=CPUOffloadPolicy())
+    ),
+    "three-dimensions": (
+        ValueError, "expects a 1D or 2D DeviceMesh",
+        lambda: fully_shard(network(), mesh=init_device_mesh("cpu", (2, 2, 2))),
+    ),
+    "hybrid-on-a-line": (
+        ValueError, "needs a mesh of two dimensions",
+        lambda: FullyShardedDataParallel(network(), sharding_strategy=ShardingStrategy.HYBRID_SHARD),
+    ),
+    "style": (
+        NotImplementedError, "only support nn.Linear and nn.Embedding",
+        lambda: parallelize_module(nn.LayerNorm(8), line(), ColwiseParallel()),
+    ),
+    "plan": (TypeError, "Expect Union", lambda: parallelize_module(network(), line(), 3)),
+    "meshes-of-other-devices": (
+        ValueError, "incompatible devices",
+        lambda: distribute_tensor(torch.ones(8), line(), [Shard(0)])
+        + distribute_tensor(torch.ones(8), init_device_mesh("cpu", (4,)), [Shard(0)]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(ERRORS))
+def test_errors(case: str):
+    kind, said, run = ERRORS[case]
+    with pytest.raises(kind, match=said):
+        run()

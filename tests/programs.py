@@ -33,6 +33,14 @@ class Programs(list[Any]):
         return test_same_as_torch
 
 
+def attempt(fn: Callable[[], Any]) -> Any:
+    """What a step gives, or the error that it raises, so that a program can go on."""
+    try:
+        return fn()
+    except Exception as error:
+        return error
+
+
 def complaint(fn: Callable[[], Any]) -> list[str]:
     """What a call raises: the class and the text of it."""
     try:

@@ -4,17 +4,10 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.autograd.programs import leaf
-from tests.programs import Programs
+from tests.programs import Programs, attempt
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def attempt(fn):
-    try:
-        return fn()
-    except Exception as error:
-        return error
 
 
 # --- Variable -------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ from typing import Any
 
 import pytest
 
+from tests.programs import complaint as complaint
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -119,15 +121,6 @@ class Together(list[Any]):
             return [unpacked(m, r[fn.__name__]) for r in self.results(m.__name__, fn.__module__)]
 
         return program
-
-
-def complaint(fn: Any) -> list[str]:
-    """What a call raises: the class and the text of it."""
-    try:
-        fn()
-    except Exception as e:
-        return [type(e).__name__, str(e)]
-    return ["nothing", ""]
 
 
 RAISED = "raised in a process:\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.differential import everything
-from tests.programs import Programs as Programs
+from tests.programs import Programs as Programs, attempt as attempt
 
 
 def leaf(
@@ -33,14 +33,6 @@ def tree(node: Any, depth: int = 5) -> Any:
     if node is None or depth == 0:
         return node and node.name()
     return [node.name(), [[tree(n, depth - 1), nr] for n, nr in node.next_functions]]
-
-
-def attempt(fn: Callable[[], Any]) -> Any:
-    """What a step gives, or what it raises, so that a program can go on."""
-    try:
-        return fn()
-    except Exception as error:
-        return error
 
 
 def program(name: str, fn: Callable[[Any], Any]) -> Any:

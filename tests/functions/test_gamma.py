@@ -1,16 +1,9 @@
 """Draws from the gamma and Dirichlet distributions, and how they move with their parameters."""
 
-from tests.programs import Programs
+from tests.programs import Programs, attempt
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def attempt(fn):
-    try:
-        return fn()
-    except Exception as error:
-        return type(error).__name__, str(error)
 
 
 def grid(m, dtype):

@@ -2,17 +2,10 @@
 
 from functools import partial
 
-from tests.programs import Programs
+from tests.programs import Programs, attempt
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def attempt(fn):
-    try:
-        return fn()
-    except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
-        return type(error).__name__, str(error)
 
 
 def numbers(m, dtype=None):

@@ -7,13 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-
-def attempt(fn: Callable[[], Any]) -> Any:
-    """What a function gives, or which error it raises."""
-    try:
-        return fn()
-    except Exception as error:
-        return type(error).__name__, str(error)
+from tests.programs import attempt as attempt
 
 
 def quietly(fn: Callable[[], Any]) -> Any:

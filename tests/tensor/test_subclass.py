@@ -5,17 +5,10 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, attempt
 
 program = Programs()
 test_same_as_torch = program.test()
-
-
-def attempt(fn):
-    try:
-        return fn()
-    except Exception as error:
-        return error
 
 
 def plain(m):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.programs import Programs
+from tests.programs import Programs, digest
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -20,13 +20,13 @@ def _inputs(m):
     )  # fmt: skip
 
 
-def _looks(t):
-    return t, [0 if size == 1 else stride for size, stride in zip(t.shape, t.stride())]
+def _looks(m, t):
+    return *digest(m, t), [0 if size == 1 else stride for size, stride in zip(t.shape, t.stride())]
 
 
 def _every(m, functions):
     return {
-        f"{name} of {i} along {dim}": _looks(m.func.vmap(fn, in_dims=dim)(batch))
+        f"{name} of {i} along {dim}": _looks(m, m.func.vmap(fn, in_dims=dim)(batch))
         for i, (batch, dims) in enumerate(_inputs(m)) for dim in dims for name, fn in functions.items()
     }  # fmt: skip
 
@@ -47,7 +47,7 @@ def elementwise_functions(m):
 @program
 def results_with_the_batch_last(m):
     return [
-        _looks(m.func.vmap(m.sin, in_dims=d, out_dims=-1)(b))
+        _looks(m, m.func.vmap(m.neg, in_dims=d, out_dims=-1)(b))
         for b, dims in _inputs(m)
         for d in dims
     ]
@@ -72,7 +72,7 @@ def pairs(m):
     batches = (x.t(), x.t().contiguous(), x.t().expand(3, 2))
     functions = (m.mul, m.sub, m.maximum, lambda a, b: m.where(a > b, a, b))
     return [
-        _looks(m.func.vmap(fn, in_dims=dims)(a, b))
+        _looks(m, m.func.vmap(fn, in_dims=dims)(a, b))
         for a in batches for b in batches for dims in ((0, 0), (1, 1), (0, None), (None, 0)) for fn in functions
     ]  # fmt: skip
 
@@ -82,7 +82,7 @@ def functions_of_one_tensor_along_shared_memory(m):
     """The batch stays where it is for functions of one tensor, which shows where its examples are one in memory."""
     batch = m.arange(6.0).view(2, 3).unsqueeze(-1).expand(2, 3, 2)
     functions = (m.sin, lambda u: u.clone(), lambda u: -u, lambda u: u.exp().sin(), lambda u: u * 2)
-    return [_looks(m.func.vmap(fn, in_dims=2)(batch)) for fn in functions]
+    return [_looks(m, m.func.vmap(fn, in_dims=2)(batch)) for fn in functions]
 
 
 @program

@@ -184,7 +184,11 @@ def refused_constructions(m):
         lambda: nn.Linear("a", 1), lambda: nn.LinearCrossEntropyLoss(2, 3, weight=m.ones(2)),
         lambda: nn.LinearCrossEntropyLoss(2, 3, label_smoothing=2),
     ]  # fmt: skip
-    return [attempt(t) for t in tries[:-3]], [attempt(t) for t in tries[-2:]], type(attempt(tries[-3])).__name__
+    return (
+        [attempt(t) for t in tries[:-3]],
+        [attempt(t) for t in tries[-2:]],
+        type(attempt(tries[-3])).__name__,
+    )
 
 
 @program

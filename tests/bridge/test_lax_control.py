@@ -266,3 +266,24 @@ def said(act, *modules):
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_are_torchs(name):
     assert said(WRONG[name], torch, hops) == TEXTS[name]
+
+
+KERNELS = {
+    "prod": lambda x: x.prod(),
+    "cumprod": lambda x: x.cumprod(0).sum(),
+    "matrix_exp": lambda x: torch.linalg.matrix_exp(x.outer(x)).sum(),
+    "det": lambda x: torch.linalg.det(x.outer(x) + torch.eye(3, dtype=x.dtype)),
+    "pow": lambda x: (x**x).sum(),
+    "scatter_reduce": lambda x: x.scatter_reduce(0, torch.tensor([0, 0, 1]), x, "prod").sum(),
+    "logcumsumexp": lambda x: x.logcumsumexp(0).sum(),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_keep_the_control_flow_of_jax(name):
+    """Inside of transforms, too, where a loop of the user's code is an operator."""
+    x = torch.tensor([0.5, 1.5, 0.25], dtype=torch.float64)
+    want = torch.autograd.functional.hessian(KERNELS[name], x)
+    torch.testing.assert_close(torch.func.hessian(KERNELS[name])(x), want)
+    compiled = torch.compile(torch.func.grad(KERNELS[name]))
+    torch.testing.assert_close(compiled(x), torch.func.grad(KERNELS[name])(x))

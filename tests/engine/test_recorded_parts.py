@@ -135,7 +135,8 @@ def factors_that_are_finer_numbers(m):
 def second_derivatives_of_products_of_several_zeros(m):
     """The first are 0, the second are not: those of the two zeros are the product of the others."""
     found = []
-    for values in ([0.0, 0, 6], [0.0, 2, 0, 5], [0.0, 0, 0, 2], [0.0, 3, 4], [[0.0, 0], [3, 4]]):
+    rows = ([0.0, 0, 6, 1], [0.0, 2, 0, 5], [0.0, 0, 0, 2], [0.0, 3, 4, 1])
+    for values in (*rows, [[0.0, 0], [3, 4]]):  # each shape is compiled anew
         x = m.tensor(values, dtype=m.float64, requires_grad=True)
         for fn in (
             lambda x: x.prod(), lambda x: x.prod(0).sum(), lambda x: x.prod(-1, keepdim=True).sum(),

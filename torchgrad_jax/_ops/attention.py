@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core import control
 from .._core.kernels import scalar_name, widen
 from .helpers import is_bool, is_float
 from .inner import inner_op
@@ -86,7 +87,7 @@ def _by_rows(fn: Callable[..., Pair], q: Array, k: Array, *others: Array | None)
     split = [a is not None and a.shape[-2] == n for a in arrays]
     blocks, even = n // rows, n // rows * rows
 
-    @jax.checkpoint
+    @control.checkpoint
     def block(first: Any, cut: list[Array]) -> Pair:
         left = iter(cut)
         return fn(first, *(next(left) if s else a for a, s in zip(arrays, split)))
@@ -100,7 +101,7 @@ def _by_rows(fn: Callable[..., Pair], q: Array, k: Array, *others: Array | None)
 
     parts = [a for a, s in zip(arrays, split) if s and a is not None]
     firsts = jnp.arange(blocks, dtype=jnp.int32) * rows
-    found = lax.map(lambda at: block(*at), (firsts, [stacked(a) for a in parts]))
+    found = control.map_(lambda at: block(*at), (firsts, [stacked(a) for a in parts]))
     ends = [[joined(a)] for a in found]
     if even < n:
         last = block(even, [a[..., even:, :] for a in parts])

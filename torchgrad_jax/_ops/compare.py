@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes
+from .._core import control, dtypes
 from .._core.dtypes import BOOL, COMPLEX, FLOATING
 from .._core.kernels import category, cpp_name, refuse, scalar_name, where as choose
 from .._core.layouts import elementwise, preserved
@@ -226,7 +226,7 @@ def _gcd(x: Array, y: Array) -> Array:
         done = a == 0
         return choose(done, a, lax.rem(b, choose(done, 1, a))), choose(done, b, a)
 
-    return lax.while_loop(lambda state: jnp.any(state[0] != 0), step, (_size(x), _size(y)))[1]
+    return control.while_loop(lambda state: jnp.any(state[0] != 0), step, (_size(x), _size(y)))[1]
 
 
 def _lcm(x: Array, y: Array) -> Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import errors, shapes, warn
+from .._core import control, errors, shapes, warn
 from .._core.checks import fail_if, numpy_of, readable
 from .._core.errors import LinAlgError
 from .._core.kernels import scalar_name
@@ -97,7 +97,7 @@ def _leading_minor(a: Array) -> Array:
         return jnp.where(ok, middle, low), jnp.where(ok, high, middle)
 
     span = jnp.zeros(a.shape[:-2], jnp.int32), jnp.full(a.shape[:-2], n, jnp.int32)
-    return lax.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
+    return control.fori_loop(0, max(1, n.bit_length()), halve, span)[1]
 
 
 def _fails(low: Array, k: Array) -> Array:
@@ -150,7 +150,7 @@ def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Arra
         partial = _partial_factor(a, info)
         return jnp.where(bad[..., None, None], partial, low), jnp.where(bad, info, 0)
 
-    low, info = lax.cond(jnp.any(bad), failed, lambda _: (low, none), 0)
+    low, info = control.cond(jnp.any(bad), failed, lambda _: (low, none), 0)
     return (conj_t(low) if upper else low), info
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
+from .._core import control, shapes
 from .._core.checks import fail_if, readable
 from .._core.kernels import scalar_name
 from .._core.matrices import (
@@ -387,7 +387,7 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
     size = jnp.abs(diagonal_of(lu))
     eps = 100 * float(jnp.finfo(size.dtype).eps)
     singular = anywhere(jnp.min(size, -1) <= eps * jnp.max(size, -1))
-    t_det = lax.cond(
+    t_det = control.cond(
         singular,
         lambda a, lu, pivots, det, t: _cofactor_product(a, t),
         lambda a, lu, pivots, det, t: det * _trace_of_solution(a, lu, pivots, t),

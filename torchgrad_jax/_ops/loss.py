@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import control, dtypes, shapes
 from .._core.checks import fail_if, integers, outside, readable, surely_within
 from .._core.division import averaged, divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
@@ -522,7 +522,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
         new = jax.nn.logsumexp(paths, axis=0) + at
         return where(t < t_in[:, None], jnp.maximum(new, never), a), None
 
-    last, _ = lax.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
+    last, _ = control.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
     end = 2 * t_out[:, None]
     final = jnp.take_along_axis(last, end, axis=1, mode="clip")[:, 0]
     prior = jnp.take_along_axis(last, jnp.maximum(end - 1, 0), axis=1, mode="clip")[:, 0]

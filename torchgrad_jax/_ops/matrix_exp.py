@@ -7,6 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
+from .._core import control
 from .._core.matrices import (
     require_inexact,
     require_square,
@@ -64,9 +65,9 @@ def linalg_matrix_exp(input: Array) -> Array:
 
     def square(x: Array, i: Array) -> tuple[Array, None]:
         again = (i < times)[..., None, None]
-        return lax.cond(
+        return control.cond(
             anywhere(i < times), lambda x: jnp.where(again, product(x, x), x), lambda x: x, x
         ), None
 
-    x, _ = lax.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
+    x, _ = control.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
     return x.astype(input.dtype)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import control, dtypes, shapes
 from .._core.checks import fail_if, first_outside, outside
 from .helpers import anywhere, is_bool, is_complex, is_float
 from .registry import with_rule
@@ -282,7 +282,7 @@ def _product_slopes(
         exact = spared * _product_of_other_zeros(x, factors, zeros, places)
         return jnp.where(several, _with_derivative_of(slopes, exact), slopes)
 
-    theirs = lax.cond(anywhere(several), by_zeros, lambda *a: by_division(*a)[0], x, src, y)
+    theirs = control.cond(anywhere(several), by_zeros, lambda *a: by_division(*a)[0], x, src, y)
     return product(own, src) / own, theirs
 
 

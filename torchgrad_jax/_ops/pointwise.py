@@ -13,7 +13,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core import shapes
+from .._core import control, shapes
 from .._core.division import divide
 from .._core.dtypes import BOOL, COMPLEX, FLOATING, INTEGRAL
 from .._core.kernels import category, half_as_float, nextafter, refuse, scalar_name, where, widen
@@ -315,7 +315,7 @@ def _whole_power(x: Array, y: Array) -> Array:
     if first == bits:
         return out
     # Exponents from 64 on are rare, and the steps for them many.
-    return lax.cond(
+    return control.cond(
         jnp.any(y != 0), lambda o, x, y: _repeated_squares(o, x, y, bits - first)[0], lambda o, x, y: o, out, x, y
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core import control
 from .inner import inner_op
 from .registry import Array
 
@@ -67,7 +68,7 @@ def _states(
         return state, state
 
     xg = _apply(x, w_ih, b_ih)
-    return lax.scan(step, (h0, c0), (xg, _times(x.shape[0])), reverse=reverse)[1]
+    return control.scan(step, (h0, c0), (xg, _times(x.shape[0])), reverse=reverse)[1]
 
 
 def _before(states: Any, first: Any, reverse: bool) -> Any:
@@ -100,7 +101,7 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
         return state, state
 
     now = (xg, hg, h, c, txg, thg, tproj, _times(x.shape[0]))
-    ths, tcs = lax.scan(step, (th0, tc0), now, reverse=reverse)[1]
+    ths, tcs = control.scan(step, (th0, tc0), now, reverse=reverse)[1]
     return (hs, cs), (ths, tcs)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import control, dtypes, shapes
 from .._core.division import averaged, divide
 from .._core.kernels import is_half
 from . import complexes
@@ -196,7 +196,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
                 others = _seen_as_zero(others, several)
             return lax.reduce_sum(others * t, axes=dims)
 
-        return lax.cond(anywhere(zero), by_others, by_division, x, y, t)
+        return control.cond(anywhere(zero), by_others, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)):
         return _keep(value(x), dims, x.ndim, keepdim)

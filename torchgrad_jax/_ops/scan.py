@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, shapes
+from .._core import control, dtypes, shapes
 from .._core.kernels import cpp_name
 from .._core.meta import Meta
 from .helpers import (
@@ -125,7 +125,7 @@ def _running_product(x: Array, axis: int) -> Array:
         def by_scan(x: Array, y: Array, t: Array) -> Array:
             return jax.jvp(value, (x,), (t,))[1]
 
-        return lax.cond(anywhere(zero), by_scan, by_division, x, y, t)
+        return control.cond(anywhere(zero), by_scan, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)) or not x.size:
         return value(x.reshape(x.shape or (1,))).reshape(x.shape)
@@ -209,7 +209,7 @@ def _logsumexp_scan(x: Array, axis: int) -> Array:
         return total, total
 
     rows = jnp.moveaxis(x, axis, 0)
-    rest = lax.scan(step, rows[0], rows[1:])[1]
+    rest = control.scan(step, rows[0], rows[1:])[1]
     return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, axis)
 
 
@@ -233,7 +233,7 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
         own = jnp.exp(x - y)
         if forward:  # of which torch's forward mode gives the share of -inf in -inf as 0
             own = jnp.where(x == -jnp.inf, none, own)
-        out = lax.associative_scan(join, (carry, own * t), axis=axis)[1]
+        out = control.associative_scan(join, (carry, own * t), axis=axis)[1]
         if forward and not is_complex(x):  # torch's subtracts the largest of all first
             top = jnp.max(x, axis=axis, keepdims=True)
             scale = jnp.where(top == jnp.inf, none, none + 1)

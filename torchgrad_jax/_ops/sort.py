@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core import dtypes, layouts, shapes
+from .._core import control, dtypes, layouts, shapes
 from .._core.checks import fail_if, numpy_of, outside, readable
 from .._core.division import divide
 from .._core.kernels import cpp_name
@@ -143,7 +143,7 @@ def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
     low, high = jnp.zeros(x.shape, jnp.int64), jnp.full(x.shape, n, jnp.int64)
     if not n or not x.size:
         return low
-    return lax.fori_loop(0, n.bit_length(), step, (low, high))[0]
+    return control.fori_loop(0, n.bit_length(), step, (low, high))[0]
 
 
 def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jax import lax
 
-from .._core import errors
+from .._core import control, errors
 from .._core.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.kernels import half_as_float, refuse, scalar_name
 from .helpers import broadcast, from_zero
@@ -461,7 +461,7 @@ def _polynomial(
             return k + 1, jnp.where(go, q, p), jnp.where(go, new, q)
 
         start = jnp.ones((), jnp.int64), jnp.ones_like(x), first(x)
-        _, _, y = lax.while_loop(lambda s: s[0] < top, advance, start)
+        _, _, y = control.while_loop(lambda s: s[0] < top, advance, start)
         y = jnp.where(degree == 0, 1, y)
         return jnp.where(degree < 0, 0, y)
 

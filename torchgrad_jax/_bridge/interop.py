@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import take_current_trace
 
 from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
+from .._core.errors import user_line
 from .._core.keys import checked, drawing_from
 from .._core.meta import Meta, meta
 from .._core.state import GRAD, MODES
@@ -106,7 +108,9 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         found = operators.get(key)
         if found is None:
             found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
-        elif not found.holds():
+        elif found.holds():
+            found.tell_what_it_knows()
+        else:
             found = _Operator(f, treedef, dynamic, kept, leaves)
             operators.replace(key, found)
         if None not in metas and not kwargs and found.is_simple():
@@ -123,10 +127,13 @@ class _Operator:
     """A function of JAX's for arguments of certain shapes, as an operator.
 
     Tensors that the function reads besides its arguments are further inputs of it: they get gradients, and what is
-    read is what they hold at each call.
+    read is what they hold at each call. Where Python was told their values (`item()`, `bool()`, `numpy()`), the
+    operator is good for these values.
     """
 
-    __slots__ = ("call", "captured", "keys", "lasts", "metas", "out_tree", "single", "watch")
+    __slots__ = (
+        "call", "captured", "keys", "lasts", "looked", "metas", "out_tree", "single", "watch",
+    )  # fmt: skip
 
     def __init__(
         self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
@@ -149,10 +156,12 @@ class _Operator:
             }
             return [_array_of(r) for r in results]
 
-        lifted = _recorded(run, [aval_of(t._m) for t in leaves])
+        reading = _Reading()
+        lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
-        self.watch, self.lasts = None, True
+        self.looked, self.watch = reading.looked, None
+        self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
         if n_captured or not plain:  # else JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
             pure = lifted.function()
@@ -170,7 +179,7 @@ class _Operator:
     def _close_over(self, f: Any, kept: Any, lifted: lift.Traced, n_captured: int) -> None:
         self.captured = lifted.captured
         # What the function computed of tensors from outside is computed anew by each call.
-        self.lasts = all(
+        self.lasts &= all(
             t._al is None and t._fn is None and t._st.born < lifted.birth
             for t in self.captured[:n_captured]
         )
@@ -181,17 +190,19 @@ class _Operator:
                 watch.value(k.value)
 
     def holds(self) -> bool:
-        """Whether the function would read the same tensors again."""
+        """Whether the function would read the same tensors again, and be told the same values."""
+        if not self.lasts or any(t._st.array is not array for t, array in self.looked):
+            return False
         if self.watch is None:
             return True
-        same = self.lasts and all(t._m is m for t, m in zip(self.captured, self.metas))
+        same = all(t._m is m for t, m in zip(self.captured, self.metas))
         return same and self.watch.changed() is None
 
     def is_simple(self) -> bool:
         """Whether it reads its arguments alone, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
-        return self.watch is None and not self.keys and (flat or self.single)
+        return self.watch is None and not self.looked and not self.keys and (flat or self.single)
 
     def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
         """Of plain tensors, for an operator that is simple."""
@@ -201,6 +212,12 @@ class _Operator:
         finally:
             MODES.sealed = before
         return results if self.single else tuple(results)
+
+    def tell_what_it_knows(self) -> None:
+        """Let a run around this call, such as that of `compile`, know which values it depends on."""
+        for t, _ in self.looked:
+            if not MODES.run.inside(t):
+                MODES.run.look_at_values(t)
 
     def __call__(self, leaves: Sequence[Tensor]) -> Any:
         with sealed():
@@ -213,12 +230,36 @@ class _Operator:
         return jax.tree_util.tree_unflatten(self.out_tree, results)
 
 
-def _recorded(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> lift.Traced:
+class _Reading(lift.Lift):
+    """A run of a JAX function, which remembers the values of tensors from outside that Python was told."""
+
+    __slots__ = ("looked",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked: list[tuple[Tensor, Any]] = []
+        """Tensors, and the arrays that they held."""
+
+    def look_at_values(self, t: Tensor) -> None:
+        """Remember them; an error inside of a function that JAX traces once and keeps, as `jax.jit` does."""
+        with take_current_trace() as current:
+            if type(current).__name__ == "DynamicJaxprTrace" and current not in self.traces:
+                raise RuntimeError(
+                    "from_jax: the values of a tensor are needed inside of a function that JAX traces once (jax.jit, "
+                    "jax.lax.scan, ...), which would keep them when the tensor changes. Ask for them outside of it, or "
+                    f"compute with the tensor itself.{user_line()}"
+                )
+        self.looked.append((t, t._st.array))
+
+
+def _recorded(
+    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: _Reading
+) -> lift.Traced:
     """The steps of a function, as they are where gradients are wanted."""
     before = MODES.bits
     MODES.bits |= GRAD
     try:
-        return lift.trace(run, avals)
+        return lift.trace(run, avals, reading)
     finally:
         MODES.bits = MODES.bits & ~GRAD | before & GRAD
 

@@ -64,6 +64,10 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
     st = memo.get(id(t._st))
     own = st is None
     if st is None:
+        if not MODES.run.inside(
+            t
+        ):  # the copy is a constant of the run, which is good for these values
+            MODES.run.look_at_values(t)
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")
         placement_of(st)
@@ -165,7 +169,9 @@ class _Holder:
         m = self.storage.meta
         if m.device.type == "meta":
             return _rebuild_holder, (None, m.dtype.name, m.shape, m.strides, "meta")
-        values = concrete(make(self.storage.array, m))
+        whole = make(self.storage.array, m)
+        whole._st = whole._vc = self.storage
+        values = concrete(whole)
         return _rebuild_holder, (values, m.dtype.name, m.shape, m.strides, str(m.device))
 
 

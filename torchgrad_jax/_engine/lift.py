@@ -505,11 +505,13 @@ def _dense(m: Meta) -> Meta:
 # --- beginning a run ------------------------------------------------------------------------------
 
 
-def trace(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any]) -> Traced:
+def trace(
+    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], lift: Lift | None = None
+) -> Traced:
     """Run `run` on tracers of the given avals; it gives arrays. The tensors are the caller's affair."""
     from jax.extend.core import take_current_trace
 
-    lift = Lift()
+    lift = lift or Lift()
 
     def pure(*arrays: Any) -> list[Any]:
         with take_current_trace() as current:

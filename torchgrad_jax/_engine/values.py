@@ -43,6 +43,7 @@ def _item(self: Tensor) -> Any:
         and self._st.meta.contiguous
         and self._m.dtype is self._st.meta.dtype
         and not (al.conj or al.neg)
+        and MODES.run.inside(self)
     ):
         array = self._st.array
         if not isinstance(array, jax.core.Tracer):

@@ -152,6 +152,7 @@ RUNTIME_DEPENDENCIES = frozenset({"jax", "jaxlib", "numpy", "scipy"})
 OPTIONAL_DEPENDENCIES = {
     "serialization.safetensors": frozenset({"safetensors"}),
     "utils.tensorboard": frozenset({"tensorboardX"}),
+    "testing._shrink": frozenset({"hypothesis"}),
     "pytest_compare": frozenset({"pytest", "torch"}),
     # What watches a program uses the torch that the program has, real or not.
     "testing._observer": frozenset({"torch"}),

@@ -352,3 +352,106 @@ def test_close_takes_tensors_and_arrays_of_both_kinds():
                 assert_close(a, b * 2)
             with pytest.raises(AssertionError, match="dtype"):
                 assert_close(a, np.ones(3))
+
+
+STATE = {"kernel": "weight", "bias": "bias"}
+
+
+def linear(p, x):
+    return x @ p["kernel"].T + p["bias"][None]
+
+
+def as_linear(state):
+    return {k: state[v] for k, v in STATE.items()}
+
+
+def adam(parameters, **options):
+    return ours.optim.Adam(parameters, 0.01, **options)
+
+
+def test_optimizer_steps_beside_optax():
+    optax = pytest.importorskip("optax")
+    layer = ours.nn.Linear(3, 2)
+    given = {"params": as_linear, "dtypes": ["float32"]}
+    report = assert_matches_jax(layer, linear, [X], optimizers=(adam, optax.adam(0.01)), **given)
+    assert "float32: steps" in report.compared
+    report = assert_matches_jax(
+        ours.tanh, jnp.tanh, [X], dtypes=["float64"], optimizers=(adam, optax.adam(0.01))
+    )
+    assert "float64: steps" in report.compared
+    for wrong in (optax.adam(0.02), optax.sgd(0.01), optax.adam(0.01, eps=1e-3)):
+        with pytest.raises(Differs) as caught:
+            assert_matches_jax(layer, linear, [X], optimizers=(adam, wrong), **given)
+        assert caught.value.difference.kind == "steps"
+        assert caught.value.difference.name.startswith("parameter '")
+
+
+def test_steps_that_agree_once_and_then_part():
+    optax = pytest.importorskip("optax")
+    pair = (lambda p: ours.optim.SGD(p, 0.1, momentum=0.9), optax.sgd(0.1))
+    layer = ours.nn.Linear(3, 2)
+    assert_matches_jax(
+        layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=1
+    )
+    with pytest.raises(Differs):
+        assert_matches_jax(
+            layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=2
+        )
+
+
+def test_modules_of_flax_and_equinox():
+    flax, eqx = pytest.importorskip("flax.linen"), pytest.importorskip("equinox")
+    layer = ours.nn.Linear(3, 2)
+    dense = flax.Dense(2)
+
+    def to_flax(state):
+        return {"params": {"kernel": state["weight"].T, "bias": state["bias"]}}
+
+    report = assert_matches_jax(layer, dense.apply, [X], params=to_flax, dtypes=["float32"])
+    assert {"float32: gradient", "float32: second"} <= {*report.compared}
+    with jax.numpy_dtype_promotion("standard"):
+        other = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+
+    def to_equinox(state):
+        return eqx.tree_at(lambda m: (m.weight, m.bias), other, (state["weight"], state["bias"]))
+
+    assert_matches_jax(
+        layer, lambda m, x: jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
+    )
+    with pytest.raises(Differs):
+        assert_matches_jax(
+            layer, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"]
+        )
+
+
+def test_failing_input_is_shrunk_and_jaxprs_are_shown():
+    pytest.importorskip("hypothesis")
+    x = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
+    with pytest.raises(Differs) as caught:
+        assert_matches_jax(
+            lambda x: (x @ x.t()).clamp(0),
+            lambda x: jnp.where(x @ x.T > 1.5, 0.0, jnp.maximum(x @ x.T, 0.0)),
+            [x],
+            shrink=True,
+            dtypes=["float32"],
+        )
+    text = str(caught.value)
+    small = text.partition("inputs = ")[2].partition("\n")[0]
+    assert small.count(",") < 8, small
+    shown, _, program = text.partition("what they compute:")[2].partition("to see it again:")
+    assert "dot_general" in shown
+    assert "clamp" in shown
+    assert "assert_matches_jax(tensor_fn, jax_fn, inputs" in program
+
+
+def test_shrinking_keeps_what_it_cannot_make_smaller():
+    pytest.importorskip("hypothesis")
+    with pytest.raises(Differs) as caught:
+        assert_matches_jax(
+            lambda x: x.reshape(2, 3) * 2,
+            lambda x: x.reshape(2, 3) * 3,
+            [X],
+            shrink=True,
+            dtypes=["float32"],
+        )
+    assert "[[1.0, 2.0, 1.0], [2.0, 1.0, 2.0]]" in str(caught.value)

@@ -22,6 +22,7 @@ _TITLES = {
     "gradient": "gradient of {name}",
     "forward": "forward derivative (jvp) of {name}",
     "second": "second derivative by {name}",
+    "steps": "{name} after the optimizer's steps",
 }
 
 

@@ -38,6 +38,8 @@ class JaxSide:
     ) -> None:  # fmt: skip
         self.name, self.fn, self.seed, self.params = "jax", fn, seed, params
         self.move: Move = (0.0, 0)
+        self.optimizer: Any = None
+        self.count = 0
 
     def call(self, given: Given, arrays: Mapping[str, Any]) -> Any:
         inputs = given.fill(arrays.__getitem__)
@@ -92,6 +94,24 @@ class JaxSide:
                 raise
             raise Missing(first_line(e)) from e
         return {k: plain(v) for k, v in found.items()}
+
+    def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
+        """Parameters (of a function, its inputs) after some steps of an optimizer of optax's."""
+        f, moving = self._parts(given, arrays)
+        trained = {k: v for k, v in moving.items() if k not in given.arrays} or moving
+        cotangents = self._draws(jax.eval_shape(f, moving), draw)
+
+        @jax.jit
+        def step(trained: Any, state: Any) -> Any:
+            (slopes,) = _vjp(lambda t: f(moving | t), trained)(cotangents)
+            with jax.numpy_dtype_promotion("standard"):  # which optax needs
+                updates, state = self.optimizer.update(slopes, state, trained)
+            return {k: v + updates[k].astype(v.dtype) for k, v in trained.items()}, state
+
+        state = self.optimizer.init(trained)
+        for _ in range(self.count):
+            trained, state = step(trained, state)
+        return {k: plain(v) for k, v in trained.items()}
 
     def _second(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         f, moving = self._parts(given, arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import importlib.util
 import textwrap
@@ -13,11 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._engine.tensor import Tensor
+from ..interop import to_jax
 from ..nn import Module
 from ._differential import Comparison, Difference, Differs, Report
 from ._jax_side import JaxSide
+from ._jaxprs import jaxpr, side_by_side
 from ._paths import Container, walk
-from ._sides import KINDS, Given, TensorSide, array_of
+from ._shrink import shrunk
+from ._sides import KINDS, STEPS, Given, TensorSide, array_of
 from ._snippets import snippet
 
 _PACKAGE = __name__.partition(".")[0]
@@ -148,6 +152,7 @@ def assert_matches_jax(
     order: int = 2, dtypes: Sequence[str] | None = None, *,
     params: Callable[[dict[str, Any]], Any] | None = None, raises: Any = None,
     factor: float = 1.0, draws: int = 3, seed: int = 0,
+    optimizers: tuple[Callable[[Any], Any], Any] | None = None, steps: int = 3, shrink: bool = False,
 ) -> Report:  # fmt: skip
     """Raise unless a function over tensors agrees with one over arrays: values and derivatives.
 
@@ -167,13 +172,17 @@ def assert_matches_jax(
         factor: a factor on the tolerances.
         draws: how many random cotangents and tangents are tried.
         seed: their seed.
+        optimizers: two optimizers that are to do the same: a function that makes one of `optim` of a list of
+            parameters, and one of optax's. Compared are the parameters (of a function, its inputs) after `steps`.
+        steps: how many steps.
+        shrink: whether a failing input is made small before it is shown; takes longer, and needs hypothesis.
 
     Returns:
         What was compared, and what was skipped and why.
 
     Raises:
         AssertionError: naming the dtype, the derivative, the output and the element that differ, with a program that
-            shows it again.
+            shows it again and what both functions compute, as jaxprs side by side.
 
     Example:
         >>> import jax.numpy as jnp
@@ -188,10 +197,12 @@ def assert_matches_jax(
         for v in prepare(inputs).arrays.values()
         if jnp.issubdtype(v.dtype, jnp.floating)
     }
-    kinds = KINDS[: (1, 4, 5)[min(order, 2)]]
+    kinds = KINDS[: (1, 4, 5)[min(order, 2)]] + ((STEPS,) if optimizers is not None else ())
     for name in dtypes or ("float32", "float64"):
         given = prepare(inputs, name)
         left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)
+        if optimizers is not None:
+            (left.optimizer, right.optimizer), left.count, right.count = optimizers, steps, steps
         comparison = Comparison(
             left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises, facts=False
         )
@@ -205,12 +216,64 @@ def assert_matches_jax(
             functions = [("tensor_fn", tensor_fn), ("jax_fn", jax_fn)]
             if params is not None:
                 options["params"], functions = params, [*functions, ("params", params)]
-            named = Differs(f"{name}: {e}", e.difference)
-            program = snippet("assert_matches_jax", functions, list(given.tree), options)
+            if optimizers is not None:
+                options |= {"optimizers": optimizers, "steps": steps}
+                functions += [("optimizers", optimizers)]
+            if shrink and e.difference.name != "exception":
+                comparison, e = _smaller(comparison, e)
+            inputs = comparison.given.fill(comparison.arrays.__getitem__)
+            both = _jaxprs(comparison, tensor_fn, jax_fn, params)
+            named = Differs(f"{name}: {e}\n\nwhat they compute:\n{both}", e.difference)
+            program = snippet("assert_matches_jax", functions, inputs, options)
             raise _with_snippet(named, program) from e.__cause__
         report.compared += [f"{name}: {k}" for k in found.compared]
         report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
     return report
+
+
+def _smaller(comparison: Comparison, error: Differs) -> tuple[Comparison, Differs]:
+    """The same failure with smaller inputs, if there is one."""
+    given, found = comparison.given, {}
+
+    def with_inputs(arrays: dict[str, Any]) -> Comparison:
+        return dataclasses.replace(comparison, arrays={**comparison.arrays, **arrays})
+
+    def fails(arrays: dict[str, Any]) -> bool:
+        try:
+            with_inputs(arrays).check()
+        except Differs as e:
+            found[_key(arrays)] = e
+            same = e.difference.kind == error.difference.kind
+            return same and e.difference.name != "exception" and e.__cause__ is None
+        except Exception:
+            return False  # these sizes do not fit together
+        return False
+
+    arrays = shrunk({k: comparison.arrays[k] for k in given.arrays}, fails)
+    return with_inputs(arrays), found.get(_key(arrays), error)
+
+
+def _key(arrays: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple((k, np.shape(v), np.asarray(v).tobytes()) for k, v in arrays.items())
+
+
+def _jaxprs(comparison: Comparison, tensor_fn: Any, jax_fn: Any, params: Any) -> str:
+    """What both functions compute."""
+    inputs = comparison.given.fill(comparison.arrays.__getitem__)
+    state = {
+        k.split("'")[1]: v for k, v in comparison.arrays.items() if k not in comparison.given.arrays
+    }
+
+    def ours() -> Any:
+        pure = to_jax(tensor_fn)
+        return (
+            jaxpr(pure, state, *inputs) if isinstance(tensor_fn, Module) else jaxpr(pure, *inputs)
+        )
+
+    def theirs() -> Any:
+        return jaxpr(jax_fn, *inputs) if params is None else jaxpr(jax_fn, params(state), *inputs)
+
+    return side_by_side(ours, theirs, (_PACKAGE, "jax"))
 
 
 def _sides(

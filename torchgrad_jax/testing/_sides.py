@@ -15,6 +15,8 @@ from ._paths import map_with_path, walk
 from ._tolerances import Move, inexact, random_like
 
 KINDS = ("value", "state", "gradient", "forward", "second")
+STEPS = "steps"
+"""A kind that is compared when an optimizer is given."""
 _IN_PLACE_ON_LEAF = "leaf Variable that requires grad is being used in an in-place operation"
 
 
@@ -148,6 +150,8 @@ class TensorSide:
         self.name, self.lib, self.fn, self.seed = name, lib, fn, seed
         self.with_lib, self.module, self.gradients = with_lib, module, gradients
         self.clones = False
+        self.optimizer: Callable[[Any], Any] | None = None
+        self.count = 0
         self.move: Move = (0.0, 0)
 
     def module_state(self) -> dict[str, np.ndarray]:
@@ -262,6 +266,32 @@ class TensorSide:
         except (RuntimeError, NotImplementedError) as e:
             raise Missing(first_line(e)) from e
 
+    def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
+        """Parameters (of a function, its inputs) after steps of an optimizer down a weighted sum of the results."""
+        assert self.optimizer is not None
+        leaves = {k: self._tensor(arrays[k], True) for k in given.arrays}
+        modules = self._modules(arrays)
+        trained = {
+            f"parameter {k!r}": p
+            for m in modules
+            for k, p in m.named_parameters()
+            if p.requires_grad
+        }
+        trained = trained or {k: t for k, t in leaves.items() if t.requires_grad}
+        optimizer = self.optimizer(list(trained.values()))
+        for _ in range(self.count):
+            optimizer.zero_grad()
+            with seeded(self.lib, self.seed):
+                result = self.fn(*modules, *given.fill(leaves.__getitem__))
+            found = {
+                k: v
+                for k, v in walk(result, "output")
+                if isinstance(v, self.lib.Tensor) and v.requires_grad
+            }
+            self.lib.autograd.backward(list(found.values()), self._cotangents(found, draw))
+            optimizer.step()
+        return {k: plain_tensor(t) for k, t in trained.items()}
+
     def _second(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
         call = self.call(given, arrays)
         live, leaves = self._live(call), call.differentiable()
@@ -318,6 +348,7 @@ def first_line(e: BaseException) -> str:
 
 __all__ = [
     "KINDS",
+    "STEPS",
     "Array",
     "Given",
     "Missing",

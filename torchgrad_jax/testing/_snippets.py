@@ -47,6 +47,13 @@ class Program:
         if line:
             self.definitions.append(line)
 
+    def define_tuple(self, name: str, values: tuple[Any, ...]) -> None:
+        """Make a name mean several values."""
+        names = [f"{name}_{i}" for i in range(len(values))]
+        for n, v in zip(names, values):
+            self.define(n, v)
+        self.definitions.append(f"{name} = ({', '.join(names)},)")
+
     def _line(self, name: str, value: Any) -> str:
         if isinstance(value, types.ModuleType):
             self.imports[name] = f"import {value.__name__} as {name}"
@@ -223,6 +230,8 @@ def snippet(
     for name, value in functions:
         if isinstance(value, types.FunctionType | type | functools.partial) or callable(value):
             program.define(name, value)
+        elif isinstance(value, tuple):
+            program.define_tuple(name, value)
         called.append(name)
     program.definitions.append(f"inputs = {literal(inputs)}")
     extra = [f"{k}={k if k in called else literal(v)}" for k, v in options.items()]

@@ -77,11 +77,11 @@ def finished(processes: list[subprocess.Popen[str]], timeout: float = 120) -> li
 
 
 class Together(list[Any]):
-    """Programs of one test file, run together in `n` processes."""
+    """Programs of one test file, run together in `n` processes, whose environment may have more in it."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, **environment: str) -> None:
         super().__init__()
-        self.n = n
+        self.n, self.environment = n, environment
         self.found: dict[tuple[str, str], list[Any]] = {}
 
     def __call__(self, fn: Any) -> Any:
@@ -97,7 +97,7 @@ class Together(list[Any]):
     def _results(self, package: str, module: str) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "tests.distributed.processes", package, module, folder]
-            started = ranks(command, self.n)
+            started = ranks(command, self.n, **self.environment)
             said = finished(started)
             if any(p.returncode for p in started):
                 pytest.fail("\n".join(said))

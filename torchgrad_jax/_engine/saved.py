@@ -13,7 +13,7 @@ from . import strided
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
 from .seen import LIVE, Seen
-from .shared import SharedStorage, saved_tensor, saved_value
+from .shared import saved_tensor, saved_value
 from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias
 
 
@@ -165,7 +165,7 @@ def unpack_arrays(node: Any) -> list[Any]:
         kind = entry.__class__
         _check_unwritten(node, i, entry)
         then = node.vers[i]
-        if kind is Storage or kind is SharedStorage:
+        if kind is Storage or isinstance(entry, Storage):
             array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
             out.append(entry.array if array is None else array)
         elif isinstance(entry, Tensor):

@@ -22,8 +22,8 @@ def is_torchelastic_launched() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether it is `gloo`."""
-    return backend.lower() == "gloo"
+    """Whether it is `gloo` or `xla`."""
+    return backend.lower() in ("gloo", "xla")
 
 
 def is_gloo_available() -> bool:

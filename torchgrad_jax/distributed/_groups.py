@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from . import _rendezvous, _wires
+from . import _jax_processes, _rendezvous, _wires
 from ._exchange import Turn
 from ._stores import HashStore, PrefixStore, Store, seconds
 
@@ -18,11 +18,11 @@ _NO_GROUP = (
 
 
 class Backend(str):
-    """The name of a backend: `gloo` between the memories of processes, `nccl` and `xla` between JAX's devices."""
+    """The name of a backend. Collectives go between memories of processes; with `xla`, JAX knows all processes, too."""
 
     UNDEFINED, GLOO, NCCL, XCCL = "undefined", "gloo", "nccl", "xccl"
-    UCC, MPI, FAKE = "ucc", "mpi", "fake"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
+    UCC, MPI, FAKE, XLA = "ucc", "mpi", "fake", "xla"
+    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE, XLA]
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):
@@ -128,7 +128,7 @@ def _backend(name: str | None) -> str:
         kind = part.rpartition(":")[2]
         if kind not in Backend.backend_list or kind == Backend.UNDEFINED:
             raise AssertionError(f"Unknown backend type {kind}")
-        if kind != Backend.GLOO:
+        if kind not in (Backend.GLOO, Backend.XLA):
             raise RuntimeError(f"Distributed package doesn't have {kind.upper()} built in")
     return str(name).lower()
 
@@ -141,7 +141,7 @@ def init_process_group(
     """Begin the group of all processes.
 
     Args:
-        backend: `gloo`, or None.
+        backend: `gloo` or None, or `xla`, which lets meshes of devices span the processes.
         init_method: `env://` (which None means), `tcp://host:port` or `file:///path`.
         timeout: how long processes wait for each other, here and in every operation; 30 minutes if it is not given.
         world_size: how many processes there are.
@@ -178,6 +178,8 @@ def init_process_group(
 def _begin(store: Store, rank: int, world_size: int, backend: str, timeout: float) -> None:
     _file[0] = getattr(store, "path", None)
     named = PrefixStore(f"world {_made['worlds']}", store)
+    if _jax_processes.is_wanted(backend):
+        _jax_processes.connect(named, rank, world_size)
     wires = _wires.Wires(named, rank, world_size, timeout)
     _made["worlds"] += 1
     everybody = list(range(world_size))

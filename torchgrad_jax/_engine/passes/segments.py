@@ -23,7 +23,7 @@ from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad, Node
 from ..saved import ALTERED, Packed, unaltered
 from ..seen import LIVE, Seen
-from ..shared import SharedStorage, saved_value
+from ..shared import saved_value
 from ..strided import read
 from ..tape import aval_of
 from ..tensor import UNSET, Storage, Tensor, make
@@ -165,11 +165,11 @@ class Segment:
             key.append(gp)
             for entry, then in zip(saved, node.vers):  # type: ignore[arg-type]
                 kind = entry.__class__
-                if (kind is Storage or kind is SharedStorage) and entry.version == then:
+                if (kind is Storage or isinstance(entry, Storage)) and entry.version == then:
                     value = entry.array
                 elif (kind is Tensor or isinstance(entry, Tensor)) and entry._vc.version == then:
                     plain = entry._al is None and at_once
-                    value = entry._st.array if plain else read(entry)
+                    value = entry._st.array if plain else read(entry)  # type: ignore[arg-type]
                 elif kind in _NUMBERS:
                     key.append(kind)
                     key.append(len(args))

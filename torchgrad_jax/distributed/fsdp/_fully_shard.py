@@ -12,6 +12,8 @@ import jax
 from ..._core.devices import of_jax
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
+from .._groups import get_world_size, is_initialized
+from .._jax_processes import check_mesh
 from ..device_mesh import DeviceMesh, init_device_mesh
 from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
 from ._rules import Group, enter, leave, owned, replicate_buffers, split_parameters
@@ -26,6 +28,7 @@ def group_of(module: Any) -> Group | None:
 
 def whole_world() -> DeviceMesh:
     """A mesh of all devices of the default type."""
+    check_mesh(get_world_size() if is_initialized() else 1)
     devices = jax.devices()
     return init_device_mesh(of_jax(devices[0]).type, (len(devices),))
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from ..._core.state import MODES
 from ..._engine.tensor import Tensor
+from ...autograd.function import Function
 from ...nn.modules.module import Module
 from ...utils import _pytree
 from ..device_mesh import DeviceMesh
 from ..tensor._api import place_parameter, replicate_rest
-from ..tensor._dtensor import named_sharding, spread
+from ..tensor._dtensor import DTensor, _is_own, named_sharding, spread, to_local
 from ..tensor._specs import names_of
 from ..tensor.placement_types import Placement, Replicate, Shard
 
@@ -50,6 +51,8 @@ class Group:
 
 class _Running(threading.local):
     depth = 0
+    batch = 0
+    """Rows of the batches of all processes together; each feeds its own."""
 
 
 _RUNNING = _Running()
@@ -132,6 +135,8 @@ def leave(group: Group, output: Any) -> Any:
     _RUNNING.depth -= 1
     for owner, key, p in group.swapped.pop():
         owner._parameters[key] = p  # type: ignore[assignment]
+    if _RUNNING.depth == 0 and not _is_own(group.mesh):
+        output = _pytree.tree_map(lambda y: _given_back(group, y), output)
     return output if group.output_dtype is None else _cast(output, group.output_dtype)
 
 
@@ -169,6 +174,8 @@ def _split_batch(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
         return args, kwargs
     leaves, spec = _pytree.tree_flatten((args, kwargs))
     n: Any = next((x.shape[0] for x in leaves if isinstance(x, Tensor) and x.ndim), None)
+    if n and not _is_own(group.mesh):
+        return _pytree.tree_unflatten([_fed(group, x, n) for x in leaves], spec)
     if not n or n % group.mesh.size():
         return args, kwargs
     return _pytree.tree_unflatten([_split(group, x, n) for x in leaves], spec)
@@ -178,3 +185,54 @@ def _split(group: Group, x: Any, n: int) -> Any:
     if not isinstance(x, Tensor) or x.ndim == 0 or x.shape[0] != n or named_sharding(x) is not None:
         return x
     return spread(x, group.mesh, (Shard(0),) * group.mesh.ndim)
+
+
+# --- several processes ----------------------------------------------------------------------------
+
+
+class _Fed(Function):
+    """A batch of this process among those of all. Gradients are averaged over the processes, and here added up."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Group) -> Tensor:
+        ctx.group = group
+        rows = (Shard(0),) * group.mesh.ndim
+        return DTensor.from_local(x.detach(), group.mesh, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        mesh = ctx.group.mesh
+        own = to_local(spread(grad, mesh, (Shard(0),) * mesh.ndim))
+        return own * (len(grad) // len(own)), None
+
+
+class _GivenBack(Function):
+    """The rows of a result that belong to this process's batch."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, group: Group) -> Tensor:
+        ctx.group = group
+        own = to_local(spread(y.detach(), group.mesh, (Shard(0),) * group.mesh.ndim))
+        ctx.processes = len(y) // len(own)
+        return own
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        rows = (Shard(0),) * ctx.group.mesh.ndim
+        return DTensor.from_local(grad / ctx.processes, ctx.group.mesh, rows), None
+
+
+def _fed(group: Group, x: Any, n: int) -> Any:
+    """An input of this process, as part of the inputs of all, if it is as long as the batch."""
+    if not isinstance(x, Tensor) or x.ndim == 0 or x.shape[0] != n or named_sharding(x) is not None:
+        return x
+    out = _Fed.apply(x, group)
+    _RUNNING.batch = len(out)
+    return out
+
+
+def _given_back(group: Group, y: Any) -> Any:
+    """A result for this process: of one that has a row for each of the batch, its own rows."""
+    if not isinstance(y, Tensor) or y.ndim == 0 or y.shape[0] != _RUNNING.batch:
+        return y
+    return _GivenBack.apply(y, group) if named_sharding(y) is not None else y

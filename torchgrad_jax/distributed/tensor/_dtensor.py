@@ -18,11 +18,13 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..._core import placement
+from ..._core.meta import meta
 from ..._core.state import MODES
 from ..._engine import attributes
 from ..._engine.strided import is_direct, read
-from ..._engine.tensor import PlacedStorage, Tensor, placement_of
-from ..._functions.exchange import as_tensor, from_numpy
+from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
+from ..._functions.exchange import as_tensor
+from ...autograd.function import Function
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._specs import FREE, checked, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
@@ -113,10 +115,12 @@ def _is_own(mesh: DeviceMesh) -> bool:
 def _from_processes(local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
     if any(isinstance(p, Partial) for p in wanted):
         raise NotImplementedError(f"DTensor.from_local(): {wanted} over several processes, {mesh}")
-    if not MODES.run.at_once or local.requires_grad:
+    if not MODES.run.at_once:
         raise NotImplementedError(
-            "DTensor.from_local() over several processes: detach the part first"
+            "DTensor.from_local() over several processes inside of a compiled or mapped function"
         )
+    if local.requires_grad:
+        return FromLocal.apply(local, mesh, wanted, shape)
     there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
     array = jax.make_array_from_process_local_data(
         there, np.asarray(read(local)), None if shape is None else tuple(shape)
@@ -235,9 +239,39 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         out = self.view_as(self) if self.requires_grad else self.detach()
         out.__dict__["_is_local"] = True
         return out
-    if self.requires_grad:
-        raise NotImplementedError("DTensor.to_local() over several processes: detach() first")
-    return from_numpy(_own_part(array))
+    return ToLocal.apply(self) if self.requires_grad else _own(self)
+
+
+def _own(t: Tensor) -> Tensor:
+    """This process's part of a tensor over several, as an ordinary tensor."""
+    part = _own_part(read(t.detach()))
+    return make(part, meta(part.shape, t.dtype, t.device))
+
+
+class FromLocal(Function):
+    """The parts of all processes as one tensor; of its gradient each gets its part."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any) -> Tensor:
+        ctx.placed = mesh, wanted
+        return _from_processes(local.detach(), mesh, wanted, shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return to_local(spread(grad, *ctx.placed)), None, None, None
+
+
+class ToLocal(Function):
+    """What this process has of a tensor; its gradient is a part of that of the whole."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Tensor) -> Tensor:
+        ctx.placed = device_mesh(t), placements(t), tuple(t.shape)
+        return _own(t)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return _from_processes(grad, *ctx.placed)
 
 
 def _own_part(array: jax.Array) -> Any:
@@ -269,8 +303,19 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     return as_tensor(jax.numpy.asarray(np.asarray(array.addressable_data(0))))
 
 
+def _is_elsewhere(self: Tensor) -> bool:
+    """Whether other processes have parts of a tensor that this one has not."""
+    if not MODES.run.at_once or not placement.MANY:
+        return False
+    there = named_sharding(self)
+    return there is not None and not (there.is_fully_addressable or there.is_fully_replicated)
+
+
 def _represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """Torch's repr, for what the program itself distributed."""
+    if _is_elsewhere(self):
+        shown = attributes.represent(_own(self))
+        return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
     shown = attributes.represent(self, tensor_contents=tensor_contents)
     if self._st not in _MESHES or not isinstance(self, DTensor) or not MODES.run.at_once:
         return shown

@@ -1,0 +1,91 @@
+"""Programs over meshes that span processes: each process feeds and sees its own part, as with torch."""
+
+import importlib
+import os
+import tempfile
+
+
+def parts(m):
+    """The modules that the programs use: meshes, tensors over them, FSDP, tensor parallelism, checkpoints."""
+    names = ("device_mesh", "tensor", "fsdp", "tensor.parallel", "checkpoint")
+    return [importlib.import_module(f"{m.__name__}.distributed.{name}") for name in names]
+
+
+def trained(m, model, group_of_data, clip=False):
+    """Losses, norms and gradients of inputs of three steps on data of this group's own."""
+    optimizer = m.optim.Adam(model.parameters(), lr=0.05)
+    m.manual_seed(3 + group_of_data)
+    batches = [(m.randn(3, 4), m.randn(3, 2)) for _ in range(3)]
+    found = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        x.requires_grad_()
+        loss = (model(x) - y).square().sum()
+        loss.backward()
+        norm = m.nn.utils.clip_grad_norm_(model.parameters(), 1.0) if clip else None
+        optimizer.step()
+        found.append([loss.item(), None if norm is None else whole(norm).item(), x.grad])
+    return found, optimizer
+
+
+def whole(t):
+    """All of a tensor, whether it is over a mesh or not."""
+    return t.full_tensor() if hasattr(t, "full_tensor") else t
+
+
+def network(m):
+    m.manual_seed(0)
+    return m.nn.Sequential(m.nn.Linear(4, 8), m.nn.Tanh(), m.nn.Linear(8, 2))
+
+
+def fully_sharded(m, d):
+    meshes, _, fsdp, _, dcp = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (d.get_world_size(),))
+    model = network(m)
+    for layer in (model[0], model[2], model):
+        fsdp.fully_shard(layer, mesh=mesh)
+    found, optimizer = trained(m, model, d.get_rank(), clip=True)
+    weight = model[0].weight
+    state = {"model": model.state_dict(), "optim": optimizer.state_dict()}
+    box = [tempfile.mkdtemp() if d.get_rank() == 0 else None]
+    d.broadcast_object_list(box, 0)
+    dcp.save(state, checkpoint_id=box[0])
+    before = whole(weight).detach().clone()
+    with m.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    dcp.load({"model": model.state_dict()}, checkpoint_id=box[0])
+    return (
+        found, list(weight.shape), weight.to_local().detach(), before, whole(weight.grad),
+        m.equal(whole(weight).detach(), before), sorted(os.listdir(box[0])),
+    )  # fmt: skip
+
+
+def tensor_parallel(m, d):
+    meshes, _, _, parallel, _ = parts(m)
+    model = network(m)
+    mesh = meshes.init_device_mesh("cpu", (d.get_world_size(),))
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    parallel.parallelize_module(model, mesh, plan)
+    return trained(m, model, 0)[0]
+
+
+def both(m, d):
+    meshes, _, fsdp, parallel, _ = parts(m)
+    model = network(m)
+    mesh = meshes.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    parallel.parallelize_module(model, mesh["tp"], plan)
+    fsdp.fully_shard(model, mesh=mesh["dp"])
+    return trained(m, model, d.get_rank() // 2)[0]
+
+
+def tensors_over_a_mesh(m, d):
+    meshes, tensors, *_ = parts(m)
+    mesh, rank = meshes.init_device_mesh("cpu", (2,)), d.get_rank()
+    x = tensors.distribute_tensor(m.arange(8.0).reshape(4, 2), mesh, [tensors.Shard(0)])
+    own = (m.ones(2, 2) * (rank + 1)).requires_grad_()
+    y = (tensors.DTensor.from_local(own, mesh, [tensors.Shard(0)]) * x).to_local()
+    (y * (rank + 1)).sum().backward()
+    columns = x.redistribute(placements=[tensors.Shard(1)])
+    return x.to_local(), whole(x), str(x), columns.to_local(), y.detach(), own.grad, whole(x.sum())

@@ -1,0 +1,40 @@
+"""FSDP, tensor parallelism, DTensors and their checkpoints over two processes, as torch's with gloo."""
+
+import pytest
+
+from torchgrad_jax import nn
+from torchgrad_jax.distributed import _groups
+from torchgrad_jax.distributed.fsdp import fully_shard
+
+from . import spanning
+from .processes import Together
+
+together = Together(2, TORCHGRAD_JAX_DISTRIBUTED="1")
+test_same_as_torch = together.test()
+
+
+@together
+def fully_sharded(m, d):
+    return spanning.fully_sharded(m, d)
+
+
+@together
+def tensor_parallel(m, d):
+    return spanning.tensor_parallel(m, d)
+
+
+@together
+def tensors_over_a_mesh(m, d):
+    return spanning.tensors_over_a_mesh(m, d)
+
+
+def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
+    class Two:
+        def size(self):
+            return 2
+
+    two = Two()
+    monkeypatch.setattr(_groups.group, "WORLD", two)
+    monkeypatch.setattr(_groups, "_groups", [two])
+    with pytest.raises(RuntimeError, match=r"begin with torch.distributed.init_process_group\('xla'\)"):  # fmt: skip
+        fully_shard(nn.Linear(2, 2))

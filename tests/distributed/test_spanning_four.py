@@ -1,0 +1,12 @@
+"""FSDP with tensor parallelism over four processes, as torch's with gloo."""
+
+from . import spanning
+from .processes import Together
+
+together = Together(4, TORCHGRAD_JAX_DISTRIBUTED="1")
+test_same_as_torch = together.test()
+
+
+@together
+def both(m, d):
+    return spanning.both(m, d)

@@ -25,11 +25,12 @@ from .arguments import ALIASES, EMPTY, MISSING, bad_argument, size_argument, ten
 from .binding import Binding
 from .grad_plan import grad_plan
 from .history import edge_of, requires_grad_of
+from .inplace import apply_inplace, inplace_call
 from .lift import tensor_of_jax
 from .out import without_unsaid, write_out
 from .overrides import foreign, handle
 from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
-from .record import COMMON, NUMBERS, PLAIN, apply, apply_inplace, inplace_call
+from .record import COMMON, NUMBERS, PLAIN, apply
 from .strided import read
 from .tensor import Extras, Storage, Tensor, wrap_array
 from .views import apply_view, apply_view_inplace, fast_view

@@ -20,7 +20,7 @@ from .._core.transfer import place
 from .._engine.arguments import as_int
 from .._engine.bind import composite
 from .._engine.history import check_captured, check_inplace, requires_grad_of
-from .._engine.record import apply_inplace
+from .._engine.inplace import apply_inplace
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call

@@ -21,7 +21,8 @@ from .._core.placement import MANY
 from .._core.state import FAKE, GRAD, INFERENCE, MODES
 from .._core.transfer import put
 from .._engine.history import check_inplace
-from .._engine.record import apply_inplace, faked
+from .._engine.inplace import apply_inplace
+from .._engine.record import faked
 from .._engine.resize import resize
 from .._engine.strided import check_writable, is_direct, read, write
 from .._engine.tensor import (

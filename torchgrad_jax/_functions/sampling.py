@@ -16,8 +16,9 @@ from .._engine.bind import composite
 from .._engine.concrete import concrete
 from .._engine.deferred import later
 from .._engine.history import check_captured, check_inplace, requires_grad_of
+from .._engine.inplace import apply_inplace
 from .._engine.lift import running_vmap
-from .._engine.record import apply, apply_inplace, no_grad
+from .._engine.record import apply, no_grad
 from .._engine.strided import check_writable
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call

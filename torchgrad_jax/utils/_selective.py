@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core import events
 from .._core.state import steady
-from .._engine.record import InplaceCall
+from .._engine.inplace import InplaceCall
 from .._engine.tensor import Tensor, make
 from .._ops.aten import op_name
 from ..ops import OpOverload, OpOverloadPacket, overload

@@ -12,8 +12,9 @@ from ..._core.warn import once
 from ..._ops.registry import Layout
 from .. import executors
 from ..escapes import before_gradients
+from ..inplace import apply_inplace
 from ..node import GRAD_LOCK, AccumulateGrad
-from ..record import apply, apply_inplace, no_grad
+from ..record import apply, no_grad
 from ..strided import check_writable, read, write
 from ..tensor import Tensor, check_counted, make, placement_of
 from ..trace import Call

@@ -132,15 +132,18 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_core.state": frozenset(),
     "_engine.hooks": frozenset(),
     "_engine.node": frozenset({"_core", "_engine.hooks"}),
-    "_engine.seen": frozenset(),
+    "_engine.shared_values": frozenset(),
     "_engine.steps": frozenset(),
     "_engine.executors": frozenset({"_core"}),
-    "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.wide"}),
+    "_engine.trace": frozenset({"_core", "_ops", "_engine.executors", "_engine.joining"}),
     "_engine.grad_plan": frozenset(
         {
             "_core",
             "_ops",
-            *(f"_engine.{n}" for n in ("executors", "node", "seen", "steps", "trace", "wide")),
+            *(
+                f"_engine.{n}"
+                for n in ("executors", "joining", "node", "shared_values", "steps", "trace")
+            ),
         }
     ),
 }

@@ -17,7 +17,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.interrupts import interrupted, length
 from torchgrad_jax import nn
-from torchgrad_jax._engine.seen import LIVE
+from torchgrad_jax._engine.shared_values import LIVE
 
 pytestmark = pytest.mark.usefixtures("_no_collection")
 

@@ -13,7 +13,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.programs import Programs, complaint
-from torchgrad_jax._engine import seen, shared
+from torchgrad_jax._engine import shared, shared_values
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -502,7 +502,7 @@ def test_jax_functions_get_values_that_stay():
 @pytest.mark.parametrize("size", [4, 1_000_000])
 def test_a_storage_is_an_ordinary_one_again_when_nobody_holds_the_array(size):
     gc.collect()
-    live = len(seen.LIVE)
+    live = len(shared_values.LIVE)
     t = tg.zeros(size)
     n = t.numpy()
     part = n[1:3]
@@ -514,7 +514,7 @@ def test_a_storage_is_an_ordinary_one_again_when_nobody_holds_the_array(size):
     del part
     assert t[1].item() == 5
     assert not shared.is_shared(t._st)
-    assert len(seen.LIVE) == live
+    assert len(shared_values.LIVE) == live
     u = tg.from_numpy(np.full(size, 3.0))
     assert u.sum().item() == 3 * size
     assert not shared.is_shared(u._st)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as tg
-from torchgrad_jax._engine import wide
+from torchgrad_jax._engine import joining
 
 
 @pytest.fixture(params=["pieces", "one kernel"])
@@ -12,7 +12,7 @@ def way(request, monkeypatch):
     """The same calls with and without pieces; plans are forgotten in between."""
     from torchgrad_jax._engine.trace import forget_plans
 
-    monkeypatch.setattr(wide, "WIDE", 4 if request.param == "pieces" else 10_000)
+    monkeypatch.setattr(joining, "PER_KERNEL", 4 if request.param == "pieces" else 10_000)
     forget_plans()
     yield request.param
     forget_plans()

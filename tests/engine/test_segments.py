@@ -20,10 +20,10 @@ def way(monkeypatch):
     count = {"kernels": 0, "compiled": 0, "walked": 0}
 
     def choose(name):
-        monkeypatch.setattr(segments, "_seen", {})
+        monkeypatch.setattr(segments, "_walked", {})
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
-        for times in ("SEEN", "OFTEN"):
+        for times in ("WALKS_BEFORE_NUMPY", "WALKS_BEFORE_XLA"):
             monkeypatch.setattr(
                 segments, times, {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER)
             )
@@ -133,10 +133,10 @@ def test_segments_alike_share_one_compiled_function(way):
 
 
 def test_a_graph_is_compiled_when_it_comes_again(monkeypatch):
-    monkeypatch.setattr(segments, "_seen", {})
+    monkeypatch.setattr(segments, "_walked", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)
-    for n in range(segments.SEEN + 1):
+    for n in range(segments.WALKS_BEFORE_NUMPY + 1):
         assert len(segments._COMPILED) == 0, n
         outcome("dag")
     assert len(segments._COMPILED) == 1
@@ -277,11 +277,13 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "times"), [(3, segments.SEEN), (300, segments.OFTEN)], ids=["NumPy", "XLA"]
+    ("n", "times"),
+    [(3, segments.WALKS_BEFORE_NUMPY), (300, segments.WALKS_BEFORE_XLA)],
+    ids=["NumPy", "XLA"],
 )
 def test_when_a_pass_is_compiled(monkeypatch, n, times):
     """NumPy code costs milliseconds, and a kernel of XLA's a second."""
-    monkeypatch.setattr(segments, "_seen", {})
+    monkeypatch.setattr(segments, "_walked", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)  # not for having kernels to compile anyway
     x = torchgrad_jax.ones(n, n, requires_grad=True)

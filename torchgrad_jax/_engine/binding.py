@@ -66,16 +66,16 @@ class Binding:
             for p, v in zip(self.static, statics)
         )
         key = (values, tuple(v.__class__ for v in values), statics[n:])
-        found = self.calls.get(key)
-        if found is None:
-            found = self.calls.put(key, self._make(values, statics[n:]))
+        call = self.calls.get(key)
+        if call is None:
+            call = self.calls.put(key, self._make(values, statics[n:]))
         if holds_tensor(statics[:n]):
-            return found
+            return call
         try:
-            self._raw.put(tuple(x for v in statics[:n] for x in (v, v.__class__)), found)
+            self._raw.put(tuple(x for v in statics[:n] for x in (v, v.__class__)), call)
         except TypeError:
             pass
-        return found
+        return call
 
     def _make(self, values: tuple[Any, ...], counts: tuple[Any, ...]) -> Call:
         row = self.row

@@ -15,7 +15,7 @@ from .._core.state import MODES, OBSERVED
 from .arguments import ALIASES, as_int, type_name
 from .out import write_out
 from .overrides import foreign, handle
-from .parser import raise_if_any, told
+from .parser import raise_if_any, torch_complaint
 from .record import PLAIN
 from .surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter, named
 from .tensor import Tensor
@@ -126,12 +126,12 @@ class _Conventions:
         alias, star, first = self.alias, self.star, self.first
         for k in [k for k in kwargs if k in alias]:
             if alias[k] in kwargs:
-                raise_told(self.torch_name, self.said, args, kwargs)
+                raise_complaint(self.torch_name, self.said, args, kwargs)
                 raise TypeError(f"{self.said}() got multiple values for argument '{alias[k]}'")
             kwargs[alias[k]] = kwargs.pop(k)
         if star in kwargs:  # a size given by its name
             if kwargs[star].__class__ not in _SEQUENCES:
-                raise_told(self.torch_name, self.said, args, kwargs)
+                raise_complaint(self.torch_name, self.said, args, kwargs)
             before = (kwargs.pop(first),) if not args and first in kwargs else args
             args = (*before, kwargs.pop(star))
         return args
@@ -143,14 +143,14 @@ class _Conventions:
         try:
             return composite_out(public, args, kwargs, target)
         except Exception:
-            raise_told(self.torch_name, self.said, args, {**kwargs, "out": target})
+            raise_complaint(self.torch_name, self.said, args, {**kwargs, "out": target})
             raise
 
     def refuse_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Complain if the first argument is no tensor, and nothing that might stand for one."""
         if isinstance(args[0], Tensor) or hasattr(type(args[0]), "__torch_function__"):
             return
-        raise_told(self.torch_name, self.said, args, kwargs)
+        raise_complaint(self.torch_name, self.said, args, kwargs)
         raise TypeError(
             f"{self.said}(): argument '{self.first}' (position 1) must be Tensor, not {type_name(args[0])}"
         )
@@ -169,7 +169,7 @@ class _Conventions:
 
     def explain(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
         """The function failed: raise what torch says of its arguments, if it is about them."""
-        raise_told(self.torch_name, self.said, args, kwargs)
+        raise_complaint(self.torch_name, self.said, args, kwargs)
         if isinstance(error, AttributeError | TypeError):
             raise_if_any(_complaint(self.fn, self.said, args, kwargs, error))
 
@@ -197,7 +197,7 @@ def _with_conventions(
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
                 return handle(public, args, kwargs)
         if takes.odd(args, kwargs):
-            raise_told(torch_name, said, args, kwargs)
+            raise_complaint(torch_name, said, args, kwargs)
             raise_if_any(_no_real_number(fn, said, args, kwargs))
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())
@@ -221,17 +221,19 @@ def _of_sequences(public: Any) -> Any:
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > 2 or (len(args) == 2 and args[1].__class__ not in _SEQUENCES):
-            raise_told(public.torch_name, public.said, args, kwargs)
+            raise_complaint(public.torch_name, public.said, args, kwargs)
         return public(*args, **kwargs)
 
     return function
 
 
-def raise_told(torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def raise_complaint(
+    torch_name: str, said: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
     """Raise what torch says of the arguments, if it does."""
     if any(isinstance(a, Sharding) for a in (*args, *kwargs.values())):
         return  # which torch knows nothing of
-    raise_if_any(told(torch_name, said, args, kwargs))
+    raise_if_any(torch_complaint(torch_name, said, args, kwargs))
 
 
 _TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}

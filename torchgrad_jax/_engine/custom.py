@@ -28,8 +28,8 @@ from .node import Node
 from .passes.fitting import validated
 from .record import save_general
 from .saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked
-from .seen import LIVE, Seen
 from .shared import saved_tensor
+from .shared_values import LIVE, VersionAndValues
 from .strided import storage_offset
 from .tensor import (
     CREATED_CUSTOM,
@@ -175,7 +175,7 @@ class PyNode(Node):
             producer = type(self).__name__.removesuffix("Backward")
         then = self.vers[i]
         check_version(self, i, entry, then, producer, nr)
-        if then.__class__ is Seen or LIVE:
+        if then.__class__ is VersionAndValues or LIVE:
             old = saved_tensor(self, entry, then)
             if old is not None:
                 edge = edge_of(entry) if requires_grad_of(entry) else None
@@ -504,12 +504,12 @@ def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:
 
 
 def _marked(ctx: PyNode, name: str, complaint: str) -> dict[int, Tensor]:
-    found = {}
+    marked = {}
     for t in _tuple_of(ctx, name):
         if not isinstance(t, Tensor):
             raise RuntimeError(complaint)
-        found[id(t)] = t
-    return found
+        marked[id(t)] = t
+    return marked
 
 
 def _wrap_outputs(
@@ -662,23 +662,23 @@ def _push_tangents(
     bits = MODES.bits
     MODES.bits = bits & ~DUAL
     try:
-        found = jvp(ctx, *tangents)
+        slopes = jvp(ctx, *tangents)
     finally:
         MODES.bits = bits
-    found = found if isinstance(found, tuple) else (found,)
-    if len(found) != len(outputs):
+    slopes = slopes if isinstance(slopes, tuple) else (slopes,)
+    if len(slopes) != len(outputs):
         raise RuntimeError(
             "Function's jvp returned an invalid number of forward gradients (expected "
-            f"{len(outputs)} but got {len(found)})"
+            f"{len(outputs)} but got {len(slopes)})"
         )
-    for i, g in enumerate(found):
+    for i, g in enumerate(slopes):
         if g is not None and not isinstance(g, Tensor):
             raise RuntimeError(
                 f"expected Variable or None (got {type(g).__name__}) for grad output {i}."
             )
     frozen = {id(t) for t in ctx.non_differentiable or ()}
     dirty = {id(t) for t in ctx.dirty_tensors or ()}
-    for i, (out, t, g) in enumerate(zip(outputs, wrapped, found)):
+    for i, (out, t, g) in enumerate(zip(outputs, wrapped, slopes)):
         if (
             not isinstance(out, Tensor)
             or id(out) in frozen

@@ -83,8 +83,8 @@ _READS_FLOATS = CALLS.cache()
 def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
     """Whether a call's check looks at numbers with a fraction, rather than at indices alone."""
     key = call, tuple([v._m if isinstance(v, Tensor) else v.__class__ for v in leaves])
-    found = _READS_FLOATS.get(key)
-    if found is None:
+    reads = _READS_FLOATS.get(key)
+    if reads is None:
         trial = [
             v if not isinstance(v, Tensor) else
             _Shape(v._m) if v._m.dtype.category >= dtypes.FLOATING else np.ones(v._m.shape, v._m.dtype.np)
@@ -92,13 +92,13 @@ def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
         ]  # fmt: skip
         try:
             call.check(trial)
-            found = False
+            reads = False
         except (_Looked, TypeError):  # what takes arrays only cannot do with a shape
-            found = True
+            reads = True
         except Exception:  # the made-up indices are out of range: it looked at those
-            found = False
-        _READS_FLOATS.put(key, found)
-    return found
+            reads = False
+        _READS_FLOATS.put(key, reads)
+    return reads
 
 
 def check_later(call: Call, leaves: Sequence[Any]) -> None:
@@ -146,16 +146,16 @@ def check_later(call: Call, leaves: Sequence[Any]) -> None:
 
 def _suspects(rows: Sequence[np.ndarray]) -> list[int]:
     """The examples with the largest, the smallest, and the smallest absolute values: bounds are alike for all."""
-    found = set()
+    suspects = set()
     for r in rows:
         if r.size:
             n = r.size // len(r)
             flat = r.reshape(-1)
             signed = flat.astype(np.int64) if flat.dtype.kind in "bu" else flat
-            found |= {
+            suspects |= {
                 int(f(signed)) // n for f in (np.argmin, np.argmax, lambda a: np.abs(a).argmin())
             }
-    return sorted(found)
+    return sorted(suspects)
 
 
 __all__ = ["Look", "check_later", "later", "now_or_later", "take"]

@@ -70,9 +70,9 @@ def tangent_of(t: Any) -> Tensor | None:
         ):
             with primals_only():
                 offset = storage_offset(base) + storage_offset(t) - storage_offset(al.base)
-                found = as_strided_view(base, t._m.shape, t._m.strides, offset)
-            set_tangent(t, found)
-            return found
+                view = as_strided_view(base, t._m.shape, t._m.strides, offset)
+            set_tangent(t, view)
+            return view
     return None
 
 
@@ -101,9 +101,9 @@ def push_tangents(call: Call, plan: Plan, leaves: Sequence[Any], outs: Sequence[
     if not MODES.forward_grad or not plan.any_diff or _blind(call, plan.keys, leaves):
         return
     given = [tangent_of(v) for v in leaves]
-    found = _tangents(plan, leaves, given)
-    if found is not None:
-        for k, t in zip(plan.diff, found):
+    tangents = _tangents(plan, leaves, given)
+    if tangents is not None:
+        for k, t in zip(plan.diff, tangents):
             set_tangent(outs[k], t)
 
 
@@ -114,11 +114,11 @@ def _tangents(
     if not which:
         return None
     key = ("jvp", which)
-    found: Any = plan.grads.get(key)
-    if found is None:
+    known: Any = plan.grads.get(key)
+    if known is None:
         call = jvp_call(plan, which)
-        found = plan.grads[key] = (call, jvp_reads(plan))
-    call, reads = found
+        known = plan.grads[key] = (call, jvp_reads(plan))
+    call, reads = known
     with primals_only():
         along = [_fitting(given[i], leaves[i]) for i in which]
         apart = [v if i in reads else _cut(v) for i, v in enumerate(leaves)]
@@ -188,10 +188,10 @@ def push_inplace(call: Call, plan: Plan, before: Any, me: Tensor) -> None:
     if before is None or not plan.any_diff:
         return
     leaves, given = before
-    found = _tangents(plan, leaves, given)
-    if found is None:
+    tangents = _tangents(plan, leaves, given)
+    if tangents is None:
         return
-    (new,) = found
+    (new,) = tangents
     write_tangent(me, new)
 
 

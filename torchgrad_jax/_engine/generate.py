@@ -29,7 +29,7 @@ from .inplace import apply_inplace, inplace_call
 from .lift import tensor_of_jax
 from .out import without_unsaid, write_out
 from .overrides import foreign, handle
-from .parser import NUMBERS_AS_TENSORS, raise_if_any, told
+from .parser import NUMBERS_AS_TENSORS, raise_if_any, torch_complaint
 from .record import COMMON, NUMBERS, PLAIN, apply
 from .strided import read
 from .tensor import Extras, Storage, Tensor, wrap_array
@@ -73,7 +73,7 @@ _RUN = """
     except KeyError: _plan = None
     if _plan is None:{alone}
         try: _plan = _new_plan(_call, {keys}, {leaves})
-        except Exception: _raise_told(_me, _binding, {args}); raise
+        except Exception: _raise_complaint(_me, _binding, {args}); raise
     if not _plan.single:
         return _general(_call, {leaves})
     _a = _plan.fwd({xs})
@@ -107,7 +107,7 @@ _RUN = """
 _WRITE = """
     if {me}._al is not None{aliased} or (_mode and ({anyr})) or _many:
         try: return _apply_inplace(_call, {leaves})
-        except Exception: _raise_told(_me, _binding, {args}); raise
+        except Exception: _raise_complaint(_me, _binding, {args}); raise
     _write = _call.inplace or _inplace_call(_call)
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
@@ -137,8 +137,8 @@ UNSAID: Any = type("unsaid", (), {"__slots__": (), "__repr__": lambda self: "<le
 def spreading(b: Binding) -> reg.Param | None:
     """The size that may come as so many arguments: one that comes last."""
     plain = [p for p in b.params if not p.kwonly]
-    found = next((p for p in plain if p.kind is reg.Size and p.default is EMPTY), None)
-    return found if found is not None and found is plain[-1] else None
+    last = next((p for p in plain if p.kind is reg.Size and p.default is EMPTY), None)
+    return last if last is not None and last is plain[-1] else None
 
 
 def _signature(
@@ -232,7 +232,7 @@ def _source(
         "_edge_of": edge_of, "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw,
         "_made": made, "_general": apply, "_taped": record.apply_taped, "_binding": b,
         "_size_argument": size_argument, "_rebind": rebind, "_new_plan": record.new_plan, "_grad_plan": grad_plan,
-        "_write_out": write_out, "_raise_told": raise_told, "_run_operator": run_operator,
+        "_write_out": write_out, "_raise_complaint": raise_complaint, "_run_operator": run_operator,
         "_run_inplace": run_inplace, "_run_view_inplace": run_view_inplace, "_run_view": run_view,
         "_run_general": run_general, "_refuse_none": refuse_none,
     }  # fmt: skip
@@ -257,7 +257,7 @@ def _source(
         lines += [
             "    if out is not None:",
             f"        try: return _write_out(_me, {args}, {names!r}, out)",
-            f"        except Exception: _raise_told(_me, _binding, {args}, out); raise",
+            f"        except Exception: _raise_complaint(_me, _binding, {args}, out); raise",
         ]
     slow = "_run_inplace" if inplace else "_run_view" if row.view else "_run_general"
     if inplace and row.view:
@@ -435,7 +435,7 @@ def run_general(me: Any, b: Binding, args: Sequence[Any]) -> Any:
     try:
         return apply(*b.general(args))
     except Exception:
-        raise_told(me, b, args)
+        raise_complaint(me, b, args)
         raise
 
 
@@ -447,7 +447,7 @@ def run_view(me: Any, b: Binding, args: Sequence[Any]) -> Any:
         call, leaves = b.general(args)
         out = apply_view(call, leaves)
     except Exception:
-        raise_told(me, b, args)
+        raise_complaint(me, b, args)
         raise
     b.remember(call, leaves, args)
     return out
@@ -461,7 +461,7 @@ def run_view_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
         call, leaves = b.general(args)
         return apply_view_inplace(b.inplace_view(call), leaves)
     except Exception:
-        raise_told(me, b, args)
+        raise_complaint(me, b, args)
         raise
 
 
@@ -474,7 +474,7 @@ def run_inplace(me: Any, b: Binding, args: Sequence[Any]) -> Any:
             raise bad_argument(b.public + "_", b.params[0], 1, args[0])
         return apply_inplace(*b.general(args))
     except Exception:
-        raise_told(me, b, args)
+        raise_complaint(me, b, args)
         raise
 
 
@@ -483,18 +483,18 @@ def made(me: Any, b: Binding, args: Sequence[Any], statics: Sequence[Any]) -> An
     try:
         return b.call(*statics)
     except Exception:
-        raise_told(me, b, args)
+        raise_complaint(me, b, args)
         raise
 
 
-def raise_told(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> None:
+def raise_complaint(me: Any, b: Binding, args: Sequence[Any], out: Any = None) -> None:
     """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
     if isinstance(sys.exc_info()[1], LinAlgError):  # it is the values of a matrix
         return
     positional, named = given(me, b, args)
     if out is not None:
         named["out"] = out
-    raise_if_any(_told(me, positional, named))
+    raise_if_any(_complaint_about(me, positional, named))
 
 
 def refuse_none(me: Any, b: Binding, args: Sequence[Any], name: str) -> None:
@@ -505,7 +505,9 @@ def refuse_none(me: Any, b: Binding, args: Sequence[Any], name: str) -> None:
         named[name] = None
     elif not any(name in (n, ALIASES.get(n)) for n in named):
         positional = [*positional, *([None] if len(positional) <= at else [])]
-    raise _told(me, positional, named) or bad_argument(b.public, b.params[at], at + 1, None)
+    raise _complaint_about(me, positional, named) or bad_argument(
+        b.public, b.params[at], at + 1, None
+    )
 
 
 def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -526,9 +528,9 @@ def given(me: Any, b: Binding, args: Sequence[Any]) -> tuple[list[Any], dict[str
     return positional, named
 
 
-def _told(me: Any, positional: Sequence[Any], named: dict[str, Any]) -> TypeError | None:
+def _complaint_about(me: Any, positional: Sequence[Any], named: dict[str, Any]) -> TypeError | None:
     where = getattr(me, "where", None)
-    return where and told(where, me.__name__, positional, named)
+    return where and torch_complaint(where, me.__name__, positional, named)
 
 
 def _default(b: Binding, name: str | None) -> Any:
@@ -598,7 +600,7 @@ def _complaint(
     named |= kw if out is None else {**kw, "out": out}
     if more:
         positional = [*[a for p, a in zip(b.params, args) if not p.kwonly], *more]
-    return _told(me, positional, named)
+    return _complaint_about(me, positional, named)
 
 
 def override(me: Any, b: Binding, args: Sequence[Any]) -> Any:

@@ -19,9 +19,9 @@ from .._core.state import MODES
 from .._ops.aten import kernel_name, op_name
 from .._ops.registry import Compares, Grad, NoGradient
 from .._ops.saved_names import SAVED_TENSORS
-from . import executors, wide
+from . import executors, joining
 from .node import node_class
-from .seen import LIVE, seen_by
+from .shared_values import LIVE, with_shared_values
 from .steps import Const, Steps
 from .trace import PYTHON_NP, Call, Key, Plan, aval
 
@@ -251,10 +251,10 @@ class GradPlan:
         self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None
     ) -> Callable[..., Any]:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
-        found = self.vjps.get((present, wanted))
-        if found is None:
-            found = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
-        if found is None:
+        kernel = self.vjps.get((present, wanted))
+        if kernel is None:
+            kernel = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
+        if kernel is None:
             n = sum(present)
 
             def run(*args: Any) -> Any:
@@ -263,14 +263,14 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            found = executors.choose_later(
+            kernel = executors.choose_later(
                 jax.jit(run), self.plan.device, functools.partial(self.vjps.__setitem__, (present, wanted)),
                 weakref.ref(self.plan),
             )  # fmt: skip
             if self.plan.device.type == "meta":
-                found = abstract.described(found)
-            self.vjps[present, wanted] = found
-        return found
+                kernel = abstract.described(kernel)
+            self.vjps[present, wanted] = kernel
+        return kernel
 
     def forget(self) -> None:
         """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
@@ -283,8 +283,8 @@ class GradPlan:
 
     def in_numpy(self) -> bool:
         """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
-        found = self._in_numpy
-        if found is None:
+        answer = self._in_numpy
+        if answer is None:
             plan = self.plan
             cts = [aval(plan.outs[k]) for k in self.diff]
             saved = [aval(plan.keys[i]) for i in self.saved_in]
@@ -293,12 +293,12 @@ class GradPlan:
             def run(*args: Any) -> Any:
                 return self.fn(args[: len(cts)], args[len(cts) :], None)
 
-            found = plan.device.type == "cpu"
-            found = (
-                found and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
+            answer = plan.device.type == "cpu"
+            answer = (
+                answer and host.program(jax.make_jaxpr(run)(*cts, *saved), run, False) is not None
             )
-            self._in_numpy = found
-        return found
+            self._in_numpy = answer
+        return answer
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
         """The gradients of a call that joins or cuts more tensors than one kernel should handle."""
@@ -306,14 +306,14 @@ class GradPlan:
         joined = plan.joined()
         if joined is not None:
             picked = range(len(self.inputs)) if wanted is None else wanted
-            return wide.backward(*joined, [self.inputs[p] for p in picked])
-        if plan.call.row.joins is None or len(plan.diff) <= wide.WIDE:
+            return joining.backward(*joined, [self.inputs[p] for p in picked])
+        if plan.call.row.joins is None or len(plan.diff) <= joining.PER_KERNEL:
             return None
         key = plan.keys[self.inputs[0]]
         assert isinstance(key, Meta)
         axis, new = plan.call.row.joins(key.ndim, **plan.call.statics)
         outs = [plan.outs[k] for k in plan.diff]
-        join = wide.forward(outs, key, axis, new)
+        join = joining.forward(outs, key, axis, new)
         with jax.ensure_compile_time_eval():  # kept, whatever is being traced now
             zeros = {m: jnp.zeros(m.shape, m.dtype.np) for m, p in zip(outs, present) if not p}
 
@@ -331,14 +331,14 @@ class GradPlan:
         `form` is what tells a formula that reads inputs alone from another, where values decide between them.
         """
         key = (which, present, form)
-        found = self.calls.get(key)
-        if found is None and not all(present) and self.plan.call.row.joins is None:
+        derived = self.calls.get(key)
+        if derived is None and not all(present) and self.plan.call.row.joins is None:
             part = self._part(present)
             call, ins, outs, reads = part.call(which, (True,) * len(part.diff))
             it = iter(reads)
             used = tuple(p and next(it) for p in present)
-            found = self.calls[key] = (call, ins, outs, used)
-        if found is None:
+            derived = self.calls[key] = (call, ins, outs, used)
+        if derived is None:
             alone = form or self.plan.call.row.from_inputs is True
             cuts = frozenset() if alone else self.cuts
             _, read = self._steps.slice([self.grad_refs[which]], cuts)
@@ -372,8 +372,8 @@ class GradPlan:
             call.full = full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))
-            found = self.calls[key] = (call, ins, outs, used)
-        return found
+            derived = self.calls[key] = (call, ins, outs, used)
+        return derived
 
     def _empty_part(self, leaf: int) -> bool:
         """Whether an input without elements became a part of the result: its gradient is one of the incoming one."""
@@ -394,13 +394,13 @@ class GradPlan:
 
     def _part(self, present: tuple[bool, ...]) -> GradPlan:
         """The plan of a pass in which some results get no gradient: torch's formulas leave those out."""
-        found = self._parts.get(present)
-        if found is None:
-            found = self._parts[present] = copy.copy(self)
-            found.calls, found.slices, found.dependent = {}, {}, None
-            found.diff = tuple(k for k, p in zip(self.diff, present) if p)
-            found._derive()
-        return found
+        part = self._parts.get(present)
+        if part is None:
+            part = self._parts[present] = copy.copy(self)
+            part.calls, part.slices, part.dependent = {}, {}, None
+            part.diff = tuple(k for k, p in zip(self.diff, present) if p)
+            part._derive()
+        return part
 
     def reached(self, cts: Sequence[Any]) -> frozenset[int]:
         """The gradients that depend on one that came back; where some results got none, torch has no others."""
@@ -548,10 +548,14 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
     vers = [f"(0 if a{i}.__class__ in numbers else a{i}._vc.version)" for i in ins] + ["0"] * len(
         outs
     )
-    space: dict[str, Any] = {"numbers": frozenset(PYTHON_NP), "live": LIVE, "seen_by": seen_by}
+    space: dict[str, Any] = {
+        "numbers": frozenset(PYTHON_NP),
+        "live": LIVE,
+        "with_shared_values": with_shared_values,
+    }
     exec(
         f"def save({', '.join(args + stores)}):\n"
-        f"    if live: return (saved := {_tuple(saved)}), seen_by(saved, {_tuple(vers)})\n"
+        f"    if live: return (saved := {_tuple(saved)}), with_shared_values(saved, {_tuple(vers)})\n"
         f"    return {_tuple(saved)}, {_tuple(vers)}",
         space,
     )
@@ -582,27 +586,27 @@ def _check_allowed(plan: Plan, inputs: Sequence[int]) -> None:
 
 def grad_plan(plan: Plan, mask: int) -> GradPlan:
     """The gradient plan for the inputs whose bits are set in `mask`."""
-    found = plan.grads.get(mask)
-    if found is None:
+    gp = plan.grads.get(mask)
+    if gp is None:
         call, kind = plan.call, GradPlan
         if call.row.grad is Grad.MISSING:
             kind = MissingGradPlan
         elif call.severed(plan.keys):
             kind = SeveredGradPlan
         try:
-            found = kind(plan, mask)
-            if kind is GradPlan and found.name == "NotImplemented":
-                found = MissingGradPlan(plan, mask)
+            gp = kind(plan, mask)
+            if kind is GradPlan and gp.name == "NotImplemented":
+                gp = MissingGradPlan(plan, mask)
         except errors.NoDerivative as complaint:
-            found = MissingGradPlan(plan, mask)
-            found.complaint = complaint.kind(str(complaint))
-        refused = call.refusal(plan.keys, plan.outs, found.inputs)
+            gp = MissingGradPlan(plan, mask)
+            gp.complaint = complaint.kind(str(complaint))
+        refused = call.refusal(plan.keys, plan.outs, gp.inputs)
         if refused:
-            found = RefusedGradPlan(plan, mask)
-            found.complaint, found.about = refused, None
-            found.sources = (None,) * len(found.inputs)
+            gp = RefusedGradPlan(plan, mask)
+            gp.complaint, gp.about = refused, None
+            gp.sources = (None,) * len(gp.inputs)
             if isinstance(refused, tuple):
-                found.complaint, name = refused
-                found.about = found.inputs.index(call.argnames.index(name))
-        plan.grads[mask] = found
-    return found
+                gp.complaint, name = refused
+                gp.about = gp.inputs.index(call.argnames.index(name))
+        plan.grads[mask] = gp
+    return gp

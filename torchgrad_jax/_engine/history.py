@@ -239,11 +239,11 @@ def _is_leaf(t: Tensor) -> bool:
     """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
     if grad_fn_of(t) is not None:
         return False
-    found = MODES.run.given_as(t)
-    if found is None or found[-1] is not t:
+    given = MODES.run.given_as(t)
+    if given is None or given[-1] is not t:
         return True
     with MODES.run.outside():
-        return _is_leaf(found[1])
+        return _is_leaf(given[1])
 
 
 def rebase_history(t: Tensor, node: Node) -> None:
@@ -277,8 +277,8 @@ _NODES_OF_WRITTEN_PARTS: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyD
 
 def node_of_written_part(node: Node) -> Node | None:
     """After an in-place op on a view: the view's own node, if it is still alive. The op saved its output there."""
-    found = _NODES_OF_WRITTEN_PARTS.get(node)
-    return None if found is None else found()
+    node_ref = _NODES_OF_WRITTEN_PARTS.get(node)
+    return None if node_ref is None else node_ref()
 
 
 def move_hooks(t: Tensor) -> None:
@@ -312,17 +312,17 @@ def copy_slices_plan(
     `lost` is where the part begins if it is none, since the base or the view got other memory.
     """
     key = (inner, base, view, conj, neg, lost)
-    found = _COPY_SLICES.get(key)
-    if found is None:
-        found = CopySlicesPlan(inner, base, view, conj, neg)
+    gp = _COPY_SLICES.get(key)
+    if gp is None:
+        gp = CopySlicesPlan(inner, base, view, conj, neg)
         if lost is not None:
             need = lost + view.extent
             have = base.extent
-            found.complaint = errors.window_out_of_bounds(
+            gp.complaint = errors.window_out_of_bounds(
                 view.shape, view.strides, lost, view.dtype.itemsize, need, have
             )
-        found = KERNELS.plan(_COPY_SLICES, key, found)
-    return found
+        gp = KERNELS.plan(_COPY_SLICES, key, gp)
+    return gp
 
 
 def forbid_gradient(t: Tensor) -> None:
@@ -407,17 +407,17 @@ class CopySlicesPlan:
 
     def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
         """Compiled ``(ct, *saved) -> gradients``."""
-        found = self.vjps.get(wanted)
-        if found is None:
+        kernel = self.vjps.get(wanted)
+        if kernel is None:
 
             def copy_slices_vjp(*args: Any) -> Any:
                 return self.fn(args[:1], args[1:], wanted)
 
-            found = self.vjps[wanted] = executors.choose_later(
+            kernel = self.vjps[wanted] = executors.choose_later(
                 jax.jit(copy_slices_vjp), self.base.device, functools.partial(self.vjps.__setitem__, wanted),
                 weakref.ref(self),
             )  # fmt: skip
-        return found
+        return kernel
 
     @functools.cached_property
     def cut(self) -> Call:

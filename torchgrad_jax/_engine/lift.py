@@ -20,12 +20,12 @@ from .._core import dtypes, errors, shapes
 from .._core.meta import Meta, meta
 from .._core.python_numbers import Number
 from .._core.state import DUAL, GRAD, LIFT, MODES, TRACED, Modes, next_level
-from .alike import Alike
 from .batch_layout import BatchLayout
 from .cut import storage_behind
 from .history import edge_of, grad_fn_of, requires_grad_of
 from .lifted import Lifted, Traced, outside_value
 from .node import AccumulateGrad
+from .same_for_all import SameForAll
 from .strided import is_direct, read, reader, stored
 from .tape import Look, Tape, Value, aval_of
 from .tensor import Storage, Tensor, alias_of, extras, is_plain, make, plain_alias, wrap_array
@@ -103,7 +103,7 @@ class Lift(BatchLayout):
     """One run of tensor code with tracers in its tensors."""
 
     __slots__ = (
-        "alike", "birth", "captured", "entered", "inputs", "keep", "mapped", "met", "origins", "outer_dual",
+        "birth", "captured", "entered", "inputs", "keep", "known_values", "mapped", "met", "origins", "outer_dual",
         "outer_level", "outer_lifts", "outer_run", "outer_trace", "outer_traced", "outer_transforms", "own_leaves",
         "places", "randomness", "rows", "size", "tape", "traces",
     )  # fmt: skip
@@ -146,7 +146,7 @@ class Lift(BatchLayout):
         self.keep: list[Any] = []
         self.traces: list[Any] = []
         self.tape: Any = None
-        self.alike: Alike | None = None
+        self.known_values: SameForAll | None = None
         self.randomness, self.size = randomness, size
 
     def inside(self, t: Tensor) -> bool:
@@ -247,25 +247,26 @@ class Lift(BatchLayout):
     def same_for_all(self, t: Tensor) -> bool:
         """Whether a tensor of the run is known not to differ between the examples of its batch."""
         array = t._st.array
-        return self.tape is not None and self.tape.holds(array) and array in self._alike()
+        return self.tape is not None and self.tape.holds(array) and array in self._same_for_all()
 
     def varies(self, t: Tensor) -> bool:
         """Whether the values of a tensor may differ between the examples."""
         return self.inside(t) and not self.same_for_all(t)
 
-    def _alike(self) -> Alike:
-        if self.alike is None:
-            self.alike = Alike(self.tape, self.mapped)
-        return self.alike
+    def _same_for_all(self) -> SameForAll:
+        """What is known of values that do not differ between the examples."""
+        if self.known_values is None:
+            self.known_values = SameForAll(self.tape, self.mapped)
+        return self.known_values
 
     def for_all(self, t: Tensor) -> Tensor | None:
         """The values of a tensor of the run outside of it, where they do not differ between the examples."""
         array = read(t)
-        if self.tape is None or not self.tape.holds(array) or array not in self._alike():
+        if self.tape is None or not self.tape.holds(array) or array not in self._same_for_all():
             return None
         with self.outside():
-            found = self._alike().value(array, lambda i: _elements(self.captured[i]))
-            return make(found, meta(t._m.shape, t._m.dtype, t._m.device))
+            values = self._same_for_all().value(array, lambda i: _elements(self.captured[i]))
+            return make(values, meta(t._m.shape, t._m.dtype, t._m.device))
 
     def take_in(self, me: Tensor, values: Sequence[Tensor]) -> bool:
         """Make a tensor a value of the run so that values of it, the same for all examples, can be written there.
@@ -423,10 +424,10 @@ class Lift(BatchLayout):
 
     def origin_of(self, t: Tensor) -> tuple[Tensor, int] | None:
         """The tensor, and its dimension, that `t` is the unchanged example of; else None."""
-        found = self.origins.get(id(t._st))
-        if found is None or t._st.array is not found[0] or not is_direct(t) or not is_plain(t):
+        origin = self.origins.get(id(t._st))
+        if origin is None or t._st.array is not origin[0] or not is_direct(t) or not is_plain(t):
             return None
-        _, whole, dim, _ = found
+        _, whole, dim, _ = origin
         return None if requires_grad_of(whole) is not requires_grad_of(t) else (whole, dim)
 
     def given_as(self, t: Tensor) -> tuple[Any, Tensor, int, Tensor] | None:
@@ -461,14 +462,14 @@ class Lift(BatchLayout):
 
     def row_of(self, t: Tensor) -> Tensor | None:
         """The outside tensor with a row per example that `t` is a row of, unchanged; else None."""
-        _, found = self.entered.get(id(t._st.array), (None, None))
+        _, whole = self.entered.get(id(t._st.array), (None, None))
         if (
-            found is None
+            whole is None
             or not is_direct(t)
-            or (requires_grad_of(found) and not requires_grad_of(t))
+            or (requires_grad_of(whole) and not requires_grad_of(t))
         ):
             return None
-        return found
+        return whole
 
 
 def _as_met(t: Tensor) -> tuple[Any, tuple[Any, int] | None]:

@@ -178,9 +178,11 @@ def foreign(args: Sequence[Any]) -> bool:
 # --- asking them ----------------------------------------------------------------------------------
 
 
-def dispatch(func: Any, found: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def dispatch(
+    func: Any, overloaded: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """Let the innermost mode, then each overriding argument answer for `func`."""
-    args, kinds = tuple(args), tuple(type(a) for a in found)
+    args, kinds = tuple(args), tuple(type(a) for a in overloaded)
     asked = []
     if modes_active():
         with innermost() as mode:
@@ -191,7 +193,7 @@ def dispatch(func: Any, found: Sequence[Any], args: Sequence[Any], kwargs: dict[
     seen = getattr(func, "seen", None)  # how arguments are seen, where torch rewrites them first
     if seen is not None:
         args = seen(args)
-    for a in found:
+    for a in overloaded:
         result = ask(a, func, kinds, args, kwargs)
         if result is not NotImplemented:
             return result

@@ -303,7 +303,9 @@ def _unknown(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, 
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def told(where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:  # fmt: skip
+def torch_complaint(
+    where: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> TypeError | None:
     """`complaint` about a call whose arguments begin with the tensor if it is of a method."""
     if not where.startswith("Tensor."):
         return complaint(where, name, args, kwargs)

@@ -342,10 +342,10 @@ def plain_leaves(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int
 
 def _apply_plain(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     """`_apply` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    found = plain_leaves(leaves)
-    if found is None:
+    plain = plain_leaves(leaves)
+    if plain is None:
         return None
-    keys, xs, mask = found
+    keys, xs, mask = plain
     plan = call.plans.get(keys)
     if plan is None or not plan.single or not xs or not call.plain:
         return None

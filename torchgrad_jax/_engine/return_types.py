@@ -11,9 +11,9 @@ RETURN_TYPES: dict[str, type] = {}
 
 def return_type(name: str, fields: Sequence[str]) -> type:
     """The named tuple ``torch.return_types.<name>``."""
-    found = RETURN_TYPES.get(name)
-    if found is not None:
-        return found
+    known = RETURN_TYPES.get(name)
+    if known is not None:
+        return known
     base = namedtuple(name, list(fields))
 
     class Result(base):

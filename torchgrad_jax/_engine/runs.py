@@ -14,7 +14,7 @@ from typing import Any
 
 from .._core.state import Modes
 from .history import requires_grad_of
-from .seen import LIVE, seen_by
+from .shared_values import LIVE, with_shared_values
 from .strided import read, read_stored
 from .tensor import Tensor
 
@@ -112,7 +112,7 @@ class Run:
 
     def versions(self, saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
         """The versions that a node keeps of what it saves, with the values of what NumPy may write to."""
-        return seen_by(saved, versions) if LIVE else versions
+        return with_shared_values(saved, versions) if LIVE else versions
 
     # --- reading and writing
     def read(self, t: Tensor) -> Any:

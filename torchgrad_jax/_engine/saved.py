@@ -12,8 +12,8 @@ from .._core.state import GRAD, MODES, PACKING
 from . import strided
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
-from .seen import LIVE, Seen
 from .shared import saved_tensor, saved_value
+from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Storage, Tensor, alias_of, make, plain_alias
 
 
@@ -166,11 +166,19 @@ def unpack_arrays(node: Any) -> list[Any]:
         _check_unwritten(node, i, entry)
         then = node.vers[i]
         if kind is Storage or isinstance(entry, Storage):
-            array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
+            array = (
+                saved_value(node, entry, then)
+                if then.__class__ is VersionAndValues or LIVE
+                else None
+            )
             out.append(entry.array if array is None else array)
         elif isinstance(entry, Tensor):
             plain = entry._al is None and MODES.run.at_once
-            array = saved_value(node, entry, then) if then.__class__ is Seen or LIVE else None
+            array = (
+                saved_value(node, entry, then)
+                if then.__class__ is VersionAndValues or LIVE
+                else None
+            )
             if array is None:
                 array = entry._st.array if plain else strided.read(entry)
             m = _as_saved(node, i, entry) if ALTERED else None
@@ -239,7 +247,7 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             for j in places:
                 _check_unwritten(node, j, saved[j])
         then = node.vers[i]
-        if then.__class__ is Seen or LIVE:
+        if then.__class__ is VersionAndValues or LIVE:
             whole = entry if isinstance(entry, Tensor) else _on(entry)
             old = saved_tensor(node, whole, then)
             if old is not None:
@@ -319,9 +327,9 @@ class SavedTensor:
 
     @classmethod
     def _at(cls, node: Any, index: int | None) -> SavedTensor:
-        found = cls.__new__(cls)
-        found._node, found._index = node, index
-        return found
+        out = cls.__new__(cls)
+        out._node, out._index = node, index
+        return out
 
     def _entry(self) -> Any:
         """What the node holds."""

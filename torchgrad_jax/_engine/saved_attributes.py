@@ -56,12 +56,12 @@ def saved_names(node: Any) -> list[str]:
     gp = node.gp
     if not _shows(gp):
         return []
-    found = saved_map(gp)
+    known = saved_map(gp)
     numbers = [
-        n for n in SAVED_NUMBERS.get(gp.name, ()) if n in found or _known(gp, n) is not _NONE
+        n for n in SAVED_NUMBERS.get(gp.name, ()) if n in known or _known(gp, n) is not _NONE
     ]
-    tensors = [n for n in found if n not in numbers and not _is_number(node, found[n])]
-    tensors += [n for n in SAVED_TENSORS.get(gp.name, ()) if n not in found and _is_none(gp, n)]
+    tensors = [n for n in known if n not in numbers and not _is_number(node, known[n])]
+    tensors += [n for n in SAVED_TENSORS.get(gp.name, ()) if n not in known and _is_none(gp, n)]
     names = [f"_saved_{n}" for n in (*numbers, *tensors)]
     return [*names, *[f"_raw_saved_{n}" for n in tensors]]
 

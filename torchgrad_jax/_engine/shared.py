@@ -24,7 +24,7 @@ from .._core.meta import Meta, meta
 from .._core.state import LIFT, MODES, TRACED, WRITE_LOCK, next_sequence_nr
 from .._core.transfer import put
 from . import strided
-from .seen import LIVE, Seen
+from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Memory, Storage, Tensor, alias_of, make
 
 _ARRAY: Any = Storage.array  # type: ignore[attr-defined]
@@ -319,7 +319,7 @@ def _any_bytes_of(array: np.ndarray, size: int) -> np.ndarray:
 
 def saved_value(node: Any, entry: Any, then: int) -> Any:
     """What a node saved, where NumPy may have written to it since; else None."""
-    if then.__class__ is Seen:
+    if then.__class__ is VersionAndValues:
         return then.array  # type: ignore[attr-defined]
     st = entry._st if isinstance(entry, Tensor) else entry
     if st.__class__ is not SharedStorage or node.seq > st.pointer.began:

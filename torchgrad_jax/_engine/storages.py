@@ -33,13 +33,13 @@ _OF_FILES: dict[int, Any] = {}
 
 def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
     """The user's object for a storage; `tensor` is one that is on it."""
-    found = _HANDLES.get(id(st))
-    if found is None:
-        found = _HANDLES[id(st)] = object.__new__(UntypedStorage)
-        found._storage = st
+    known = _HANDLES.get(id(st))
+    if known is None:
+        known = _HANDLES[id(st)] = object.__new__(UntypedStorage)
+        known._storage = st
     if tensor is not None:
-        found._tensor = weakref.ref(tensor)
-    return found
+        known._tensor = weakref.ref(tensor)
+    return known
 
 
 def _on(st: Storage) -> Tensor:

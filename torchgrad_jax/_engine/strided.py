@@ -187,11 +187,11 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     """The strided view (shape, strides, offset) of a 1-D array."""
     if 0 in shape:
         return jnp.zeros(shape, flat.dtype)
-    found = _pattern(shape, strides)
+    nested = _pattern(shape, strides)
     extent = shapes.storage_extent(shape, strides)
-    if found is None:
+    if nested is None:
         return flat[places_in(shape, strides) + offset]
-    dims, shape_up = found
+    dims, shape_up = nested
     if isinstance(offset, int) and (steps := _aligned(flat.shape[0], dims, offset)) is not None:
         return shape_up(_take_aligned(flat, *steps))
     segment = (
@@ -214,10 +214,10 @@ def scatter(
     """`flat` with the strided view overwritten by (or added to) `value`."""
     if 0 in shape:
         return flat
-    found = _pattern(shape, strides)
+    nested = _pattern(shape, strides)
     extent = shapes.storage_extent(shape, strides)
     overlapping = any(n > 1 and s == 0 for n, s in zip(shape, strides))
-    if found is None or (overlapping and not add):
+    if nested is None or (overlapping and not add):
         places = places_in(shape, strides) + offset
         if overlapping and not add:  # of elements in one place, the one that was changed stays
             changed = (flat[places] != value) & ((value == value) | (flat[places] == flat[places]))

@@ -71,11 +71,11 @@ def placement_of(st: Storage) -> Any:
         return st.placement
     if st.__class__ is not Storage:
         return None
-    found = placement.spread_over(st.array)
-    if found is not None:
-        st.placement = found
+    sharding = placement.spread_over(st.array)
+    if sharding is not None:
+        st.placement = sharding
         st.__class__ = PlacedStorage
-    return found
+    return sharding
 
 
 def placed(array: Any, m: Meta) -> Tensor:

@@ -24,7 +24,7 @@ from .._core.layouts import keeps_lines
 from .._core.meta import Meta, meta
 from .._core.numbers import check_fits, check_read, may_not_fit
 from .._ops.registry import Fits, Grad, Layout, Numbers, OpDef, Promote
-from . import executors, wide
+from . import executors, joining
 
 Key = Meta | type | None
 PYTHON_NP = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64),
@@ -145,9 +145,9 @@ def _common_device(keys: tuple[Key, ...], name: str) -> Any:
         return metas[0].device
     if any(isinstance(d, FakeDevice) for d in devices):
         return _common_fake(metas, name)
-    wide = {k.device for k in metas if k.ndim or k.device.type != "cpu"}
-    if len(wide) == 1:
-        return wide.pop()
+    deciding = {k.device for k in metas if k.ndim or k.device.type != "cpu"}
+    if len(deciding) == 1:
+        return deciding.pop()
     first, second = list(dict.fromkeys(k.device for k in metas))[:2]
     if any(d.type == "meta" for d in devices):
         raise RuntimeError(f"Tensor on device {second} is not on the expected device {first}!")
@@ -165,14 +165,14 @@ def _common_fake(metas: Sequence[Meta], name: str) -> Any:
         raise AssertionError(errors.MIXED_FAKE.format(name))
     if len({d.number for d in fakes}) > 1:
         raise AssertionError(f"Mixing fake modes NYI in aten.{name}")
-    wide = [k.device._seen for k in metas if k.ndim or k.device._seen.type != "cpu"]
-    found = list(dict.fromkeys(wide or [d._seen for d in places]))
-    if len(found) > 1:
+    deciding = [k.device._seen for k in metas if k.ndim or k.device._seen.type != "cpu"]
+    devices = list(dict.fromkeys(deciding or [d._seen for d in places]))
+    if len(devices) > 1:
         raise errors.FakeTensorDeviceMismatchError(
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{found[0]} and {found[1]}!"
+            f"{devices[0]} and {devices[1]}!"
         )
-    return fake(found[0], fakes[0].number, fakes[0].mixes)
+    return fake(devices[0], fakes[0].number, fakes[0].mixes)
 
 
 def _promoted(x: Any, dtype: Any) -> Any:
@@ -261,7 +261,7 @@ class Plan:
         self._set_diff()
         joined = self.joined()
         if joined is not None:
-            self.fwd = wide.forward(*joined)
+            self.fwd = joining.forward(*joined)
         self._without_data()
         if call.row.fits is not Fits.ANY:
             self._check_numbers(call.row.fits)
@@ -336,7 +336,7 @@ class Plan:
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
         """For a call that joins more tensors than one kernel should: how it does."""
-        if self.call.row.joins is None or len(self.keys) <= wide.WIDE:
+        if self.call.row.joins is None or len(self.keys) <= joining.PER_KERNEL:
             return None
         assert self.out is not None
         first = next((k for k in self.keys if k.shape != (0,)), self.keys[0])  # type: ignore[union-attr]

@@ -124,14 +124,14 @@ def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     mode = MODES.bits
     inference = src._x is not None and src._x.inference
     try:
-        found = call.geometry(m, leaves)
+        geometry = call.geometry(m, leaves)
     except Exception:
         complain_first(leaves)
         raise
-    multi = isinstance(found, list)
+    multi = isinstance(geometry, list)
     offset = storage_offset(src)
     outs = []
-    for g in found if multi else (found,):
+    for g in geometry if multi else (geometry,):
         dt = g.dtype or m.dtype
         scaled = offset * m.dtype.itemsize // dt.itemsize if dt is not m.dtype else offset
         out_meta = meta(g.shape, dt, m.device, g.strides)
@@ -171,15 +171,15 @@ def _apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     if mode & GRAD and requires:
         check_inplace(me)
     tangent = MODES.tangents.moved_tangent(call, leaves) if mode & DUAL else None
-    found = _geometry_inplace(call, leaves)
-    m = meta(found.shape, me._m.dtype, me._m.device, found.strides)
+    geometry = _geometry_inplace(call, leaves)
+    m = meta(geometry.shape, me._m.dtype, me._m.device, geometry.strides)
     node = None
     if mode & GRAD and requires:
         keys = (me._m, *[None if v is None else v.__class__ for v in leaves[1:]])
         plan = call.view_plan(keys, (m,))
         node = begin_node(grad_plan(plan, 1), leaves, mode)
     MODES.run.record_move(me, call, leaves)
-    return _become_view(me, m, storage_offset(me) + found.offset, node, tangent)
+    return _become_view(me, m, storage_offset(me) + geometry.offset, node, tangent)
 
 
 def _geometry_inplace(call: Call, leaves: Sequence[Any]) -> Any:
@@ -227,12 +227,12 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
 
 def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
     """What `fast_view` needs to make this view again, when it is an ordinary single one."""
-    found = call.geometry(m, leaves)
-    if isinstance(found, list) or found.dtype is not None or found.conj or found.neg:
+    geometry = call.geometry(m, leaves)
+    if isinstance(geometry, list) or geometry.dtype is not None or geometry.conj or geometry.neg:
         return None
     return (
-        meta(found.shape, m.dtype, m.device, found.strides),
-        found.offset,
+        meta(geometry.shape, m.dtype, m.device, geometry.strides),
+        geometry.offset,
         call,
         tuple(leaves[1:]),
     )

@@ -18,7 +18,7 @@ from .._engine.attributes import layout, strided_layout
 from .._engine.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.concrete import concrete
 from .._engine.history import requires_grad_of
-from .._engine.parser import told
+from .._engine.parser import torch_complaint
 from .._engine.surface import named
 from .._engine.tensor import Tensor
 
@@ -62,7 +62,7 @@ def register(
         except Exception:
             if isinstance(kwargs.get("device"), Sharding):
                 return _spread(public, args, kwargs)
-            complaint = told(torch_name, public.__name__, args, kwargs)
+            complaint = torch_complaint(torch_name, public.__name__, args, kwargs)
             if complaint is None:
                 raise
             raise complaint from None

@@ -46,8 +46,8 @@ def _through_a_part(
     if inner.raises:
         inner.fn()
     if others:
-        found = _gradients(node, inner, [apply(gp.cut, (ct, offset))], (True,), rest, others)
-        by_pos = {q if gp.has_self else q + 1: g for q, g in found.items()}
+        grads = _gradients(node, inner, [apply(gp.cut, (ct, offset))], (True,), rest, others)
+        by_pos = {q if gp.has_self else q + 1: g for q, g in grads.items()}
     if 0 in wanted:
         by_pos[0] = apply(gp.put, (ct, offset, by_pos.get(0)))
     return by_pos
@@ -78,9 +78,9 @@ def _gradients(
             idle = _stand_ins(node, with_nothing, [*cts, *saved])
             leaves += idle
         if any(isinstance(v, Tensor) for v in leaves):
-            by_pos[p] = found = apply(call, leaves)
-            if idle and found._fn is not None:
-                found._fn.edges = (*found._fn.edges[: -len(idle)], *[None] * len(idle))
+            by_pos[p] = gradient = apply(call, leaves)
+            if idle and gradient._fn is not None:
+                gradient._fn.edges = (*gradient._fn.edges[: -len(idle)], *[None] * len(idle))
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None]
             arrays += unpack_arrays(node)[len(node.gp.saved_in) - len(gp.saved_in) :]
@@ -96,8 +96,8 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...], form: str) -> tuple[Any, 
     picks = [(gp.saved_in.index(i), _apart if i in compared_ins else _kept) for i in ins]
     picks += [(n + gp.saved_out.index(k), _apart if k in compared_outs else _kept) for k in outs]
     given = tuple(j for j, u in enumerate(used) if u)
-    found = gp.calls[p, present, form, "reads"] = call, given, tuple(picks)
-    return found
+    reads = gp.calls[p, present, form, "reads"] = call, given, tuple(picks)
+    return reads
 
 
 def _form(gp: Any, saved: Sequence[Any]) -> str:

@@ -18,12 +18,12 @@ from ..._core import errors, sums
 from ..._core.caches import KERNELS
 from ..._core.meta import Meta, meta
 from ..._core.state import MODES, TRACED
-from .. import executors, wide
+from .. import executors, joining
 from ..escapes import before_gradients
 from ..node import GRAD_LOCK, AccumulateGrad, Node
 from ..saved import ALTERED, Packed, unaltered
-from ..seen import LIVE, Seen
 from ..shared import saved_value
+from ..shared_values import LIVE, VersionAndValues
 from ..strided import read
 from ..tape import aval_of
 from ..tensor import UNSET, Storage, Tensor, make
@@ -36,12 +36,12 @@ WHOLE = 1500
 SIZE = 64
 SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
-SEEN, OFTEN = 2, 20
+WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
 """How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
 NODE = 10.0
 """Microseconds that the walk takes for a node, which NumPy code may take as well."""
-_seen: dict[int, int] = {}
-_MAX_SEEN = 4096
+_walked: dict[int, int] = {}
+_MAX_WALKED = 4096
 _COMPILED = KERNELS.cache()
 _FAILS = object()
 """In the place of the compiled form of a segment: it cannot be compiled."""
@@ -73,7 +73,7 @@ def walked_because(node: Node, runs: bool) -> str | None:
         return "its backward is Python code"
     if gp.alone:
         return "some of its gradients are errors, or undefined"
-    if len(node.edges) > wide.FUSED:
+    if len(node.edges) > joining.PER_SEGMENT:
         return "it joins too many tensors"
     if node.saved is None:
         return "what it saved is freed"
@@ -150,7 +150,7 @@ class Segment:
                 key.append(tuple(dict.fromkeys([nr for _, nr in captures[node]])))
             if (
                 gp is None or saved is None or gp.alone or not runs or node.extras is not None
-                or ALTERED or len(node.edges) > wide.FUSED
+                or ALTERED or len(node.edges) > joining.PER_SEGMENT
             ):  # fmt: skip
                 why = walked_because(node, runs)
                 if why is not None:
@@ -178,7 +178,7 @@ class Segment:
                 else:
                     why = "what it saved is packed, or was written to"
                     break
-                if then.__class__ is Seen or LIVE:
+                if then.__class__ is VersionAndValues or LIVE:
                     old = saved_value(node, entry, then)
                     value = value if old is None else old
                 place = places.get(id(value))
@@ -205,10 +205,10 @@ class Segment:
 
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
-        found = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
-        if found is None and _worth_compiling(self.key, self.nodes):
-            found = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
-        return None if found is _FAILS else found
+        form = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
+        if form is None and _worth_compiling(self.key, self.nodes):
+            form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
+        return None if form is _FAILS else form
 
     def run(self, task: Task) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
@@ -282,16 +282,16 @@ def segment_at(task: Task, at: int) -> Segment | None:
         (node.extras is not None or node.gp is None) and walked_because(node, task.runs(node))
     ):
         return None
-    found = Segment(task, at, total if total <= WHOLE else SIZE)
+    segment = Segment(task, at, total if total <= WHOLE else SIZE)
     if (
-        len(found.numbers) > found.end - at
-        and (end := _before_changed(task, at, found)) is not None
+        len(segment.numbers) > segment.end - at
+        and (end := _before_changed(task, at, segment)) is not None
     ):
-        found = Segment(task, at, end - at)
-    whole = at == 0 and found.end == total
-    if found.end == at or not found.given or not found.nodes:
+        segment = Segment(task, at, end - at)
+    whole = at == 0 and segment.end == total
+    if segment.end == at or not segment.given or not segment.nodes:
         return None
-    return found if whole or len(found.nodes) >= SHORT else None
+    return segment if whole or len(segment.nodes) >= SHORT else None
 
 
 def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
@@ -315,12 +315,14 @@ def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
     kernels per node instead of compiling every graph.
     """
     h = hash(key)
-    seen = _seen.get(h, 0)
-    if seen >= OFTEN or (seen >= SEEN and all(n.gp.in_numpy() for n in nodes)):
+    walks = _walked.get(h, 0)
+    if walks >= WALKS_BEFORE_XLA or (
+        walks >= WALKS_BEFORE_NUMPY and all(n.gp.in_numpy() for n in nodes)
+    ):
         return True
-    if len(_seen) >= _MAX_SEEN:
-        _seen.pop(next(iter(_seen)))
-    _seen[h] = seen + 1
+    if len(_walked) >= _MAX_WALKED:
+        _walked.pop(next(iter(_walked)))
+    _walked[h] = walks + 1
     plans = {n.gp for n in nodes}
     fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
     if not _pays(len(fresh), nodes) or not _pays(sum(not gp.in_numpy() for gp in fresh), nodes):
@@ -406,7 +408,7 @@ def _as_function(
         for (number, nr, m), g in zip(places, given):
             slots.setdefault(number, {})[nr] = (g, m)
         before = iter(olds)
-        found: list[tuple[str, int, int, tuple[Any, Meta]]] = []
+        results: list[tuple[str, int, int, tuple[Any, Meta]]] = []
 
         def put(number: int, nr: int, g: Any, m: Meta) -> None:
             mine = slots.setdefault(number, {})
@@ -414,22 +416,24 @@ def _as_function(
 
         for plan, number, captured, where, edges in rows:
             came = slots.pop(number, {})
-            found += [("result", number, nr, came[nr]) for nr in captured if nr in came]
+            results += [("result", number, nr, came[nr]) for nr in captured if nr in came]
             if plan is None:
                 continue
             if plan.__class__ is bool:
                 old = next(before)
                 if came:
                     g, m = came[0]
-                    found.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
+                    results.append(
+                        ("leaf", number, 0, (g if old is None else sums.plus(old, g), m))
+                    )
                 continue
             cts = [came[k][0] if k in came else None for k in range(len(plan.plan.diff))]
             for p, to, nr, g in _gradients(plan, cts, [args[w] for w in where], edges):
                 put(to, nr, g, plan.metas[p])
         for number, mine in slots.items():
-            found += [("on its way", number, nr, pair) for nr, pair in mine.items()]
-        outs[:] = [(kind, number, nr, m) for kind, number, nr, (_, m) in found]
-        return [g for *_, (g, _) in found]
+            results += [("on its way", number, nr, pair) for nr, pair in mine.items()]
+        outs[:] = [(kind, number, nr, m) for kind, number, nr, (_, m) in results]
+        return [g for *_, (g, _) in results]
 
     return backward_pass
 
@@ -481,10 +485,10 @@ def run_batched(
     for g in grads:
         m = meta(g._m.shape[1:], g._m.dtype, g._m.device)
         rows.append(make(jax.ShapeDtypeStruct(m.shape, m.dtype.np), m))
-    found = whole_graph(roots, rows, targets)
-    if found is None:
+    whole = whole_graph(roots, rows, targets)
+    if whole is None:
         return None
-    task, segment = found
+    task, segment = whole
     segment.key = ("rows", segment.key)  # type: ignore[assignment]
     known = _COMPILED.get(segment.key)
     if known is _FAILS:

@@ -12,7 +12,7 @@ from typing import Any
 from .tape import Tape, Value
 
 
-class Alike:
+class SameForAll:
     """The values of a tape that do not depend on the example; each is computed once, when it is asked for."""
 
     __slots__ = ("at", "known", "made", "mapped", "outside", "places", "tape", "varying")

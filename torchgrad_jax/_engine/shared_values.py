@@ -13,17 +13,17 @@ Memory that is gone leaves it without a line of Python, so that no signal can co
 """
 
 
-class Seen(int):
+class VersionAndValues(int):
     """The version at which a node saved a tensor, with what its shared memory held then."""
 
     array: Any
 
 
-def seen_by(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
+def with_shared_values(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
     """Versions of what a node saves; those of tensors in shared memory with the present values."""
     for x in saved:
         if _is_shared(x):
-            return tuple([_seen(x, v) for x, v in zip(saved, versions)])
+            return tuple([_with_values(x, v) for x, v in zip(saved, versions)])
     return versions
 
 
@@ -31,9 +31,9 @@ def _is_shared(x: Any) -> bool:
     return getattr(getattr(x, "_st", x), "shared", False) is True
 
 
-def _seen(entry: Any, version: int) -> int:
-    if not _is_shared(entry) or version.__class__ is Seen:
+def _with_values(entry: Any, version: int) -> int:
+    if not _is_shared(entry) or version.__class__ is VersionAndValues:
         return version
-    out = Seen(version)
+    out = VersionAndValues(version)
     out.array = getattr(entry, "_st", entry).present(entry)
     return out

@@ -18,10 +18,10 @@ from jax import lax
 from .._core.caches import KERNELS
 from .._core.meta import Meta
 
-WIDE = 64
-"""Tensors that one kernel joins."""
-FUSED = 256
-"""Tensors that a call may join and still become part of a larger kernel."""
+PER_KERNEL = 64
+"""How many tensors one kernel joins."""
+PER_SEGMENT = 256
+"""How many tensors a call may join and still become part of a larger kernel."""
 
 
 @KERNELS.shared
@@ -52,8 +52,8 @@ def forward(keys: Sequence[Meta], out: Meta, axis: int, new: bool) -> Callable[.
         fresh = new
         while fresh or len(pieces) > 1:
             pieces = [
-                _joined(pieces[i : i + WIDE], dtype, axis, fresh)
-                for i in range(0, len(pieces), WIDE)
+                _joined(pieces[i : i + PER_KERNEL], dtype, axis, fresh)
+                for i in range(0, len(pieces), PER_KERNEL)
             ]
             fresh = False
         return pieces[0]
@@ -77,7 +77,7 @@ def backward(
     for i in wanted:
         if groups:
             first, count = groups[-1]
-            if i == first + count and keys[i] is keys[first] and count < WIDE:
+            if i == first + count and keys[i] is keys[first] and count < PER_KERNEL:
                 groups[-1] = (first, count + 1)
                 continue
         groups.append((i, 1))

@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
 .PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
-        oracle ecosystem bench conformance fuzz stubs docs hooks clean
+        site oracle ecosystem bench conformance fuzz stubs docs hooks clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,7 +48,7 @@ check: check-static test ## everything that has to hold before a commit
 
 # --- the parts of check ------------------------------------------------------------------------
 
-check-static: format-check lint types layers fresh doctests ## check, less the test-suite
+check-static: format-check lint types layers fresh doctests site ## check, less the test-suite
 
 format-check: $(VENV)/.installed-dev ## is every file formatted?
 	$(BIN)/ruff format --check .
@@ -71,8 +71,11 @@ fresh: $(VENV)/.installed-test ## generated stubs and pages are those that the o
 doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
-		--ignore=torchgrad_jax/utils/tensorboard \
+		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py \
 		torchgrad_jax README.md docs
+
+site: $(VENV)/.installed-docs ## docs/ as static files in build/site; every link has to lead somewhere
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 
 # --- the rest ----------------------------------------------------------------------------------
 

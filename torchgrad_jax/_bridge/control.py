@@ -24,7 +24,7 @@ from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._functions import symbolic
 from . import loops
-from .interop import _array_of, from_jax
+from .interop import FromJax, _array_of, from_jax
 
 _ORIGINALS = {
     name: getattr(jax.lax, name)
@@ -43,8 +43,8 @@ def _flat(tree: Any) -> tuple[list[Any], Any]:
 
 
 def _ours(*trees: Any) -> bool:
-    """Whether a call is one of tensor code."""
-    if MODES.bits & LIFT and not under_jax():
+    """Whether a call is one of tensor code; in a function given to `from_jax` it is JAX's, unless it has tensors."""
+    if MODES.bits & LIFT and not under_jax() and not isinstance(MODES.run, FromJax):
         return True
     return any(map(_is_tensor, jax.tree_util.tree_leaves(trees, is_leaf=_is_tensor)))
 

@@ -156,7 +156,7 @@ class _Operator:
             }
             return [_array_of(r) for r in results]
 
-        reading = _Reading()
+        reading = FromJax()
         lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
@@ -230,8 +230,8 @@ class _Operator:
         return jax.tree_util.tree_unflatten(self.out_tree, results)
 
 
-class _Reading(lift.Lift):
-    """A run of a JAX function, which remembers the values of tensors from outside that Python was told."""
+class FromJax(lift.Lift):
+    """A run of a JAX function for `from_jax`, which remembers the values of tensors from outside that Python was told."""
 
     __slots__ = ("looked",)
 
@@ -253,7 +253,7 @@ class _Reading(lift.Lift):
 
 
 def _recorded(
-    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: _Reading
+    run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], reading: FromJax
 ) -> lift.Traced:
     """The steps of a function, as they are where gradients are wanted."""
     before = MODES.bits
@@ -452,4 +452,4 @@ def apply_traced(f: Callable[..., Any], args: Sequence[Any]) -> Any:
     return tree.unflatten(leaves, spec)
 
 
-__all__ = ["apply_traced", "as_jax", "from_jax", "over_arrays"]
+__all__ = ["FromJax", "apply_traced", "as_jax", "from_jax", "over_arrays"]

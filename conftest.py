@@ -90,7 +90,7 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if (item.nodeid in long) is (wanted == "only")]
 
 
-_SECONDS_COLD, _SECONDS_WARM = 0.037, 0.022
+_SECONDS_COLD, _SECONDS_WARM = 0.04, 0.027
 """What a test takes on average on one core of 2.5 GHz, where no kernel is compiled yet, and where all are."""
 
 

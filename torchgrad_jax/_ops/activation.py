@@ -21,15 +21,7 @@ from .inner import inner_op
 from .registry import NONE, Array, Compares, Grad, Layout, NoGradient, op, with_rule
 
 # Rows that users reach through a Python function of the namespace nn.functional.
-_hidden = functools.partial(
-    op,
-    layout=Layout.ELEMENTWISE,
-    function=False,
-    method=False,
-    out=False,
-    promote=NONE,
-    inplace=True,
-)
+_hidden = functools.partial(inner_op, layout=Layout.ELEMENTWISE, promote=NONE, inplace=True)
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
 
 
@@ -546,15 +538,12 @@ def _along(fn: Callable[[Array, Any], Array], name: str, x: Array, dim: int) -> 
     return fn(x, axis if x.ndim else ())  # a scalar is a sum of one term
 
 
-_rows = functools.partial(op, function=False, method=False, out=False)
-
-
-@_rows(name="_softmax", node="SoftmaxBackward0", grad=Grad.REAL)
+@inner_op(name="_softmax", node="SoftmaxBackward0", grad=Grad.REAL)
 def _softmax_row(input: Array, dim: int) -> Array:
     return _along(_softmax, "softmax", input, dim)
 
 
-@_rows(name="_log_softmax", node="LogSoftmaxBackward0", grad=Grad.REAL)
+@inner_op(name="_log_softmax", node="LogSoftmaxBackward0", grad=Grad.REAL)
 def _log_softmax_row(input: Array, dim: int) -> Array:
     return _along(_log_softmax, "log_softmax", input, dim)
 

@@ -26,10 +26,11 @@ from .._core.kernels import (
 )
 from .._core.matrices import require_not
 from .helpers import broadcast
-from .registry import COMMON, Array, Layout, NoGradient, op, with_rule
+from .inner import inner_op
+from .registry import COMMON, Array, Layout, NoGradient, with_rule
 
 _NOT_FLOAT = (BOOL, INTEGRAL, COMPLEX)
-_loss = functools.partial(op, layout=Layout.ELEMENTWISE, function=False, method=False, out=False)
+_loss = functools.partial(inner_op, layout=Layout.ELEMENTWISE)
 
 
 def _reduced(x: Array, reduction: str) -> Array:

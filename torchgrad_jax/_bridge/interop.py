@@ -231,7 +231,7 @@ class _Operator:
 
 
 class FromJax(lift.Lift):
-    """A run of a JAX function for `from_jax`, which remembers the values of tensors from outside that Python was told."""
+    """A run of a function given to `from_jax`, which remembers the values of outside tensors that Python was told."""
 
     __slots__ = ("looked",)
 

@@ -99,6 +99,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "distributed._tensor",
                 "distributed.fsdp",
                 "distributed.optim",
+                "distributed.pipelining",
                 "distributed.tensor",
                 "distributed.run",
                 "",

@@ -251,6 +251,17 @@ def test_gradients_through_moves():
     assert leaf.grad.full_tensor().tolist() == [[5.0, 5.0]] * 8
 
 
+def test_asking_where_a_result_lies_changes_nothing():
+    x = distribute_tensor(torch.ones(8, 2), line(), [Shard(0)]).requires_grad_()
+    for _ in range(5):  # walked, and then compiled
+        x.grad = None
+        y = torch.tanh(x)
+        assert y.placements == (Shard(0),)
+        (y * 2).sum().backward()
+        assert x.grad is not None
+        torch.testing.assert_close(x.grad.full_tensor(), 2 - 2 * torch.tanh(torch.ones(8, 2)) ** 2)
+
+
 def test_to_local_shares_memory():
     x = distribute_tensor(torch.zeros(8, 2), line(), [Shard(0)])
     x.to_local().add_(1)

@@ -244,18 +244,23 @@ def _projected(
 
 def _projected_apart(
     inputs: tuple[Tensor, Tensor, Tensor],
-    weights: tuple[Tensor, Tensor, Tensor],
+    weights: tuple[Tensor | None, ...],
     bias: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """The inputs through a projection each."""
+    given = [w for w in weights if w is not None]
+    for name, w in zip("qkv", weights):
+        if w is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
     size = inputs[0]._m.shape[-1]
-    for name, x, w in zip(("query", "key", "value"), inputs, weights):
+    for name, x, w in zip(("query", "key", "value"), inputs, given):
         expected = (size, x._m.shape[-1])
         if tuple(w._m.shape) != expected:
             raise AssertionError(
                 f"expecting {name} weights shape of {expected}, but got torch.Size({list(w._m.shape)})"
             )
     bs = (None, None, None) if bias is None else bias.chunk(3)
-    return tuple(_linear(x, w, b) for x, w, b in zip(inputs, weights, bs))
+    return tuple(_linear(x, w, b) for x, w, b in zip(inputs, given, bs))
 
 
 def _split_heads(t: Tensor, static: Tensor | None, name: str, rows: int, width: int) -> Tensor:
@@ -330,12 +335,7 @@ def multi_head_attention_forward(
     width, rows = size // num_heads, batch * num_heads
     if use_separate_proj_weight:
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        for name, w in zip("qkv", weights):
-            if w is None:
-                raise AssertionError(
-                    f"use_separate_proj_weight is True but {name}_proj_weight is None"
-                )
-        q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)  # type: ignore[arg-type]
+        q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)
     else:
         if in_proj_weight is None:
             raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")

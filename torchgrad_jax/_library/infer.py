@@ -48,55 +48,73 @@ def infer_schema(
         >>> torch.library.infer_schema(scaled, mutates_args=())
         '(Tensor x, float by=2.0) -> Tensor'
     """
-    signature = inspect.signature(prototype_function)
-
-    def refused(complaint: str) -> ValueError:
-        return ValueError(f"infer_schema(func): {complaint} Got func with signature {signature})")
-
     if isinstance(mutates_args, str) and mutates_args != "unknown":
         raise ValueError(
             "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
             "'unknown'. "
         )
+    return _Inference(prototype_function, mutates_args).schema(op_name or "")
 
-    def meant(annotation: Any) -> Any:
+
+class _Inference:
+    """What the annotations of one function say."""
+
+    def __init__(self, function: Callable[..., Any], mutates: Any) -> None:
+        self.function, self.mutates = function, mutates
+        self.signature = inspect.signature(function)
+
+    def schema(self, op_name: str) -> str:
+        """The schema, after a name."""
+        shown, kwarg_only, signature = [], False, self.signature
+        for index, parameter in enumerate(signature.parameters.values()):
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise self.refused("We do not support positional-only args, varargs, or varkwargs.")
+            if parameter.kind is parameter.KEYWORD_ONLY and not kwarg_only:
+                shown.append("*")
+                kwarg_only = True
+            shown.append(self.parameter_text(index, parameter))
+        unknown = (
+            set() if self.mutates == "unknown" else set(self.mutates) - {*signature.parameters}
+        )
+        if unknown:
+            raise self.refused(
+                f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should contain "
+                "the names of all args that the custom op mutates, or just the string 'unknown' if you don't know."
+            )
+        if signature.return_annotation is signature.empty:
+            raise self.refused("No return type annotation was provided. Please add one.")
+        result = _result_text(self.evaluated(signature.return_annotation), self.refused)
+        return f"{op_name}({', '.join(shown)}) -> {result}"
+
+    def refused(self, complaint: str) -> ValueError:
+        """The error about something that a schema cannot say."""
+        return ValueError(
+            f"infer_schema(func): {complaint} Got func with signature {self.signature})"
+        )
+
+    def evaluated(self, annotation: Any) -> Any:
+        """An annotation, also where it is the text of one."""
         if not isinstance(annotation, str):
             return annotation
         try:
-            return eval(annotation, getattr(prototype_function, "__globals__", {}))
+            return eval(annotation, getattr(self.function, "__globals__", {}))
         except Exception as error:  # whatever the annotation raises
             complaint = (
                 f"Unsupported type annotation {annotation}. It is not a type. ({error}). If you are using 'from "
                 "__future__ import annotations', note that annotations are evaluated lazily as strings; make sure all "
                 "types referenced in annotations are importable at module scope, not only inside a local function."
             )
-            raise refused(complaint) from None
+            raise self.refused(complaint) from None
 
-    shown, kwarg_only = [], False
-    for index, (name, parameter) in enumerate(signature.parameters.items()):
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise refused("We do not support positional-only args, varargs, or varkwargs.")
-        if parameter.kind is parameter.KEYWORD_ONLY and not kwarg_only:
-            shown.append("*")
-            kwarg_only = True
+    def parameter_text(self, index: int, parameter: inspect.Parameter) -> str:
+        """One parameter as a schema writes it."""
+        name = parameter.name
         if parameter.annotation is parameter.empty:
-            raise refused(f"Parameter {name} must have a type annotation.")
-        annotation = meant(parameter.annotation)
-        kind = _argument_type(annotation)
-        if kind is None:
-            hint = ""
-            if typing.get_origin(annotation) is tuple:
-                hint = (
-                    "We do not support Tuple inputs in schema. As a workaround, please try to use List instead. For "
-                    f"example, {_as_list(annotation)}.\n\n"
-                )
-            raise refused(
-                f"Parameter {name} has unsupported type {annotation}. {hint}The valid types are: {_valid_types()}."
-            )
-        mutable = name in mutates_args if mutates_args != "unknown" else kind.is_tensor
-        if mutable:
+            raise self.refused(f"Parameter {name} must have a type annotation.")
+        kind = self.parameter_type(name, self.evaluated(parameter.annotation))
+        if name in self.mutates if self.mutates != "unknown" else kind.is_tensor:
             if not kind.is_tensor:
-                raise refused(
+                raise self.refused(
                     f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated"
                 )
             kind = Type(
@@ -104,17 +122,23 @@ def infer_schema(
             )
         text = f"{kind.annotation()} {name}"
         if parameter.default is not parameter.empty:
-            text += f"={_inferred_default(name, parameter.default, refused)}"
-        shown.append(text)
-    if mutates_args != "unknown" and (unknown := set(mutates_args) - set(signature.parameters)):
-        raise refused(
-            f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should contain the "
-            "names of all args that the custom op mutates, or just the string 'unknown' if you don't know."
+            text += f"={_inferred_default(name, parameter.default, self.refused)}"
+        return text
+
+    def parameter_type(self, name: str, annotation: Any) -> Type:
+        """The type that an annotation means."""
+        kind = _argument_type(annotation)
+        if kind is not None:
+            return kind
+        hint = ""
+        if typing.get_origin(annotation) is tuple:
+            hint = (
+                "We do not support Tuple inputs in schema. As a workaround, please try to use List instead. For "
+                f"example, {_as_list(annotation)}.\n\n"
+            )
+        raise self.refused(
+            f"Parameter {name} has unsupported type {annotation}. {hint}The valid types are: {_valid_types()}."
         )
-    if signature.return_annotation is signature.empty:
-        raise refused("No return type annotation was provided. Please add one.")
-    result = _result_text(meant(signature.return_annotation), refused)
-    return f"{op_name or ''}({', '.join(shown)}) -> {result}"
 
 
 def _argument_type(annotation: Any) -> Type | None:

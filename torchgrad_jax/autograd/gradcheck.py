@@ -114,18 +114,9 @@ def gradcheck(
         >>> gradcheck(torch.sin, (x,))
         True
     """
-    if not (check_forward_ad or check_backward_ad):
-        raise AssertionError(
-            "Expected at least one of check_forward_ad or check_backward_ad to be True"
-        )
-    if check_batched_grad and not check_backward_ad:
-        raise AssertionError(
-            "Setting check_batched_grad=True requires check_backward_ad to be True"
-        )
-    if check_batched_forward_grad and not check_forward_ad:
-        raise AssertionError(
-            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
-        )
+    _check_options(
+        check_forward_ad, check_backward_ad, check_batched_forward_grad, check_batched_grad
+    )
     o = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     try:
         args = as_tuple(inputs)
@@ -147,6 +138,22 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def _check_options(forward: bool, backward: bool, batched_forward: bool, batched: bool) -> None:
+    """Refuse combinations that check nothing, or something that is not computed."""
+    if not (forward or backward):
+        raise AssertionError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
+    if batched and not backward:
+        raise AssertionError(
+            "Setting check_batched_grad=True requires check_backward_ad to be True"
+        )
+    if batched_forward and not forward:
+        raise AssertionError(
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+        )
 
 
 def gradgradcheck(

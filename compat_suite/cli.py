@@ -21,8 +21,17 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--op", action="append", help="only this operator (repeatable)")
     run.add_argument("--checks", nargs="+", choices=CHECKS)
     run.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
+    run.add_argument(
+        "--library", default="torchgrad_jax", help="the module that is judged; it has torch's API"
+    )
     run.add_argument("--json", help="write every verdict to this file")
     run.add_argument("--html", help="write a page to this file")
+
+    explain = commands.add_parser(
+        "explain", help="one case: its program, torch's answer, ours, JAX's, and the jaxpr"
+    )
+    explain.add_argument("id", help="an id of `run`, or a part that only one has")
+    explain.add_argument("--oracle", choices=("auto", "live", "recorded"), default="auto")
 
     fuzz = commands.add_parser("fuzz", help="compare random programs with live torch")
     fuzz.add_argument("count", type=int, nargs="?", default=200)
@@ -106,6 +115,8 @@ def main(argv: list[str] | None = None) -> int:
     match args.command:
         case "run":
             from . import report as command
+        case "explain":
+            from . import explain as command
         case "opinfo":
             from . import opinfo as command
         case "modules":

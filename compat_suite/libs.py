@@ -42,8 +42,10 @@ class Lib:
 
     def array(self, tensor: Any) -> np.ndarray:
         """A copy of a tensor's values, whatever its dtype, flags or place in a graph."""
-        if self.name != "torch":
+        if hasattr(tensor, "__jax_array__"):
             return np.array(tensor.detach().__jax_array__())
+        if self.name != "torch":
+            return np.array(tensor.detach().numpy())
         plain = tensor.detach().resolve_conj().resolve_neg()
         if plain._is_zerotensor():
             plain = self.module.zeros(plain.shape, dtype=plain.dtype)
@@ -74,10 +76,24 @@ def dtype_name(tensor_or_dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-@functools.cache
+_JUDGED = ["torchgrad_jax"]
+"""The name of the module that is judged."""
+
+
+def judge_library(name: str) -> None:
+    """Judge another module that has torch's API."""
+    importlib.import_module(name)
+    _JUDGED[0] = name
+
+
 def ours() -> Lib:
-    """The package under test."""
-    return Lib("torchgrad_jax", importlib.import_module("torchgrad_jax"))
+    """What is judged: this package, unless `judge_library` named another."""
+    return _library(_JUDGED[0])
+
+
+@functools.cache
+def _library(name: str) -> Lib:
+    return Lib(name, importlib.import_module(name))
 
 
 @functools.cache

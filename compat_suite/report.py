@@ -16,7 +16,7 @@ from .cases import CASES
 from .core_ops import COVERED
 from .jobs import CHECK_TITLES, Job, all_jobs
 from .judge import Oracle, Verdict, judge
-from .libs import torch_installed
+from .libs import judge_library, torch_installed
 
 COLUMNS = {"value": "forward", "layout": "layout", **CHECK_TITLES}
 """Columns of the table, and their titles."""
@@ -26,6 +26,7 @@ GOALS = {"value": 100.0, "grad": 100.0, "second": 98.0, "jvp": 98.0}
 
 def main(args: Any) -> int:
     """`python -m compat_suite run`."""
+    judge_library(args.library)
     oracle = choose(args.oracle)
     jobs = [job for job in all_jobs(CASES) if _wanted(job, args)]
     if not jobs:

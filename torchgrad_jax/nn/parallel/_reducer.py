@@ -116,6 +116,8 @@ class Reducer:
         self.parameters, self.group, self.buckets = parameters, group, buckets
         self.find_unused, self.static, self.views = find_unused, static, views
         self.hook: tuple[Any, Any] | None = None
+        self.divisor = group.size()
+        """What sums are divided by: the number of processes, or of those that have a batch."""
         self.averages_after: Callable[[], bool] | None = None
         """After a compiled forward: whether a backward outside of its program averages."""
         self._of = {i: b for b in buckets for i in b.members}
@@ -185,12 +187,25 @@ class Reducer:
 
     # --- sending and receiving --------------------------------------------------------------------
 
+    def shadow(self) -> None:
+        """Take part in the exchanges of a backward of other processes, with zeros."""
+        self._ready.clear()
+        if self.waits_for_end and (self._everywhere is None or not self.static):
+            self._everywhere = self._used_anywhere()
+        for bucket in self.buckets:
+            zero = np.zeros(bucket.ends[-1], self.parameters[bucket.members[0]]._m.dtype.np)
+            self._send_array(bucket, zero)
+        for bucket in self.buckets:
+            assert bucket.result is not None
+            bucket.result()
+
     def _send(self, bucket: Bucket) -> None:
+        self._send_array(bucket, joined([self._gradient(i) for i in bucket.members]))
+
+    def _send_array(self, bucket: Bucket, array: Any) -> None:
         like = self.parameters[bucket.members[0]]
-        parts = [self._gradient(i) for i in bucket.members]
-        array = joined(parts)
         if self.hook is None:
-            bucket.result = self._summed(_divided(array, self.group.size()))
+            bucket.result = self._summed(_divided(array, self.divisor))
             return
         state, hook = self.hook
         given = GradBucket(

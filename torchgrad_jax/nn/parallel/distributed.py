@@ -8,13 +8,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
-from ...distributed import all_gather_object
+from ...distributed import _exchange, all_gather_object
 from ...distributed._buckets import GradBucket
 from ...distributed._collectives import spread
 from ...distributed._groups import ProcessGroup, member_of
+from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...futures import Future
 from ..modules.module import Module
 from ..parameter import UninitializedParameter
@@ -40,7 +43,7 @@ _BOTH = (
 )
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A module whose gradients are averaged over all processes in each backward.
 
     At first all processes get the parameters and buffers of rank 0.
@@ -93,6 +96,7 @@ class DistributedDataParallel(Module):
         first, rest = (1, 25) if bucket_cap_mb is None else (bucket_cap_mb, bucket_cap_mb)
         self._caps, self._trained = (first * _MEGABYTE, rest * _MEGABYTE), trained
         self._reducer: Reducer | None = None
+        self._divides_by_all = True
         if group.size() > 1:
             if init_sync:
                 _same_shapes(group, trained)
@@ -130,7 +134,9 @@ class DistributedDataParallel(Module):
         exchanging = is_grad_enabled() and self.require_backward_grad_sync
         if exchanging:
             reducer.check_finished()
-        if self.require_forward_param_sync and self.forward_sync_buffers:
+        if self._join_config.enable:
+            self._joined_forward(exchanging)
+        elif self.require_forward_param_sync and self.forward_sync_buffers:
             spread(self.process_group, self._named(self.module.named_buffers()), 0, "buffers")
         out = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = exchanging
@@ -180,16 +186,87 @@ class DistributedDataParallel(Module):
         if self._reducer is not None:
             self._reducer.static = True
 
-    def join(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: processes with different numbers of batches.
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Join:  # fmt: skip
+        """A context in which processes may have different numbers of batches.
 
-        Raises:
-            NotImplementedError: always.
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all processes, or by that of
+                those which have a batch.
+            enable: whether it does anything.
+            throw_on_early_termination: whether all raise when one process has no batches left.
         """
-        raise NotImplementedError(
-            "torch.nn.parallel.DistributedDataParallel.join; give all processes equally many batches, as "
-            "DistributedSampler does"
-        )
+        return Join(
+            [self], enable, throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )  # fmt: skip
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a process does for this module when it has no batches left."""
+        self._divides_by_all = kwargs.get("divide_by_initial_world_size", True)
+        return _Shadow(self)
+
+    @property
+    def join_device(self) -> Any:
+        """Where the parameters are."""
+        return self.device
+
+    @property
+    def join_process_group(self) -> Any:
+        """Which processes."""
+        return self.process_group
+
+    def _told(self, active: bool, exchanging: bool, buffers: bool) -> tuple[int, bool, bool]:
+        """What the processes of a `join` agree on: whose buffers count, and whether gradients and buffers go around."""
+        told = [self.process_group.rank() if active else -1, int(exchanging), int(buffers)]
+        turn = self.process_group.turn("join: what this iteration exchanges")
+        found = _exchange.all_reduce(turn, np.array(told, np.int64), "MAX")
+        return int(found[0]), bool(found[1]), bool(found[2])
+
+    def _joined_forward(self, exchanging: bool) -> None:
+        """What a process in a `join` does before its forward."""
+        assert self._reducer is not None
+        if is_compiling():
+            raise NotImplementedError(
+                "torch.nn.parallel.DistributedDataParallel.join inside of a compiled function"
+            )
+        active = Join.notify_join_context(self)
+        divides = active is not None and not self._divides_by_all
+        self._reducer.divisor = active if divides else self.process_group.size()
+        buffers = self.require_forward_param_sync and self.forward_sync_buffers
+        root, _, buffers = self._told(True, exchanging, buffers)
+        if buffers:
+            spread(self.process_group, self._named(self.module.named_buffers()), root, "buffers")
+
+
+class _Shadow(JoinHook):
+    """Takes part, without batches, in what a module's other processes exchange.
+
+    Args:
+        ddp: the module.
+    """
+
+    def __init__(self, ddp: DistributedDataParallel) -> None:
+        self.ddp = ddp
+
+    def main_hook(self) -> None:
+        """The exchanges of one iteration."""
+        ddp = self.ddp
+        assert ddp._reducer is not None
+        root, exchanging, buffers = ddp._told(False, False, False)
+        if buffers:
+            spread(ddp.process_group, ddp._named(ddp.module.named_buffers()), root, "buffers")
+        ddp.require_forward_param_sync = exchanging
+        if exchanging:
+            ddp._reducer.shadow()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Give all processes the parameters and buffers of one that was among the last."""
+        ddp = self.ddp
+        root = ddp._told(is_last_joiner, False, False)[0]
+        for named in (ddp.module.named_parameters(), ddp.module.named_buffers()):
+            spread(ddp.process_group, ddp._named(named), root, "the joined model")
 
 
 # --- arguments ------------------------------------------------------------------------------------

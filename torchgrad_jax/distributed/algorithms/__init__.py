@@ -1,0 +1,1 @@
+"""torch.distributed.algorithms: what processes agree on besides single collectives."""

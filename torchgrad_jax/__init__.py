@@ -96,6 +96,7 @@ _SUBMODULES = (
 _LAZY = {
     **dict.fromkeys(("save", "load"), "serialization"),
     **dict.fromkeys(("autocast", "GradScaler"), "amp"),
+    "scan_layers": "nn._scan_layers",
     **dict.fromkeys(
         (
             "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",

@@ -167,6 +167,7 @@ from .autograd.grad_mode import no_grad as no_grad
 from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .futures import Future as Future
 from .jit import ScriptModule as ScriptModule
+from .nn._scan_layers import scan_layers as scan_layers
 from .serialization import load as load
 from .serialization import save as save
 from .serialization._reader import PyTorchFileReader as PyTorchFileReader

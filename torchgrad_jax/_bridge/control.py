@@ -140,6 +140,26 @@ def scan(
     return _like(_flat(init)[0], carry), ys
 
 
+def repeated(
+    owner: Any, key: Any, layer: Callable[..., Any], x: Any, rows: Any, given: tuple[Any, ...],
+    wrapped: Callable[..., Any], unroll: int,
+) -> Any:  # fmt: skip
+    """`layer(x, row, *given)` for each of the `rows`, where `x` is what the one before gave."""
+    leaves, spec = _flat((x, rows, given))
+    over = _Over(layer, x, rows, *given)
+
+    def run(*arrays: Any) -> Any:
+        first, stacked, others = jax.tree_util.tree_unflatten(spec, arrays)
+        body = wrapped(lambda carry, row: over(carry, row, *others))
+        step = lambda carry, row: (body(carry, row), None)  # noqa: E731
+        return _ORIGINALS["scan"](step, first, stacked, unroll=unroll)[0]
+
+    return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves)
+
+
+plain_checkpoint = _CHECKPOINT
+
+
 def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`jax.lax.map`, of tensors too."""
     if not _ours(xs):
@@ -321,6 +341,8 @@ __all__ = [
     "cond",
     "fori_loop",
     "map_",
+    "plain_checkpoint",
+    "repeated",
     "scan",
     "switch",
     "while_loop",

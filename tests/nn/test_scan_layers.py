@@ -1,0 +1,154 @@
+"""`scan_layers` applies equal modules in turn, in a loop: values, gradients, checkpoints, and what it refuses."""
+
+import jax
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax import nn
+
+
+class Block(nn.Module):
+    def __init__(self, size=4):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.inner = nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size))
+        self.register_buffer("scale", torch.rand(()))
+
+    def forward(self, x, shift=0.0, *, factor=1.0):
+        return x + self.inner(self.norm(x) + shift) * self.scale * factor
+
+
+def made(n=5):
+    torch.manual_seed(0)
+    return nn.ModuleList(Block() for _ in range(n)), torch.randn(3, 4)
+
+
+def in_turn(layers, *args, **kwargs):
+    first, *others = args
+    for layer in layers:
+        first = layer(first, *others, **kwargs)
+    return first
+
+
+def step_of(apply, layers, compiled):
+    opt = torch.optim.SGD(layers.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, shift):
+        opt.zero_grad()
+        loss = (apply(x, shift, factor=0.5) ** 2).mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    return torch.compile(step) if compiled else step
+
+
+WAYS = {
+    "plain": {},
+    "checkpoint": {"checkpoint": True},
+    "policy": {"policy": jax.checkpoint_policies.dots_saveable},
+    "unrolled": {"unroll": 2},
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("way", WAYS)
+def test_training_is_that_of_the_layers_in_turn(way, compiled):
+    layers, x = made()
+    others, _ = made()
+    one = step_of(lambda *a, **k: in_turn(layers, *a, **k), layers, False)
+    scanned = torch.scan_layers(others, **WAYS[way])
+    other = step_of(scanned, others, compiled)
+    shift = torch.tensor(0.25)
+    for _ in range(3):
+        torch.testing.assert_close(other(x, shift), one(x, shift))
+    for p, q in zip(others.parameters(), layers.parameters()):
+        torch.testing.assert_close(p, q)
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_gradients_of_all_arguments():
+    layers, x = made()
+    inputs = [x.requires_grad_(), torch.tensor(0.5, requires_grad=True)]
+    want = torch.autograd.grad(in_turn(layers, *inputs).sum(), inputs)
+    found = torch.autograd.grad(torch.scan_layers(layers)(*inputs).sum(), inputs)
+    torch.testing.assert_close(found, want)
+
+
+def test_a_program_is_that_of_one_layer():
+    def products(n):
+        layers, x = made(n)
+        scanned = torch.scan_layers(layers)
+        with torch.no_grad():
+            text = torch.compile(lambda x: scanned(x)).lower(x).as_text()
+        assert "stablehlo.while" in text
+        return text.count("dot_general")
+
+    assert products(2) == products(12) == 2
+
+
+def test_several_tensors_go_from_layer_to_layer():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, pair):
+            x, total = pair
+            x = self.linear(x)
+            return x, total + x.sum()
+
+    layers = [Pair(), Pair(), Pair()]
+    given = torch.ones(2), torch.zeros(())
+    torch.testing.assert_close(torch.scan_layers(layers)(given), in_turn(layers, given))
+
+
+def test_arguments_and_modes_may_change_from_call_to_call():
+    layers, x = made()
+    scanned = torch.scan_layers(layers)
+    for factor in (1.0, 2.0, 1.0):
+        want = in_turn(layers, x, factor=factor)
+        torch.testing.assert_close(scanned(x, factor=factor), want)
+    y = torch.randn(7, 4)
+    torch.testing.assert_close(scanned(y), in_turn(layers, y))
+    with torch.no_grad():
+        layers[1].scale.fill_(9.0)
+    torch.testing.assert_close(scanned(x), in_turn(layers, x))
+
+
+def unequal(change):
+    layers, x = made(3)
+    scanned = torch.scan_layers(layers)
+    change(layers)
+    return lambda: scanned(x)
+
+
+def hooked(layers):
+    layers[2].inner[0].register_forward_hook(lambda *args: None)
+
+
+REFUSED = {
+    "nothing": (lambda: torch.scan_layers([]), "at least one"),
+    "no modules": (lambda: torch.scan_layers([1]), "takes modules"),  # type: ignore[arg-type]
+    "shapes": (lambda: torch.scan_layers([Block(4), Block(8)]), "'in_features' of inner.0 is 4 in module 0"),
+    "classes": (lambda: torch.scan_layers([nn.Linear(2, 2), nn.Identity()]), "the class of the module is Linear"),
+    "modes": (unequal(lambda layers: layers[1].eval()), "'training' of the module is True in module 0"),
+    "settings": (unequal(lambda layers: setattr(layers[2].norm, "eps", 0.5)), "'eps' of norm is 1e-05 in module 0"),
+    "hooks": (unequal(hooked), "module 2 has a hook"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_equal_is_refused(name):
+    act, text = REFUSED[name]
+    with pytest.raises(ValueError, match=text):
+        act()
+
+
+def test_statistics_that_are_written_in_the_loop_are_refused():
+    layers = [nn.BatchNorm1d(2), nn.BatchNorm1d(2)]
+    before = layers[0].running_mean.tolist()
+    with pytest.raises(RuntimeError, match="the layers write to '"):
+        torch.scan_layers(layers)(torch.randn(3, 2))
+    assert layers[0].running_mean.tolist() == before
+    assert layers[0].num_batches_tracked.item() == 0

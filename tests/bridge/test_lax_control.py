@@ -287,3 +287,15 @@ def test_kernels_keep_the_control_flow_of_jax(name):
     torch.testing.assert_close(torch.func.hessian(KERNELS[name])(x), want)
     compiled = torch.compile(torch.func.grad(KERNELS[name]))
     torch.testing.assert_close(compiled(x), torch.func.grad(KERNELS[name])(x))
+
+
+def test_functions_of_arrays_keep_their_arrays():
+    @torch.from_jax
+    def cumulated(x):
+        found = jax.lax.scan(lambda c, r: (c + r, c + r), jnp.zeros((), x.dtype), x)[1]
+        assert isinstance(found, jax.core.Tracer)
+        return jnp.sin(jax.lax.cond(True, lambda: found, lambda: -found))
+
+    x = torch.ones(3, requires_grad=True)
+    for f in (cumulated, torch.compile(cumulated)):
+        torch.testing.assert_close(f(x), x.cumsum(0).sin())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +85,15 @@ def _fused(
     return fits and not requires_grad_of(mask)
 
 
+class _Instead(threading.local):
+    """What computes attention instead, in the present thread: where sequences are split over devices."""
+
+    call: Any = None
+
+
+INSTEAD = _Instead()
+
+
 @_functional
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
@@ -91,6 +102,8 @@ def scaled_dot_product_attention(
     """``softmax(query @ key.T * scale + mask) @ value`` over (..., heads, length, features)."""
     scale = _real("scaled_dot_product_attention", "scale", scale)
     _check(query, key, value, attn_mask, dropout_p)
+    if INSTEAD.call is not None and not dropout_p:
+        return INSTEAD.call(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     if _fused(query, key, value, attn_mask, dropout_p, enable_gqa):
         return ops._flash_attention_rows(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale

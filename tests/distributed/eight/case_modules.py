@@ -38,7 +38,11 @@ from torchgrad_jax.distributed.tensor import (
     Shard,
     distribute_tensor,
 )
-from torchgrad_jax.distributed.tensor.experimental import local_map
+from torchgrad_jax.distributed.tensor.experimental import (
+    context_parallel,
+    context_parallel_unshard,
+    local_map,
+)
 from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 FULL = ShardingStrategy.FULL_SHARD
@@ -260,6 +264,40 @@ def test_asking_where_a_result_lies_changes_nothing():
         (y * 2).sum().backward()
         assert x.grad is not None
         torch.testing.assert_close(x.grad.full_tensor(), 2 - 2 * torch.tanh(torch.ones(8, 2)) ** 2)
+
+
+def attention(x: Any, net: Any, causal: bool) -> Any:
+    q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in net(x).chunk(3, -1))
+    out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return out.transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_attention_over_split_sequences(causal: bool, compiled: bool):
+    torch.manual_seed(0)
+    net, mesh = nn.Linear(8, 24).double(), line()
+    x, y = torch.randn(2, 16, 8).double(), torch.randn(2, 16, 8).double()
+    want = attention(x, net, causal)
+    nn.functional.mse_loss(want, y).backward()
+    gradient = net.weight.grad.clone()
+    net.zero_grad()
+
+    def step(x: Any, y: Any) -> Any:
+        out = attention(x, net, causal)
+        nn.functional.mse_loss(out, y).backward()
+        return out
+
+    run = torch.compile(step) if compiled else step
+    with context_parallel(mesh, buffers=[x, y], buffer_seq_dims=[1, 1], no_restore_buffers={y}):
+        assert x.placements == (Shard(1),)
+        out = run(x, y)
+        assert out.placements == (Shard(1),)
+    assert not isinstance(x, DTensor)
+    assert isinstance(y, DTensor)
+    (whole_out,) = context_parallel_unshard(mesh, [out], [1])
+    torch.testing.assert_close(whole_out, want.detach())
+    torch.testing.assert_close(whole(net.weight.grad), gradient)
 
 
 def test_to_local_shares_memory():

@@ -7,9 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...._core.errors import no_such_name as _no_such_name
+from ._context_parallel import (
+    context_parallel as context_parallel,
+    context_parallel_unshard as context_parallel_unshard,
+    set_rotate_method as set_rotate_method,
+)
 from ._func_map import local_map as local_map
 
-__all__ = ["implicit_replication", "local_map"]
+__all__ = ["context_parallel", "implicit_replication", "local_map"]
 
 
 @contextmanager

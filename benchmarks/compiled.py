@@ -42,6 +42,68 @@ def mlp(arrays: Any, batch: Any, **settings: Any) -> Callable[[Any], Step]:
     return build
 
 
+_ROWS, _WIDTH, _STEPS = 32, 64, 100
+
+
+def _small() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """A small network, and 100 batches for it: what a call costs counts here."""
+    rs = np.random.RandomState(0)
+    shapes = [(_WIDTH, _WIDTH), (_WIDTH,), (_WIDTH, 10), (10,)]
+    arrays = [(rs.randn(*shape) * 0.1).astype(np.float32) for shape in shapes]
+    xs = rs.randn(_STEPS, _ROWS, _WIDTH).astype(np.float32)
+    return arrays, xs, rs.randn(_STEPS, _ROWS, 10).astype(np.float32)
+
+
+def many_steps(in_one_call: bool) -> Callable[[Any], Step]:
+    """100 training steps, in one call or in as many."""
+
+    def build(t: Any) -> Step:
+        arrays, *batches = _small()
+        ps = [t.tensor(a, requires_grad=True) for a in arrays]
+        xs, ys = map(t.tensor, batches)
+        opt = t.optim.SGD(ps, lr=0.01, momentum=0.9)
+
+        def step(x: Any, y: Any) -> Any:
+            opt.zero_grad()
+            loss = (((x @ ps[0] + ps[1]).relu() @ ps[2] + ps[3] - y) ** 2).mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        run = _compile(t, step)
+        rows = list(zip(xs, ys))
+        if in_one_call:
+            return lambda: run.many(xs, ys)[-1].item()
+        return lambda: [run(x, y) for x, y in rows][-1].item()
+
+    return build
+
+
+def many_steps_jax() -> Step:
+    """The same in a loop by hand."""
+    arrays, *batches = _small()
+    ps = [jnp.asarray(a) for a in arrays]
+    xs, ys = map(jnp.asarray, batches)
+
+    def loss_of(ps: Any, x: Any, y: Any) -> Any:
+        return ((jax.nn.relu(x @ ps[0] + ps[1]) @ ps[2] + ps[3] - y) ** 2).mean()
+
+    def step(state: Any, batch: Any) -> Any:
+        ps, vs = state
+        loss, gs = jax.value_and_grad(loss_of)(ps, *batch)
+        vs = [0.9 * v + g for v, g in zip(vs, gs)]
+        return ([p - 0.01 * v for p, v in zip(ps, vs)], vs), loss
+
+    run = jax.jit(lambda state, xs, ys: jax.lax.scan(step, state, (xs, ys)))
+    held = [(ps, [jnp.zeros_like(p) for p in ps])]
+
+    def call() -> object:
+        held[0], losses = run(held[0], xs, ys)
+        return float(losses[-1])
+
+    return call
+
+
 def _energy(m: Any) -> Callable[[Any], Any]:
     return lambda x: (m.sin(x) * x**2).sum() + (x[1:] * x[:-1]).sum() ** 2
 

@@ -112,3 +112,25 @@ def test_second_derivatives_with_an_own_gradient_are_those_of_the_graph():
     (h,) = torch.autograd.grad(g, t)
     np.testing.assert_allclose(scanned(jnp.float32(0.7)), h.item(), rtol=1e-4)
     np.testing.assert_allclose(h.item(), 24.144556, rtol=1e-5)  # torch's
+
+
+def over_mesh(f):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("d",))
+    return jax.shard_map(f, mesh=mesh, in_specs=PartitionSpec("d"), out_specs=PartitionSpec("d"))
+
+
+DERIVED = {
+    "tangents": lambda f, over: jax.jvp(over(f), (X,), (X,)),
+    "tangents inside": lambda f, over: over(lambda v: jax.jvp(f, (v,), (v,))[1])(X),
+    "second derivatives": lambda f, over: jax.hessian(lambda v: over(f)(v).sum())(X),
+    "of a batch": lambda f, over: jax.vmap(jax.grad(lambda v: over(f)(v).sum()))(jnp.stack([X, 2 * X])),
+    "a batch inside": lambda f, over: jax.grad(lambda v: over(jax.vmap(f))(v).sum())(X.reshape(4, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_custom_gradients_over_a_mesh_are_derived_as_without_one(name):
+    ours, _ = PAIRS["own gradient"]
+    found, want = DERIVED[name](ours, over_mesh), DERIVED[name](ours, lambda f: f)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax.api_util import shaped_abstractify
 from jax.extend.core import Primitive, jaxprs_in_params, no_effects
 from jax.interpreters import ad, batching, mlir
 
@@ -49,21 +50,26 @@ def of_custom_vjp(f: Forward, effects: Any = no_effects) -> Callable[..., list[A
     return functools.partial(_bind, _OfCustomVjp(f), frozenset(effects))
 
 
-def _bind(rule: _Rule, effects: frozenset[Any], *arrays: Any) -> list[Any]:
-    results = tuple(jax.eval_shape(rule.forward, *arrays))
+def _bind(rule: _Rule, effects: Any, *arrays: Any) -> list[Any]:
+    results = tuple(map(shaped_abstractify, jax.eval_shape(rule.forward, *arrays)))
     return _call.bind(*arrays, rule=rule, results=results, side_effects=effects)
 
 
 class _Rule(Protocol):
     """How a function is called and differentiated."""
 
-    forward: Forward
+    @property
+    def forward(self) -> Forward:
+        """The function."""
+        raise NotImplementedError
 
     def pull(self, arrays: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Back]:
         """The results, what to keep for the backward pass, and that pass."""
+        raise NotImplementedError
 
     def batched(self) -> _Rule:
         """The same for a batch in the first dimension of every array."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,14 @@ def is_inexact(x: Any) -> bool:
 
 
 def _of_shapes(*_: Any, results: Sequence[Any], **__: Any) -> list[Any]:
-    return [jax.core.ShapedArray(r.shape, r.dtype) for r in results]
+    """The results' avals, which inside of `shard_map` say along which axes of the mesh they vary."""
+    return [r.strip_weak_type() for r in results]
 
 
 def _with_batch(results: Sequence[Any], size: int) -> tuple[Any, ...]:
-    return tuple(jax.ShapeDtypeStruct((size, *r.shape), r.dtype) for r in results)
+    zeros = tuple(ad.instantiate_zeros(ad.Zero(r)) for r in results)
+    whole = jax.eval_shape(lambda: jax.vmap(lambda _: zeros)(jnp.arange(size)))
+    return tuple(map(shaped_abstractify, whole))
 
 
 def _batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], int]:
@@ -177,7 +186,7 @@ _tangents.multiple_results = True
 
 def _expanded(*args: Any, back: Back, results: Sequence[Any], n: int) -> list[Any]:
     kept, moving = args[:n], args[n:]
-    zeros = [jnp.zeros(r.shape, r.dtype) for r in results]
+    zeros = [ad.instantiate_zeros(ad.Zero(r)) for r in results]
     _, transpose = jax.vjp(lambda *u: tuple(back(kept, u)), *zeros)
     return list(transpose(tuple(moving)))
 

@@ -417,4 +417,4 @@ def test_every_line_of_the_table_is_understood():
 
 
 def test_what_is_not_in_the_table_is_not_judged():
-    assert parser.told("torch.nothing", "nothing", (), {}) is None
+    assert parser.torch_complaint("torch.nothing", "nothing", (), {}) is None

@@ -197,7 +197,7 @@ def _with_conventions(
             if a.__class__ not in _ORDINARY and a.__class__ not in PLAIN and foreign((a,)):
                 return handle(public, args, kwargs)
         if takes.odd(args, kwargs):
-            raise_complaint(torch_name, said, args, kwargs)
+            raise_complaint(takes.torch_name, said, args, kwargs)
             raise_if_any(_no_real_number(fn, said, args, kwargs))
         if MODES.bits & OBSERVED and MODES.observers:
             given = (*args, *kwargs.values())

@@ -7,6 +7,7 @@ looks, and keeps the code it had for the calls that nobody overrides and for the
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
@@ -438,10 +439,12 @@ def as_method(fn: Any, name: str) -> Any:
     """A function that is put on Tensor, which complains of its arguments as one of its methods."""
     if not isinstance(fn, types.FunctionType):
         return fn
-    if "torch_name" in fn.__code__.co_freevars:
-        at = fn.__code__.co_freevars.index("torch_name")
+    if hasattr(fn, "torch_name"):  # a composition, which asks its conventions for that name
+        at = fn.__code__.co_freevars.index("takes")
         cells = [*(fn.__closure__ or ())]
-        cells[at] = types.CellType(f"Tensor.{name}")
+        takes = copy.copy(cells[at].cell_contents)
+        takes.torch_name = f"Tensor.{name}"
+        cells[at] = types.CellType(takes)
         return copied(fn, closure=tuple(cells))
     if fn.__globals__.get("_me") is fn:
         fn.__dict__["where"] = f"Tensor.{name}"

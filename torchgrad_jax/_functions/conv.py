@@ -132,91 +132,44 @@ def _conv_transpose(
     return y if batched else ops.squeeze_dim(y, 0)
 
 
-@_shared
-def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1,
-    padding: _Ints | str = 0, dilation: _Ints = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Cross-correlation of (batch, channels, length) with (out, channels / groups, kernel)."""
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+def _named(fn: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return _shared(fn)
 
 
-@_shared
-def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1,
-    padding: _Ints | str = 0, dilation: _Ints = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Cross-correlation over two spatial dimensions."""
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+def _of_dimensions(k: int, doc: str) -> Callable[..., Any]:
+    name = f"conv{k}d"
+
+    def conv(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1,
+        padding: _Ints | str = 0, dilation: _Ints = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        return _conv(name, k, input, weight, bias, stride, padding, dilation, groups)
+
+    return _named(conv, name, doc)
 
 
-@_shared
-def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1,
-    padding: _Ints | str = 0, dilation: _Ints = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """Cross-correlation over three spatial dimensions."""
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+def _transposed_of_dimensions(k: int) -> Callable[..., Any]:
+    name = f"conv_transpose{k}d"
+
+    def conv(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1, padding: _Ints = 0,
+        output_padding: _Ints = 0, groups: int = 1, dilation: _Ints = 1,
+    ) -> Tensor:  # fmt: skip
+        return _conv_transpose(
+            name, k, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
+
+    doc = f"The gradient of `conv{k}d` with respect to its input, as a layer of its own."
+    return _named(conv, name, doc)
 
 
-@_shared
-def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1, padding: _Ints = 0,
-    output_padding: _Ints = 0, groups: int = 1, dilation: _Ints = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of `conv1d` with respect to its input, as a layer of its own."""
-    return _conv_transpose(
-        "conv_transpose1d",
-        1,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
-
-
-@_shared
-def conv_transpose2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1, padding: _Ints = 0,
-    output_padding: _Ints = 0, groups: int = 1, dilation: _Ints = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of `conv2d` with respect to its input, as a layer of its own."""
-    return _conv_transpose(
-        "conv_transpose2d",
-        2,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
-
-
-@_shared
-def conv_transpose3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _Ints = 1, padding: _Ints = 0,
-    output_padding: _Ints = 0, groups: int = 1, dilation: _Ints = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of `conv3d` with respect to its input, as a layer of its own."""
-    return _conv_transpose(
-        "conv_transpose3d",
-        3,
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-    )
-
+conv1d = _of_dimensions(
+    1, "Cross-correlation of (batch, channels, length) with (out, channels / groups, kernel)."
+)
+conv2d = _of_dimensions(2, "Cross-correlation over two spatial dimensions.")
+conv3d = _of_dimensions(3, "Cross-correlation over three spatial dimensions.")
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed_of_dimensions, (1, 2, 3))
 
 NAMESPACES.setdefault("nn.functional", {})["conv_tbc"] = ops.conv_tbc

@@ -105,56 +105,28 @@ def _moment(
     return getattr(ops, f"{name}_correction")(input, dim, correction=correction, keepdim=keepdim)
 
 
-@composite(out=True)
-def std(
-    input: Tensor,
-    dim: Any = MISSING,
-    unbiased: bool = LEFT_OUT,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Tensor:
-    """Standard deviation, with Bessel's correction unless told otherwise."""
-    return _moment("std", input, dim, unbiased, keepdim, correction)
+def _moments(name: str, doc: str, *, method: bool = True, out: bool = False) -> Any:
+    def moment(
+        input: Tensor,
+        dim: Any = MISSING,
+        unbiased: bool = LEFT_OUT,
+        keepdim: bool = False,
+        *,
+        correction: Any = None,
+    ) -> Any:
+        return _moment(name, input, dim, unbiased, keepdim, correction)
+
+    moment.__name__ = moment.__qualname__ = name
+    moment.__doc__ = doc
+    return composite(moment, method=method, out=out)
 
 
-@composite(out=True)
-def var(
-    input: Tensor,
-    dim: Any = MISSING,
-    unbiased: bool = LEFT_OUT,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Tensor:
-    """Variance, with Bessel's correction unless told otherwise."""
-    return _moment("var", input, dim, unbiased, keepdim, correction)
-
-
-@composite(method=False)
-def std_mean(
-    input: Tensor,
-    dim: Any = MISSING,
-    unbiased: bool = LEFT_OUT,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
-    """Standard deviation and mean."""
-    return _moment("std_mean", input, dim, unbiased, keepdim, correction)
-
-
-@composite(method=False)
-def var_mean(
-    input: Tensor,
-    dim: Any = MISSING,
-    unbiased: bool = LEFT_OUT,
-    keepdim: bool = False,
-    *,
-    correction: Any = None,
-) -> Any:
-    """Variance and mean."""
-    return _moment("var_mean", input, dim, unbiased, keepdim, correction)
+std = _moments(
+    "std", "Standard deviation, with Bessel's correction unless told otherwise.", out=True
+)
+var = _moments("var", "Variance, with Bessel's correction unless told otherwise.", out=True)
+std_mean = _moments("std_mean", "Standard deviation and mean.", method=False)
+var_mean = _moments("var_mean", "Variance and mean.", method=False)
 
 
 @composite

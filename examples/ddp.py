@@ -1,10 +1,12 @@
 """Train a small transformer in several processes, each on its share of the data.
 
 The network learns to turn sequences of digits around: for 3 1 4 it has to answer 4 1 3. The program is ordinary
-PyTorch; every process runs all of it, and DistributedDataParallel averages their gradients in each backward.
+PyTorch; every process runs all of it, and DistributedDataParallel averages their gradients in each backward. With
+--fsdp, each process has a part of each parameter, gradient and average of the optimizer instead.
 
     torchrun --nproc-per-node 2 examples/ddp.py
     python -m torchgrad_jax -m torch.distributed.run --nproc-per-node 2 examples/ddp.py
+    TORCHGRAD_JAX_DISTRIBUTED=1 torchgrad-jax-run --nproc-per-node 2 examples/ddp.py --fsdp
 """
 
 import argparse
@@ -12,6 +14,8 @@ import argparse
 import torch
 import torch.distributed as dist
 import torch.nn as nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -48,13 +52,24 @@ def parse_args():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--fsdp", action="store_true", help="split parameters over the processes")
     return parser.parse_args()
+
+
+def spread(model, fsdp):
+    """The model, for all processes."""
+    if not fsdp:
+        return DistributedDataParallel(model)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in model.blocks.layers:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def train(args):
     rank, processes = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
-    model = DistributedDataParallel(Reverser(args.length, args.width, args.layers))
+    model = spread(Reverser(args.length, args.width, args.layers), args.fsdp)
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
     data = sequences(args.examples, args.length)
     sampler = DistributedSampler(data)  # each process gets its share

@@ -29,8 +29,9 @@ TORCH = [
 """What torch's torchrun printed."""
 
 
-def printed(*start: str) -> list[str]:
-    done = subprocess.run([sys.executable, *start, *RUN], cwd=ROOT, env=environment(), text=True,
+def printed(*start: str, more: tuple[str, ...] = ()) -> list[str]:
+    env = environment(TORCHGRAD_JAX_DISTRIBUTED=str(len(more)))
+    done = subprocess.run([sys.executable, *start, *RUN, *more], cwd=ROOT, env=env, text=True,
                           capture_output=True, timeout=120, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -38,6 +39,11 @@ def printed(*start: str) -> list[str]:
 
 def test_example():
     assert not differences(TORCH, printed("-m", "torchgrad_jax"))
+
+
+def test_example_with_split_parameters():
+    found = printed("-m", "torchgrad_jax", more=("--fsdp",))
+    assert not differences(TORCH, [line for line in found if line.startswith("epoch")])
 
 
 def test_the_record_is_what_torch_prints(oracle):

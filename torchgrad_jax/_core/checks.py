@@ -35,7 +35,16 @@ def is_traced(x: Any) -> bool:
 
 def readable(x: Any) -> Any:
     """An array that a check can compute with: NumPy's, or a traced one as it is."""
-    return x if is_traced(x) else np.asarray(x)
+    return x if is_traced(x) else _here(x)
+
+
+def _here(x: Any) -> np.ndarray:
+    """The elements of an array, or those that this process has, where others have the rest."""
+    if getattr(x, "is_fully_addressable", True) or x.is_fully_replicated:
+        return np.asarray(x)
+    parts = [np.asarray(s.data) for s in x.addressable_shards]
+    flat = np.concatenate([p.reshape(-1) for p in parts])
+    return parts[0] if len(parts) == 1 else flat.reshape(-1, *(1,) * (x.ndim - 1))
 
 
 def integers(x: Any) -> Any:

@@ -19,6 +19,7 @@ from .._core.dtypes import int32
 from .._engine.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import distributed_c10d as _c10d
+from ._jax_processes import check_mesh
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -404,6 +405,7 @@ def _devices(device_type: str, numbers: Any) -> Any:
             f"a mesh of {device_type} devices was asked for, and JAX has none"
         ) from None
     if numbers.size and int(numbers.max()) >= len(found):
+        check_mesh(_c10d.get_world_size() if _c10d.is_initialized() else 1)
         raise RuntimeError(
             f"a mesh with {numbers.size} devices, the last of which is number {int(numbers.max())}, was asked for, "
             f"and JAX has {len(found)} of type {device_type}. One process may have many: virtual ones on a CPU with "

@@ -195,6 +195,20 @@ def resizing(m):
 
 
 @program
+def capsules(m):
+    found = []
+    for t in (m.arange(4.0), m.arange(6).view(2, 3).T, m.ones(2, 2, dtype=m.bool), m.zeros(3, 0)):
+        capsule = m.utils.dlpack.to_dlpack(t)
+        other = m.from_dlpack(capsule)
+        other[1:] = 0
+        t[:1] = 9
+        again = complaint(lambda c=capsule: m.from_dlpack(c))
+        found.append((t.tolist(), other.tolist(), other.stride(), again))
+    half = m.from_dlpack(m.utils.dlpack.to_dlpack(m.ones(2, dtype=m.bfloat16)))
+    return found, str(half.dtype), half.tolist()
+
+
+@program
 def parameters(m):
     m.manual_seed(0)
     layer = m.nn.Linear(2, 2)

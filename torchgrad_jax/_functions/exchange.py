@@ -250,6 +250,12 @@ def _with_flag(obj: Tensor, out: Tensor, requires_grad: bool | None) -> Tensor:
 # --- DLPack ---------------------------------------------------------------------------------------
 
 
+_CONSUMED = (
+    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
+    "might have already constructed a tensor from it once."
+)
+
+
 class _Capsule:
     """A bare DLPack capsule of host memory, dressed as the objects that consumers expect today."""
 
@@ -261,6 +267,15 @@ class _Capsule:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+class _Writable:
+    """Memory of an array that NumPy takes for constant, because an old kind of capsule cannot say that it is not."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        about = array.__array_interface__
+        self.array = array
+        self.__array_interface__ = {**about, "data": (about["data"][0], False)}
 
 
 @factory
@@ -288,18 +303,25 @@ def _foreign(ext: Any) -> Tensor:
     if type(ext).__name__ == "PyCapsule":
         ext = _Capsule(ext)
     if not hasattr(ext, "__dlpack__"):
-        raise RuntimeError(
-            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
-            "might have already constructed a tensor from it once."
-        )
-    if ext.__dlpack_device__()[0] == 1 and not isinstance(ext, _Capsule):
-        return from_numpy_array(ext if isinstance(ext, np.ndarray) else np.from_dlpack(ext))
+        raise RuntimeError(_CONSUMED)
+    if isinstance(ext, np.ndarray):
+        return from_numpy_array(ext)
+    if ext.__dlpack_device__()[0] == 1:
+        try:
+            array = np.from_dlpack(ext)
+        except (BufferError, RuntimeError):  # a dtype that NumPy lacks, such as bfloat16
+            pass
+        except ValueError as error:
+            raise RuntimeError(_CONSUMED) from error
+        else:
+            known = array.flags.writeable or not isinstance(ext, _Capsule)
+            return from_numpy_array(array if known else np.asarray(_Writable(array)))
     return wrap_array(jnp.array(jax.dlpack.from_dlpack(ext), copy=True))
 
 
 @factory
 def to_dlpack(tensor: Any) -> Any:
-    """A DLPack capsule of a tensor's values; whoever imports it must not write to it."""
+    """A DLPack capsule of a tensor's memory."""
     if not isinstance(tensor, Tensor):
         raise wrong("to_dlpack", "tensor", "Tensor", tensor, 1)
     return tensor.__dlpack__()

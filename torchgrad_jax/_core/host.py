@@ -19,6 +19,7 @@ traced value, with an array that was put on a device, or under `jax_debug_nans`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -31,14 +32,23 @@ from .host_steps import Step, Unsure
 
 __all__ = ["LARGEST", "LIMIT", "program", "silently"]
 
-LARGEST = 1 << 16
-"""Elements of an array."""
-LIMIT = 60.0
-"""Microseconds that NumPy may take for a kernel, or for a round of a loop in it.
+LARGEST, OF_ROUNDS = 1 << 17, 1 << 19
+"""Elements of an array, and of one in a program with a loop, of which each round takes a part."""
+LIMIT = 100.0
+"""Microseconds that NumPy may take for a kernel.
 
 Compiling a kernel costs as much as a thousand calls of it."""
 ROUND = 10.0
 """Microseconds more for each round of a loop, which XLA takes as well."""
+OF_ROUND = 200.0
+"""Microseconds that NumPy may take for a round: XLA does one step after the other, too, and takes about as long."""
+
+OF_LOOP = 1500.0
+"""Microseconds that NumPy may take beside the rounds of a loop: XLA compiles a loop and its derivative for a second."""
+
+ALONE = 50.0
+"""What a product of a program with a loop costs if XLA does it, and NumPy the rest."""
+_ALONE = ("dot_general",)
 
 _CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
@@ -78,7 +88,8 @@ class _Maker:
     """Code in the making."""
 
     def __init__(self, closed: Any, kernel: Any, limit: float) -> None:
-        self.closed, self.left = closed, limit
+        self.loops = any(e.primitive.name == "scan" for e in _all_steps(closed.jaxpr))
+        self.closed, self.left = closed, max(limit, OF_LOOP) if self.loops else limit
         self.lines: list[str] = []
         self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
         self.known: dict[str, Any] = {}
@@ -86,8 +97,9 @@ class _Maker:
         self.compact: dict[str, Any] = {}
         """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
         self.count = 0
+        self.largest = OF_ROUNDS if self.loops else LARGEST
         for v in closed.jaxpr.invars:
-            _check(v.aval)
+            _check(v.aval, self.largest)
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
         consts = [self._constant(np.asarray(c)) for c in closed.consts]
         self.outs = self._run(closed.jaxpr, consts, self.args)
@@ -144,7 +156,7 @@ class _Maker:
         return lines
 
     def _constant(self, value: np.ndarray) -> str:
-        if value.size > LARGEST:
+        if value.size > self.largest:
             raise _No
         name = f"c{len(self.known)}"
         self.known[name] = self.space[name] = value
@@ -177,8 +189,11 @@ class _Maker:
         if primitive is None:
             return self._loop(eqn, ins)
         for v in eqn.outvars:
-            _check(v.aval)
+            _check(v.aval, self.largest)
         fn = primitive.make(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+        price = host_steps.cost(primitive, eqn)
+        if (fn is None or price > ALONE) and self.loops and eqn.primitive.name in _ALONE:
+            fn, price = _compiled_alone(eqn), ALONE
         if fn is None:
             raise _No
         if all(n in self.known for n in ins) and not eqn.primitive.multiple_results:
@@ -186,7 +201,7 @@ class _Maker:
                 return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
-        self.left -= host_steps.cost(primitive, eqn)
+        self.left -= price
         if self.left < 0:
             raise _No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
@@ -212,8 +227,8 @@ class _Maker:
         if eqn.primitive.name != "scan":
             raise _No
         for v in eqn.outvars:
-            _check(v.aval)
-        body = _Maker(eqn.params["jaxpr"], None, LIMIT)
+            _check(v.aval, self.largest)
+        body = _Maker(eqn.params["jaxpr"], None, OF_ROUND)
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         called = self._called(
@@ -257,6 +272,34 @@ class _Maker:
         return out
 
 
+def _all_steps(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr and of those that it calls."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        inner = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
+        if inner is not None:
+            yield from _all_steps(getattr(inner, "jaxpr", inner))
+
+
+def _compiled_alone(eqn: Any) -> Step | None:
+    """One step as a compiled function of NumPy arrays: a large product beside a loop that XLA compiles for seconds."""
+    params = tuple(sorted(eqn.params.items()))
+    try:
+        kernel = _kernel_of(eqn.primitive, params)
+    except TypeError:  # a parameter that cannot be a key
+        return None
+    return lambda *xs: np.asarray(kernel(*xs))
+
+
+@functools.lru_cache(64)
+def _kernel_of(primitive: Any, params: Any) -> Any:
+    def step(*xs: Any) -> Any:
+        return primitive.bind(*xs, **dict(params))
+
+    step.__name__ = step.__qualname__ = primitive.name
+    return jax.jit(step)
+
+
 def _needed(jaxpr: Any) -> list[Any]:
     """The equations that the results depend on."""
     wanted = {v for v in jaxpr.outvars if not hasattr(v, "val")}
@@ -270,12 +313,12 @@ def _needed(jaxpr: Any) -> list[Any]:
     return kept[::-1]
 
 
-def _check(aval: Any) -> None:
+def _check(aval: Any, largest: int) -> None:
     """Half types are XLA's, which computes them in a wider one; so is what has no plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
         raise _No
-    if aval.size > LARGEST or dt.kind not in "biufc" or (dt.kind == "f" and dt.itemsize < 4):
+    if aval.size > largest or dt.kind not in "biufc" or (dt.kind == "f" and dt.itemsize < 4):
         raise _No
 
 

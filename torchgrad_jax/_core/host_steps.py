@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from . import host_indexing, host_products
+
 Step = Callable[..., Any]
 
 
@@ -50,8 +52,11 @@ def _broadcast(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _reshape(params: Any, ins: Any, outs: Any) -> Step | None:
-    if params.get("dimensions") is not None or len(ins) > 1:
+    if len(ins) > 1:
         return None
+    order = params.get("dimensions")
+    if order is not None:
+        return Inline(f"{{0}}.transpose({tuple(order)}).reshape({outs[0].shape})")
     return _to_shape(params, ins, outs)
 
 
@@ -106,7 +111,21 @@ def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
 def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if len(ins) != 3 or ins[0].dtype != np.bool_:
         return None
-    return Inline("where({0}, {2}, {1})")
+    whole = _WHOLE.get(outs[0].dtype.itemsize)
+    if outs[0].size < _MANY or whole is None:
+        return Inline("where({0}, {2}, {1})")
+
+    def select(which: Any, no: Any, yes: Any) -> Any:
+        mask = np.negative(which.view(np.int8), dtype=whole, casting="unsafe")
+        no = no.view(whole)
+        return (((no ^ yes.view(whole)) & mask) ^ no).view(outs[0].dtype)
+
+    return select
+
+
+_MANY = 4096
+_WHOLE = {1: np.int8, 4: np.int32, 8: np.int64}
+"""Integers by their size: a choice among many elements is made of bits, since `where` branches for each of them."""
 
 
 def _iota(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -211,66 +230,6 @@ def _sum(params: Any, ins: Any, outs: Any) -> Step | None:
     return lambda x: np.add.reduce(x, axes, dtype=dt)
 
 
-def _dot(params: Any, ins: Any, outs: Any) -> Step | None:
-    (left, right), (rows, columns) = params["dimension_numbers"]
-    dt = outs[0].dtype
-    if any(a.dtype != dt for a in ins) or dt.kind not in "fc" or not ins[0].size or not ins[1].size:
-        return None
-    summed = math.prod([ins[0].shape[d] for d in left])
-    batch = math.prod([ins[0].shape[d] for d in rows])
-    product = _product(ins[0].size // summed // batch, summed, ins[1].size // summed // batch)
-    plain = len(ins[0].shape) == len(ins[1].shape) == 2 and not rows
-    if product is None or (plain and (left, right) == ((1,), (0,))):
-        return product
-    first = _arranged(len(ins[0].shape), rows, left, ins[0].shape, last=True)
-    second = _arranged(len(ins[1].shape), columns, right, ins[1].shape, last=False)
-    shape = outs[0].shape
-    return lambda x, y: product(first(x), second(y)).reshape(shape)
-
-
-def _product(rows: int, summed: int, columns: int) -> Step | None:
-    """The product of two matrices, or of stacks of them, in parts so small that BLAS does not start its threads.
-
-    These wait for each other by running in circles, which takes milliseconds where somebody else computes, too.
-    """
-    most, parts = _ON_ONE_THREAD[rows == 1 or columns == 1]
-    if rows * summed * columns <= most:
-        return np.matmul
-    if rows * summed * columns > most * parts:
-        return None
-    step = most // (summed * (columns if rows > 1 else 1))
-    if not step:
-        return None
-    cuts = [slice(k, k + step) for k in range(0, rows if rows > 1 else columns, step)]
-
-    def by_rows(x: Any, y: Any) -> Any:
-        return np.concatenate([np.matmul(x[..., cut, :], y) for cut in cuts], -2)
-
-    def by_columns(x: Any, y: Any) -> Any:
-        return np.concatenate([np.matmul(x, y[..., cut]) for cut in cuts], -1)
-
-    return by_rows if rows > 1 else by_columns
-
-
-_ON_ONE_THREAD = {False: (1 << 18, 8), True: (9 << 10, 8)}
-"""Multiplications that OpenBLAS does without threads, and in how many parts XLA is slower still.
-
-They are those of two matrices, and of a matrix and a vector. Each part of a product of matrices rearranges the second
-one anew: 64x256 times 256x256 takes 210 us in 16 parts, and XLA 60.
-"""
-
-
-def _arranged(rank: int, batch: Any, summed: Any, shape: Any, last: bool) -> Step:
-    """An operand as a stack of matrices: its summed dimensions come last, or else before its free ones."""
-    free = [d for d in range(rank) if d not in batch and d not in summed]
-    order = (*batch, *free, *summed) if last else (*batch, *summed, *free)
-    sizes = [
-        math.prod([shape[d] for d in ds]) for ds in ((free, summed) if last else (summed, free))
-    ]
-    whole = (*[shape[d] for d in batch], *sizes)
-    return lambda x: np.transpose(x, order).reshape(whole)
-
-
 def _extreme(fn: Any) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         axes, dt = params["axes"], ins[0].dtype
@@ -340,153 +299,48 @@ def _one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
     return make
 
 
+def _erf(params: Any, ins: Any, outs: Any) -> Step | None:
+    return (
+        _error_function if ins[0].dtype == np.float32 else _one_by_one(math.erf)(params, ins, outs)
+    )
+
+
+def _erf_cost(eqn: Any) -> float:
+    aval = eqn.invars[0].aval
+    return 15 + aval.size * (4e-3 if aval.dtype == np.float32 else 50e-3)
+
+
+def _error_function(x: Any) -> Any:
+    """erf in float32, to three units in the last place: x times a quotient of polynomials of x * x."""
+    x = np.clip(x, np.float32(-3.95), np.float32(3.95), out=np.empty(x.shape, x.dtype))
+    square = x * x
+    top, bottom = (_polynomial(square, c) for c in (_ERF_TOP, _ERF_BOTTOM))
+    x *= top
+    x /= bottom
+    return np.clip(x, np.float32(-1), np.float32(1), out=x)
+
+
+def _polynomial(x: Any, coefficients: Any) -> Any:
+    out = x * coefficients[0]
+    for c in coefficients[1:-1]:
+        out += c
+        out *= x
+    out += coefficients[-1]
+    return out
+
+
+_ERF_TOP = np.float32([
+    2.0258458903302784e-06, 0.0002846876659239195, 0.003808284055644545, 0.05287581323897599, 0.19155354360704346,
+    1.1283791437320263,
+])  # fmt: skip
+_ERF_BOTTOM = np.float32([
+    3.7831154736578135e-05, 0.0011707502473703025, 0.015055336707677749, 0.11456090490628652, 0.5030925833724899, 1.0,
+])  # fmt: skip
+"""The quotient is within 2e-8 of erf(x) / x up to 3.95, where erf is 1 in float32."""
+
+
 def _real_only(fn: Step) -> Callable[..., Step | None]:
     return lambda params, ins, outs: None if ins[0].dtype.kind == "c" else fn
-
-
-def _dynamic_slice(params: Any, ins: Any, outs: Any) -> Step | None:
-    sizes, shape = params["slice_sizes"], ins[0].shape
-    if len(ins) != 1 + len(shape):
-        return None
-    if len(shape) == 1:
-        (size,), last = sizes, shape[0] - sizes[0]
-
-        def part(x: Any, start: Any) -> Any:
-            s = min(max(int(start), 0), last)
-            return x[s : s + size]
-
-        return part
-    return lambda x, *starts: x[_clamped(starts, sizes, shape)]
-
-
-def _dynamic_update(params: Any, ins: Any, outs: Any) -> Step:
-    shape, sizes = ins[0].shape, ins[1].shape
-
-    def update(x: Any, new: Any, *starts: Any) -> Any:
-        out = np.array(x)
-        out[_clamped(starts, sizes, shape)] = new
-        return out
-
-    return update
-
-
-def _clamped(starts: Any, sizes: Any, shape: Any) -> tuple[slice, ...]:
-    at = []
-    for start, k, n in zip(starts, sizes, shape):
-        s = min(max(int(start), 0), n - k)
-        at.append(slice(s, s + k))
-    return tuple(at)
-
-
-class _Places:
-    """The elements that a gather or scatter touches: indices into the operand for each element of the other array."""
-
-    __slots__ = ("_at", "_form", "_map", "_mode", "_room", "_shape")
-
-    def __init__(
-        self, numbers: Any, names: tuple[str, ...], params: Any, operand: Any, starts: Any, shape: Any, sizes: Any,
-    ) -> None:  # fmt: skip
-        window, dropped, mapped, batching, pairs = (getattr(numbers, n) for n in names)
-        rank = len(shape)
-        self._shape, self._map, self._mode = shape, mapped, params["mode"]
-        self._room = [operand[d] - sizes[d] for d in mapped]
-        self._form = [1 if d in window else shape[d] for d in range(rank)]
-        self._at: list[Any] = [np.zeros((), np.int64)] * len(operand)
-        batch = [d for d in range(rank) if d not in window]
-        for d, b in zip(batching, pairs):
-            self._at[d] = _along(starts[b], batch[b], rank)
-        inside = [d for d in range(len(operand)) if d not in dropped and d not in batching]
-        for d, out in zip(inside, window):
-            self._at[d] = _along(sizes[d], out, rank)
-
-    def find(self, starts: Any) -> tuple[tuple[Any, ...], Any]:
-        """Indices, and which windows lie within the operand (None: all of them)."""
-        starts = starts.astype(np.int64)
-        within = None
-        if self._mode == jax.lax.GatherScatterMode.FILL_OR_DROP:
-            within = ((starts >= 0) & (starts <= self._room)).all(-1)
-            within = None if within.all() else within.reshape(self._form)
-        starts = np.clip(starts, 0, self._room)
-        at = list(self._at)
-        for k, d in enumerate(self._map):
-            at[d] = at[d] + starts[..., k].reshape(self._form)
-        return tuple(at), within
-
-
-def _along(n: int, axis: int, rank: int) -> Any:
-    return np.arange(n).reshape([-1 if i == axis else 1 for i in range(rank)])
-
-
-_GATHERED = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
-             "start_indices_batching_dims")  # fmt: skip
-_SCATTERED = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "operand_batching_dims",
-              "scatter_indices_batching_dims")  # fmt: skip
-_MODES = (
-    jax.lax.GatherScatterMode.FILL_OR_DROP,
-    jax.lax.GatherScatterMode.CLIP,
-    jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS,
-)
-
-
-def _gather(params: Any, ins: Any, outs: Any) -> Step | None:
-    shape = outs[0].shape
-    if params["mode"] not in _MODES or not ins[0].size:
-        return None
-    places = _Places(
-        params["dimension_numbers"], _GATHERED, params, ins[0].shape, ins[1].shape, shape, params["slice_sizes"]
-    )  # fmt: skip
-    filler = _filler(params.get("fill_value"), ins[0].dtype)
-
-    def gather(x: Any, starts: Any) -> Any:
-        at, within = places.find(starts)
-        out = np.broadcast_to(x[at], shape)
-        return out if within is None else np.where(within, out, filler)
-
-    return gather
-
-
-def _scatter(add: bool) -> Callable[..., Step | None]:
-    def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        operand, shape, numbers = ins[0].shape, ins[2].shape, params["dimension_numbers"]
-        if params["mode"] not in _MODES or not ins[0].size or (ins[0].dtype.kind == "b" and add):
-            return None
-        sizes = [1] * len(operand)
-        gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
-        inside = [d for d in range(len(operand)) if d not in gone]
-        for d, u in zip(inside, numbers.update_window_dims):
-            sizes[d] = shape[u]
-        places = _Places(numbers, _SCATTERED, params, operand, ins[1].shape, shape, sizes)
-
-        def scatter(x: Any, starts: Any, new: Any) -> Any:
-            at, within = places.find(starts)
-            flat = np.broadcast_to(np.ravel_multi_index(np.broadcast_arrays(*at), operand), shape)
-            if within is not None:
-                kept = np.broadcast_to(within, shape)
-                flat, new = flat[kept], new[kept]
-            else:
-                flat, new = flat.reshape(-1), new.reshape(-1)
-            out = np.array(x).reshape(-1)
-            if add:
-                np.add.at(out, flat, new)
-            else:
-                out[flat] = new
-            return out.reshape(operand)
-
-        return scatter
-
-    return make
-
-
-def _filler(given: Any, dt: Any) -> Any:
-    if given is not None:
-        return np.asarray(given, dt)
-    if dt.kind == "b":
-        return np.asarray(True)
-    if dt.kind == "i":
-        return np.asarray(np.iinfo(dt).min, dt)
-    if dt.kind == "u":
-        return np.asarray(np.iinfo(dt).max, dt)
-    return np.asarray(np.nan, dt)
 
 
 def _complex(params: Any, ins: Any, outs: Any) -> Step:
@@ -518,11 +372,13 @@ class Primitive(NamedTuple):
 
     make: Callable[[Any, Any, Any], Step | None]
     per_element: float = 0.2
-    """Nanoseconds for an element of the largest array that takes part, or for eight products of matrices."""
+    """Nanoseconds for an element of the largest array that takes part."""
     overhead: float = 0.5
     """Microseconds for a call."""
     spreads: bool = False
     """Whether it takes operands with fewer elements than its result, as a ufunc does."""
+    cost: Callable[[Any], float] | None = None
+    """Microseconds for a step, where that is more than a number for each element."""
 
 
 def _table() -> dict[str, Primitive]:
@@ -530,7 +386,8 @@ def _table() -> dict[str, Primitive]:
         "reshape": _reshape, "concatenate": _concatenate, "pad": _pad, "stack": _stack, "tile": _tile,
         "bitcast_convert_type": _bitcast,
         "optimization_barrier": _always(lambda *xs: list(xs)), "iota": _iota, "convert_element_type": _convert,
-        "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update, "complex": _complex,
+        "dynamic_slice": host_indexing.dynamic_slice, "dynamic_update_slice": host_indexing.dynamic_update,
+        "complex": _complex,
     }  # fmt: skip
     looks = {
         "broadcast_in_dim": _broadcast, "squeeze": _to_shape, "transpose": _transpose, "rev": _rev, "slice": _slice,
@@ -568,16 +425,28 @@ def _table() -> dict[str, Primitive]:
         **{name: Primitive(make, 0) for name, make in looks.items()},
         **{name: Primitive(make) for name, make in moves.items()},
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
-        **{name: Primitive(_same_floats(fn), 2, spreads=True) for name, fn in curves.items()},
+        **{
+            name: Primitive(_same_floats(fn), spreads=True, cost=_curve_cost)
+            for name, fn in curves.items()
+        },
         **{name: Primitive(make, 0.4, 2) for name, make in whole.items()},
-        "erf": Primitive(_one_by_one(math.erf), 50, 1),
+        "erf": Primitive(_erf, cost=_erf_cost),
         "erfc": Primitive(_one_by_one(math.erfc), 50, 1),
         "sort": Primitive(_sort, 10, 5),
-        "gather": Primitive(_gather, 4, 15),
-        "scatter": Primitive(_scatter(add=False), 4, 25),
-        "scatter-add": Primitive(_scatter(add=True), 4, 25),
-        "dot_general": Primitive(_dot, 0.05, 2),  # XLA takes nearly as long
+        "gather": Primitive(host_indexing.gather, cost=host_indexing.gather_cost),
+        "scatter": Primitive(host_indexing.scatter(add=False), cost=host_indexing.scatter_cost),
+        "scatter-add": Primitive(host_indexing.scatter(add=True), cost=host_indexing.scatter_cost),
+        "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
+        "conv_general_dilated": Primitive(
+            host_products.convolution, cost=host_products.convolution_cost
+        ),
     }
+
+
+def _curve_cost(eqn: Any) -> float:
+    """Curves of float32 are computed several at a time."""
+    aval = eqn.outvars[0].aval
+    return 0.5 + aval.size * (0.6e-3 if aval.dtype.itemsize == 4 else 2e-3)
 
 
 def _same_floats(fn: Step) -> Callable[..., Step | None]:
@@ -625,10 +494,12 @@ def filling(aval: Any) -> Step:
 
 def cost(primitive: Primitive, eqn: Any) -> float:
     """Microseconds that NumPy takes for a step, as far as its shapes tell."""
-    avals = [v.aval for v in (*eqn.invars, *eqn.outvars)]
-    if eqn.primitive.name == "dot_general":
-        (summed, _), _ = eqn.params["dimension_numbers"]
-        work = eqn.outvars[0].aval.size * math.prod([avals[0].shape[d] for d in summed]) / 8
-    else:
-        work = max([a.size for a in avals], default=0)
-    return primitive.overhead + work * primitive.per_element / 1000
+    if primitive.cost is not None:
+        return primitive.cost(eqn)
+    work = max([v.aval.size for v in (*eqn.invars, *eqn.outvars)], default=0)
+    more = max(0, work - _NEAR) * 0.3
+    return primitive.overhead + (work * primitive.per_element + more) / 1000
+
+
+_NEAR = 1 << 16
+"""So many elements, with those of what comes next, are still in the processor's cache."""

@@ -20,7 +20,7 @@ from .._core.meta import Meta
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
 
-OF_MANY = 400.0
+OF_MANY = 1500.0
 """Microseconds that NumPy may take for what stands for many kernels: a backward pass, a step of an optimizer."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from torchgrad_jax._core import host, host_steps
+from torchgrad_jax._core import host, host_products, host_steps
 from torchgrad_jax._core.division import divide
 
 SPECIAL = [
@@ -152,6 +152,9 @@ CASES = {
     ),
     "scatter": binary(lambda x, y: (x.at[PLACES[:2, 0]].set(y[:2]), x.at[FAR].set(y[:1], mode="drop")), REAL),
     "scatter-add": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].add(y[:3, :2]), NUMERIC),
+    "conv_general_dilated": (
+        lambda x, y: lax.conv(_within(x)[None], _within(y).reshape(2, 8, 2), (1,), "SAME"), FLOATS,
+    ),
     "dot_general": (lambda x, y: (
         _within(x) @ _within(y).T, jnp.einsum("ij,ij->i", _within(x), _within(y)),
         jnp.einsum("bij,bkj->bki", _within(x).reshape(2, 4, 4), _within(y).reshape(2, 4, 4)),
@@ -279,6 +282,8 @@ SIZES = [
     (64, 64, 64),
     (5, 60000, 1),
     (65, 1000, 64),
+    (16, 128, 512),
+    (300, 300, 300),
 ]
 
 
@@ -287,20 +292,102 @@ def test_products_in_parts(rows, summed, columns):
     """Each part is so small that BLAS starts no threads."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, rows, summed)), rng.standard_normal((2, summed, columns))
-    product = host_steps._product(rows, summed, columns)
+    product = host_products._product(rows, summed, columns)
     parts = []
     if product is np.matmul:
         assert rows * summed * columns <= 1 << 18
         return
     if product is None:
-        assert summed * min(rows, columns) > 9 << 10
+        assert summed * min(rows, columns) > 9 << 10 or rows * summed * columns > 8 << 20
         return
+    matmul = np.matmul
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            host_steps.np, "matmul", lambda a, b: parts.append((a.shape, b.shape)) or a @ b
-        )
+            host_products.np, "matmul",
+            lambda a, b, out: parts.append((a.shape, b.shape)) or matmul(a, b, out=out),
+        )  # fmt: skip
         np.testing.assert_allclose(product(x, y), x @ y, rtol=1e-9, atol=1e-9)
     assert all(a[-2] * a[-1] * b[-1] <= 1 << 18 for a, b in parts)
+
+
+CONVOLUTIONS = {
+    "plain": {},
+    "same": {"padding": [(1, 2), (0, 1)]},
+    "steps": {"window_strides": (2, 3), "padding": [(1, 0), (2, 2)]},
+    "transposed": {"lhs_dilation": (2, 3), "padding": [(2, 1), (1, 3)]},
+    "spread": {"rhs_dilation": (2, 1), "window_strides": (1, 2)},
+    "cut": {"lhs_dilation": (2, 1), "padding": [(-1, 2), (0, -2)]},
+    "groups": {"feature_group_count": 2, "padding": [(1, 1), (1, 1)]},
+    "channels last": {"dimension_numbers": ("NHWC", "HWIO", "NHWC"), "padding": [(1, 1), (1, 1)]},
+}
+
+
+@pytest.mark.parametrize("how", CONVOLUTIONS)
+def test_convolutions_and_their_gradients(how):
+    """Those of a kernel have windows as large as the input, of a group as many groups of examples."""
+    options = {"window_strides": (1, 1), "padding": [(0, 0), (0, 0)], **CONVOLUTIONS[how]}
+    taken = 4 // options.get("feature_group_count", 1)
+    x, w = numbers32((3, 4, 9, 8)), numbers32((6, taken, 3, 2))
+    if "dimension_numbers" in options:
+        x, w = x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)
+
+    def convolved(x, w):
+        return lax.conv_general_dilated(x, w, **options)
+
+    agree(convolved, x, w)
+    if (
+        min(low for pair in options["padding"] for low in pair) >= 0
+    ):  # XLA reads beyond the memory of the others
+        g = numbers32(convolved(x, w).shape)
+        agree(lambda x, w: jax.vjp(convolved, x, w)[1](g), x, w)
+
+
+def numbers32(shape):
+    return jnp.asarray(np.random.default_rng(len(shape)).integers(-8, 8, shape) / 8, jnp.float32)
+
+
+INDICES = {
+    "vector": np.array([1, 0, 4, 1]), "matrix": np.array([[1, 0], [4, 4]]), "far": np.array([1, -3, 99, 4]),
+    "number": np.array(2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("mode", ["fill", "clip"])
+@pytest.mark.parametrize("kind", INDICES)
+def test_rows_are_taken_and_added(kind, mode, axis):
+    x, at = numbers32((5, 6, 7)), (*[slice(None)] * axis, jnp.asarray(INDICES[kind]))
+    new = numbers32(np.zeros((5, 6, 7))[(*at[:-1], INDICES[kind] % 5)].shape)
+    agree(lambda x: x.at[at].get(mode=mode, fill_value=2), x)
+    agree(lambda x, new: (x.at[at].add(new, mode=mode), x.T.at[at].get(mode=mode)), x, new)
+
+
+def test_a_large_product_beside_a_loop_is_compiled_alone():
+    def projected(x, w):
+        return lax.scan(lambda c, row: (c + row.sum(), c), jnp.zeros((), x.dtype), x @ w)
+
+    x, w = numbers32((500, 300)), numbers32((300, 400))
+    assert host_products.dot_cost(jax.make_jaxpr(jnp.matmul)(x, w).eqns[0]) > host.ALONE
+    assert code(jnp.matmul, x, w) is None
+    agree(projected, x, w)
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "complex64", "complex128"])
+def test_a_choice_among_many(dtype):
+    rng = np.random.default_rng(0)
+    x, y = jnp.asarray(rng.standard_normal((2, 100, 50)) * 9).astype(dtype)
+    agree(
+        lambda x, y: (
+            jnp.where(x == y, x, y),
+            jnp.where(MASK, x, y[:1]),
+            jnp.where(MASK, jnp.ones((), y.dtype), y),
+        ),
+        x,
+        y,
+    )
+
+
+MASK = np.random.default_rng(1).standard_normal((100, 50)) > 0
 
 
 class Handed:

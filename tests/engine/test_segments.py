@@ -278,7 +278,7 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 
 @pytest.mark.parametrize(
     ("n", "times"),
-    [(3, segments.WALKS_BEFORE_NUMPY), (300, segments.WALKS_BEFORE_XLA)],
+    [(3, segments.WALKS_BEFORE_NUMPY), (400, segments.WALKS_BEFORE_XLA)],
     ids=["NumPy", "XLA"],
 )
 def test_when_a_pass_is_compiled(monkeypatch, n, times):

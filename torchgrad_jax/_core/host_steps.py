@@ -329,13 +329,13 @@ def _polynomial(x: Any, coefficients: Any) -> Any:
     return out
 
 
-_ERF_TOP = np.float32([
+_ERF_TOP = np.array([
     2.0258458903302784e-06, 0.0002846876659239195, 0.003808284055644545, 0.05287581323897599, 0.19155354360704346,
     1.1283791437320263,
-])  # fmt: skip
-_ERF_BOTTOM = np.float32([
+], np.float32)  # fmt: skip
+_ERF_BOTTOM = np.array([
     3.7831154736578135e-05, 0.0011707502473703025, 0.015055336707677749, 0.11456090490628652, 0.5030925833724899, 1.0,
-])  # fmt: skip
+], np.float32)  # fmt: skip
 """The quotient is within 2e-8 of erf(x) / x up to 3.95, where erf is 1 in float32."""
 
 

@@ -61,7 +61,9 @@ def main() -> int:
 def cpu_seconds(module: str, name: str, cache: str) -> float:
     """What one program takes in a process of its own, whose kernels are kept in the folder `cache`."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    env["OMP_NUM_THREADS"] = "1"  # a pool of threads that spins counts as work, and makes PyTorch look slow
+    env["OMP_NUM_THREADS"] = (
+        "1"  # a pool of threads that spins counts as work, and makes PyTorch look slow
+    )
     command = [sys.executable, "-m", "benchmarks.programs", module, name]
     process = subprocess.Popen(
         command, cwd=ROOT, env={**env, "TORCHGRAD_JAX_CACHE": cache}, stdout=subprocess.DEVNULL

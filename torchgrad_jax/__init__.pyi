@@ -1878,7 +1878,7 @@ def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
 def tile(input: Tensor, *dims: _int) -> Tensor: ...
 
 def to_dlpack(tensor: Any) -> Any:
-    """A DLPack capsule of a tensor's values; whoever imports it must not write to it."""
+    """A DLPack capsule of a tensor's memory."""
 
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.topk:
     """The k largest or smallest elements along `dim`, in order; of equals the first."""

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from tests.nn.programs import attempt
+from tests.programs import attempt
 
 TRANSFORMS = {
     "exp": lambda m, t: t.ExpTransform(),

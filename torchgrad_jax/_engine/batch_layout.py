@@ -39,7 +39,7 @@ class Move(NamedTuple):
         return at - gone + new
 
     def do(self, whole: Tensor, at: int) -> None:
-        """The same for all examples, whose dimension is `at`."""
+        """Move the dimensions of the whole batch, whose own dimension is `at`, as those of an example were moved."""
         added = [i for i, d in enumerate(self.kept) if d is None]
         gone = [d for d in range(self.before) if d not in self.kept]
         swapped = [i for i, d in enumerate(self.kept) if d != i]
@@ -88,7 +88,7 @@ class BatchLayout(Run):
         return self.moves[id(t)][1] if id(t) in self.moves else ()
 
     def batch_meta(self, t: Tensor) -> Meta:
-        """How the whole batch lies that `t` is an example of, where it is no view."""
+        """Meta of the batch that `t`, which is no view, is one example of."""
         m, at = t._m, self.example_strides.get(id(storage_behind(t)))
         shape, strides = (self.size, *m.shape), (m.numel if at is None else at[1], *m.strides)
         if not shapes.is_dense(shape, strides):
@@ -96,7 +96,7 @@ class BatchLayout(Run):
         return meta(shape, m.dtype, m.device, strides)
 
     def memory_meta(self, t: Tensor) -> Meta:
-        """How the memory lies, for all examples, that `t` is an example of; views included."""
+        """Meta of the batch that `t` is one example of, as it lies in memory; `t` may be a view."""
         shape, strides = self._whole(t, t._m.ndim, 0)
         return meta(shape, t._m.dtype, t._m.device, strides)
 

@@ -17,7 +17,7 @@ _SHAPED_BY_VALUES = frozenset(
 
 
 def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
-    """What is raised when values are asked for that a tensor does not have; `error` is for the meta device."""
+    """The error when Python asks for values that a tensor does not have; `error` is the one for the meta device."""
     if isinstance(t._m.device, FakeDevice):
         shaped = name in _SHAPED_BY_VALUES
         kind = errors.DynamicOutputShapeException if shaped else errors.DataDependentOutputException

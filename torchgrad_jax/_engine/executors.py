@@ -41,7 +41,7 @@ class Compiled:
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:
-        """What is to be checked before a step of it is written down: nothing."""
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
 
 def choose(
@@ -71,7 +71,7 @@ def choose_later(
     owner: Owner | None = None,
     limit: float = host.LIMIT,
 ) -> Any:
-    """The same for one whose jaxpr is not known yet; its arguments and results may be trees."""
+    """`choose` for a kernel that is traced when it is first called; its arguments and results may be trees."""
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
     return Undecided(kernel, settle, owner, limit)
@@ -105,7 +105,7 @@ class Undecided:
         return run(*args)
 
     def check(self, xs: Any) -> None:
-        """What is to be checked before a step of it is written down: nothing."""
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
     def _decided(self, args: Any) -> Any:
         traced = self.kernel.trace(*args)

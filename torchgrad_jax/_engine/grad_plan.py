@@ -176,7 +176,7 @@ class GradPlan:
     def _kept(
         self, ins: tuple[int, ...], outs: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What is read, and what the row says that torch saves all the same."""
+        """The inputs and results to save: those that gradients read, and those that torch saves besides."""
         call, keys = self.plan.call, self.plan.keys
         stems = [_stem(name) for name in call.argnames]
         mine = {stems[i] for i in self.inputs if i < len(stems)}  # not stand-ins, which come last
@@ -383,7 +383,7 @@ class GradPlan:
         return self.prim_pos[leaf] in self._steps.slice(self.out_refs, frozenset())[1]
 
     def whole(self) -> GradPlan:
-        """The same for all inputs that could require gradients."""
+        """The gradient plan of this call for all inputs that could require gradients."""
         keys = self.plan.keys
         able = (
             i
@@ -467,7 +467,7 @@ class RefusedGradPlan(GradPlan):
         raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
 
     def call(self, which: int, *args: Any) -> Any:
-        """The same."""
+        """One gradient as an op of its own, or what torch says."""
         refused = self.about in (None, which) and not MODES.transposing
         return self.fn() if refused else super().call(which, *args)
 
@@ -497,7 +497,7 @@ class MissingGradPlan(GradPlan):
         raise RuntimeError(f"derivative for {name} is not implemented")
 
     def call(self, *args: Any) -> Any:
-        """The same."""
+        """Say which op has no derivative."""
         return self.fn()
 
 
@@ -507,7 +507,7 @@ def _row_major(key: Any) -> Meta:
 
 
 def _again(name: str) -> str:
-    """The name of a recorded gradient of a node: the node's with "Backward" once more."""
+    """The name of the node of a recorded gradient: ``PowBackward0`` gives ``PowBackwardBackward0``."""
     return name.rstrip("0123456789") + "Backward0"
 
 

@@ -379,7 +379,6 @@ class CopySlicesPlan:
         self.vjps.clear()
 
     raises = alone = False
-    shown = None
     unpacks = False  # torch asks for the gradient first
 
     def in_numpy(self) -> bool:

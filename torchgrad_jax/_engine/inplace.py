@@ -70,7 +70,7 @@ class InplaceCall(Call):
         return _apply_inplace(self.inner, leaves)
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
-        """The same, where torch can derive the form in place at all."""
+        """What a backward pass raises in the place of gradients, also where torch cannot derive this form."""
         missing = self.rules.missing
         return NotImplementedError(missing) if missing else super().refusal(keys, outs, wanted)
 

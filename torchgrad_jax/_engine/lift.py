@@ -450,7 +450,7 @@ class Lift(BatchLayout):
             )
 
     def outside_message(self, name: str, leaves: Sequence[Any]) -> str:
-        """What is said of a write of values of the run to a tensor from outside of it."""
+        """The error about a write of values of the run to a tensor from outside of it."""
         if self.size is None:
             return errors.TRACED_ESCAPES.format(what="write to") + errors.user_line()
         shape = leaves[0]._m.shape
@@ -543,7 +543,10 @@ def _inside(
 
 
 def taped(run: Callable[[list[Any]], list[Any]], avals: Sequence[Any], **settings: Any) -> Lifted:
-    """The same for `vmap`, without JAX's tracing; two runs with the same steps have the same key."""
+    """Run `run` for `vmap`, its steps written on a tape instead of traced by JAX.
+
+    Two runs that take the same steps have the same key.
+    """
     lift = Lift(**settings)
     tape = lift.tape = Tape(avals, lift.outer_trace)
     try:

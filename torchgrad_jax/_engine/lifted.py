@@ -58,7 +58,7 @@ class Lifted:
         return self._tape.function(self._steps, self._outs, n_captured)
 
     def loose(self) -> tuple[Any, list[Any], Callable[..., list[Any]]]:
-        """The same with the numbers in it as further arguments: key, numbers, function."""
+        """The function with the numbers among its steps as further arguments: its key, the numbers, and it itself."""
         steps, numbers = self._tape.loosened(self._steps)
         n_captured = len(self.captured) - len(self._tape.consts)
         key = (self._about, tuple(steps), tuple([v.__class__ for v in numbers]))

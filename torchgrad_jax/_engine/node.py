@@ -10,7 +10,6 @@ from .._core.errors import SECOND_BACKWARD
 from .._core.state import MODES, WRITE_LOCK, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
-Edge = "tuple[Node, int] | None"
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
 
 
@@ -74,7 +73,6 @@ class Node:
     vers: tuple[int, ...]
     seq: int
     extras: Any  # NodeExtras, or None
-    fusable = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
@@ -210,12 +208,6 @@ class AccumulateGrad(Node):
 
     def _release(self) -> None:
         """Nothing is saved."""
-
-
-class GraphRoot(Node):
-    """Stands for the gradients that a pass starts from."""
-
-    __slots__ = ()
 
 
 @functools.cache

@@ -106,7 +106,7 @@ _Reads = tuple[tuple[Sequence[Any], bool], ...]
 
 
 def _reads(me: Any, name: str, args: Sequence[Any], tensors: Sequence[Tensor]) -> _Reads | None:
-    """What is read while ``out=`` is written to, and whether ``out=`` may be that very memory; None: a copy."""
+    """Which memory is read while ``out=`` is written to, and whether ``out=`` may be just that; None: a copy."""
     if name in outputs.COPIED_FIRST:
         return (args[:1], False), (args[1:], True)
     if name in outputs.INTO_FIRST:

@@ -460,7 +460,7 @@ def own(member: Any, name: str | None = None) -> Any:
 
 
 def renamed(fn: Any, name: str | None) -> Any:
-    """The same function under the name that it has on Tensor."""
+    """A copy of a function under the name that it has on Tensor."""
     if name is not None and fn.__name__ != name:
         if not fn.__qualname__.startswith("Tensor."):
             fn.__qualname__ = name

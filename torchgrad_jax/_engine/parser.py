@@ -370,7 +370,7 @@ def _of_none(home: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError | None:  # fmt: skip
-    """What is found wrong when torch reads the elements of the lists that it took."""
+    """The error that torch raises while it reads the elements of a list that it accepted."""
     given = dict(zip([p.name for p in s.parameters], args)) | dict(kwargs)
     if s.spreads and args and not isinstance(args[0], list | tuple | None):
         given[s.parameters[0].name] = tuple(args)

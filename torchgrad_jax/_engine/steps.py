@@ -26,7 +26,7 @@ class Steps:
         self.size = 0
         self._conjugates: dict[int, Any] = {}
         self.real_parts: dict[Any, Any] = {}
-        """What the real parts among the results are of."""
+        """By result that is a real part: the complex value that it is the real part of."""
         self.n_in = len(closed.jaxpr.invars)
         ins = [self._new() for _ in closed.jaxpr.invars]
         self.out = self._inline(closed.jaxpr, [Const(c) for c in closed.consts], ins)

@@ -260,7 +260,7 @@ class Tape(jax.core.Trace):
     def process_custom_vjp_call(
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **settings: Any
     ) -> Any:
-        """The same in reverse mode."""
+        """A function with a derivative of its own in reverse mode."""
         return self._traced(
             lambda t, xs: t.process_custom_vjp_call(primitive, fun, fwd, bwd, xs, **settings),
             tracers,

@@ -247,7 +247,7 @@ def make(array: Any, m: Meta) -> Tensor:
 
 
 def make_of(cls: type, array: Any, m: Meta) -> Any:
-    """The same for a subclass."""
+    """`make` for a subclass."""
     t = _new(cls)
     t._st = t._vc = Storage(array, m)
     t._m = m

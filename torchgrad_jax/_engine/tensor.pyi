@@ -1397,7 +1397,7 @@ _new: Any
 def make(array: Any, m: Meta) -> Tensor:
     """A fresh tensor around an array; m describes it."""
 def make_of(cls: type, array: Any, m: Meta) -> Any:
-    """The same for a subclass."""
+    """`make` for a subclass."""
 def alias_of(src: Tensor, m: Meta, alias: Alias | None, vc: Any=None, cls: type=Tensor) -> Any:
     """A tensor on the storage of `src`."""
 def born(t: Tensor) -> _int:

@@ -75,7 +75,7 @@ class Call:
         """Whether nothing is to be done before the kernel runs or after it."""
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
-        """Those that were used lately, for look-ups that cost no more than a dictionary's."""
+        """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
         _PLAN_CACHES.add(self._plans)
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:

@@ -204,7 +204,6 @@ class ToCopyBackward0(Node):
     __slots__ = ("source", "target")
     source: Meta
     target: Meta
-    fusable = False
 
     def __init__(self, t: Tensor, target: Meta) -> None:
         self.gp = self.extras = None

@@ -14,14 +14,14 @@ _SEQUENCE = operator.attrgetter("seq")
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
     """All nodes that a pass from `roots` could come to, the roots first."""
-    found = list(dict.fromkeys(roots))
-    known = set(found)
-    for node in found:
+    nodes = list(dict.fromkeys(roots))
+    known = set(nodes)
+    for node in nodes:
         for edge in node.edges:
             if edge is not None and edge[0] not in known:
                 known.add(edge[0])
-                found.append(edge[0])
-    return found
+                nodes.append(edge[0])
+    return nodes
 
 
 def execution_order(
@@ -68,7 +68,10 @@ def execution_order(
 def _by_counting(
     nodes: Sequence[Node], roots: Sequence[Node], needed: Collection[Node] | None
 ) -> list[Node]:
-    """The same where numbers do not tell it: a user has changed some, or a node runs as soon as it is ready."""
+    """`execution_order` by counting what each node waits for.
+
+    Sequence numbers do not tell the order where a user has changed some, or where a node runs as soon as it is ready.
+    """
     waiting = dict.fromkeys(nodes, 0)
     for node in nodes:
         for edge in node.edges:
@@ -96,7 +99,7 @@ def _by_counting(
 
 
 def leading_to(nodes: Iterable[Node], targets: Sequence[tuple[Node, int]]) -> set[Node]:
-    """Those of the nodes from which a target can be reached, targets included."""
+    """The nodes from which a target can be reached, targets included."""
     nodes = sorted(nodes, key=_SEQUENCE)  # leaves lead nowhere: their place does not matter
     needed = {n for n, _ in targets}.intersection(nodes)
     for node in nodes:

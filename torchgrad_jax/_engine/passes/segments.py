@@ -366,7 +366,7 @@ class Compiled:
         return self.fn(given, args, olds)
 
     def _as_step(self, given: list[Any], args: list[Any]) -> tuple[Any, Any, Any]:
-        """The same as one step of a tape, where its arguments are all that tape's."""
+        """The compiled form as one step of a tape, which can write it down if all arguments are values of that tape."""
         if self._step is None:
             jax.eval_shape(self.kernel, given, args, [])
             fn, n = self.kernel, len(given)

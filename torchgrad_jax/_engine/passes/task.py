@@ -57,7 +57,7 @@ class Task:
         self.needed: set[Node] | None = None
         """The nodes that lead to a target, or None for all."""
         self.running: set[Node] | None = None
-        """Those of them whose function runs, or None for all."""
+        """The needed nodes whose function runs, or None for all."""
         self.captures: dict[Node, list[tuple[int, int]]] = {}
         """Of nodes whose gradients are asked for: which of its gradients is which of the results."""
         self.captured: list[Tensor | None] = []

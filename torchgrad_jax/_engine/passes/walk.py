@@ -327,7 +327,7 @@ def call_node(node: Node, *grads: Any, **kwargs: Any) -> Any:
 
 
 def _misfit(node: Node, grads: Sequence[Any]) -> str | None:
-    """What is wrong with a gradient given by hand that is none of the node's output, if one is."""
+    """The complaint about a gradient given by hand whose shape is not that of the node's output; None if all fit."""
     for nr, g in enumerate(grads):
         if g is not None and g._m.shape != node.out_meta(nr).shape:
             return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import math
@@ -16,6 +17,7 @@ from jax.extend.mlir import ir
 
 from .._core import dtypes
 from .._core.archive import Archive
+from .forms import is_form
 
 # Custom calls that JAX guarantees to be stable and that are routines of numerical libraries or facts about placement.
 # Those that run what the file brings along (kernels of Pallas, graphs of TensorFlow) are not among them.
@@ -33,8 +35,17 @@ _DTYPES = {d.np.name: d.np for d in dtypes.ALL}
 _FACTS, _PROGRAM, _ARRAY = 16 << 20, 1 << 31, 1 << 46
 
 
-def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any]]:
-    """Program, state and facts of a file, each checked.
+def needs_flatbuffers(name: str) -> None:
+    """Say what to install where JAX could not write or read its format of programs."""
+    if importlib.util.find_spec("flatbuffers") is None:
+        raise ModuleNotFoundError(
+            f"{name}: JAX writes and reads exported programs with the package flatbuffers, which is not installed: "
+            "pip install flatbuffers, or the extra torchgrad-jax[export]"
+        )
+
+
+def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any], Any]:
+    """Program, state, facts and the program of the gradients (or None) of a file, each checked.
 
     Raises:
         RuntimeError: the file is damaged, or its program does more than to compute.
@@ -43,9 +54,16 @@ def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any]]:
     try:
         program = jax.export.deserialize(bytearray(archive.read("program", _PROGRAM)))
         check_program(program)
+        gradient = None
+        if "gradient" in archive.names():
+            gradient = jax.export.deserialize(bytearray(archive.read("gradient", _PROGRAM)))
+            check_program(gradient)
         facts = json.loads(archive.read("told.json", _FACTS))
         names = json.loads(archive.read("dtypes.json", _FACTS))
         _check_facts(program, facts, names)
+        _check_forms(facts)
+        if gradient is not None:
+            _check_gradient(program, gradient, facts)
         state = [
             jnp.asarray(_array(archive.read(f"state/{i}.npy", _ARRAY), name))
             for i, name in enumerate(names)
@@ -55,7 +73,8 @@ def read_exported(file: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         raise
     except Exception as e:  # a damaged program raises anything
         raise RuntimeError(f"load_exported: the file is damaged ({type(e).__name__})") from e
-    return program, state, {k: facts[k] for k in ("shapes", "writes", "results", "single")}
+    kept = ("shapes", "writes", "results", "single", "form", "out", "gradient")
+    return program, state, {k: facts[k] for k in kept if k in facts}, gradient
 
 
 # --- the program ----------------------------------------------------------------------------------
@@ -110,13 +129,49 @@ def _check_facts(program: Any, facts: Any, names: Any) -> None:
         and n == len(names) and n + len(shapes) == inputs and type(facts["single"]) is bool
         and all(_is_natural(i, n) and _is_natural(k, outputs) for i, k in writes)
         and _is_natural(facts["results"], outputs + 1)
-        and [tuple(s) for s in shapes] == [a.shape for a in program.in_avals[n:]]
+        and all(type(size) in (int, str) for s in shapes for size in s)
+        and [tuple(map(str, s)) for s in shapes] == [tuple(map(str, a.shape)) for a in program.in_avals[n:]]
     )  # fmt: skip
     if not right:
         raise RuntimeError("load_exported: what the file says of its program is not so")
     for i, k in writes:
         if not _same(program.in_avals[i], program.out_avals[k]):
             raise RuntimeError("load_exported: the program writes another shape than its state has")
+
+
+def _check_forms(facts: Any) -> None:
+    if "form" not in facts and "out" not in facts:
+        return
+    form = facts["form"]
+    both = type(form) is list and len(form) == 2 and form[0] == "tuple" and len(form[1]) == 2
+    right = (
+        both and form[1][0][0] == "list" and form[1][1][0] == "dict"
+        and is_form(form, len(facts["shapes"])) and is_form(facts["out"], facts["results"])
+    )  # fmt: skip
+    if not right:
+        raise RuntimeError("load_exported: what the file says of its arguments is not so")
+
+
+def _check_gradient(program: Any, gradient: Any, facts: Any) -> None:
+    about, n = facts["gradient"], facts["state"]
+    shapes = program.in_avals[n:]
+    right = (
+        all(_is_natural(i, n) for i in about["state"])
+        and all(_is_natural(k, facts["results"]) for k in about["results"])
+        and all(_is_natural(i, len(shapes)) for i in about["wanted"])
+    )  # fmt: skip
+    if right:
+        given = [*[program.in_avals[i] for i in about["state"]], *shapes]
+        given += [program.out_avals[k] for k in about["results"]]
+        right = _all_same(given, gradient.in_avals)
+        right = right and _all_same([shapes[i] for i in about["wanted"]], gradient.out_avals)
+    if not right:
+        raise RuntimeError("load_exported: what the file says of its gradients is not so")
+
+
+def _all_same(a: Any, b: Any) -> bool:
+    shown = [[(tuple(map(str, x.shape)), x.dtype) for x in avals] for avals in (a, b)]
+    return shown[0] == shown[1]
 
 
 def _check_state(program: Any, state: list[Any]) -> None:

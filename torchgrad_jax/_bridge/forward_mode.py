@@ -70,6 +70,7 @@ class _Rule(Protocol):
     def batched(self) -> _Rule:
         """The same for a batch in the first dimension of every array."""
         raise NotImplementedError
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,301 @@
+"""Exported functions: dimensions of any size, containers, platforms, gradients, processes without this package."""
+
+import dataclasses
+import subprocess
+import sys
+from collections import namedtuple
+from typing import Any
+
+import jax.export
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax import nn
+
+pytest.importorskip("flatbuffers")
+F = nn.functional
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def last_state():
+    layer = nn.LSTM(3, 4, batch_first=True)
+    return lambda x: layer(x)[0][:, -1]
+
+
+def sizes_as_numbers(x):
+    n = x.shape[0]
+    return x / n, x.reshape(-1), torch.arange(n), torch.zeros(n, 2), x.mean(), x.var(0)
+
+
+ANY_SIZE = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), (4, 3), "b, ...", (6, 3)),
+    "convolution": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 2)),
+        (4, 1, 8, 8), "b, ...", (2, 1, 8, 8),
+    ),
+    "image of any size": (lambda: nn.Conv2d(1, 2, 3, padding=1), (1, 1, 8, 8), "b, _, h, w", (2, 1, 5, 9)),
+    "transformer": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), (4, 5, 8), "b, t, _", (3, 7, 8),
+    ),
+    "recurrent": (last_state, (4, 5, 3), "b, ...", (2, 5, 3)),
+    "sizes as numbers": (lambda: sizes_as_numbers, (4, 3), "b, ...", (9, 3)),
+    "product of sizes": (lambda: lambda x: x.flatten() * x.shape[1], (4, 3), "b, n", (2, 5)),
+    "targets": (
+        lambda: lambda x: F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)), (4, 3), "b, _", (7, 3),
+    ),
+    "causal attention": (
+        lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 2, 4, 8), "b, _, t, _",
+        (1, 2, 9, 8),
+    ),
+    "multiples": (lambda: lambda x: x.view(-1, 4).sum(0), (8,), "4*n", (20,)),
+    "running statistics": (lambda: nn.BatchNorm1d(3), (4, 3), "b, _", (6, 3)),
+    "sums": (lambda: lambda x: (x.cumsum(0) @ x.T).tril(), (4, 3), "b, _", (6, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANY_SIZE)
+def test_any_size(name):
+    """What is exported at one size gives at others what the function itself gives there."""
+    make, shape, text, other = ANY_SIZE[name]
+    f = make()
+    exported = torch.interop.export(f, torch.randn(shape), shapes=[text])
+    for size in (other, shape):
+        x = torch.randn(size)
+        with torch.no_grad():
+            torch.testing.assert_close(exported(x), f(x))
+
+
+def test_constraints():
+    with pytest.raises(RuntimeError, match=r"'b - 1' >= '1' is inconclusive.*constraints="):
+        torch.interop.export(lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"])
+    f = torch.interop.export(
+        lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"], constraints=["b >= 2"]
+    )
+    x = torch.randn(6, 3)
+    torch.testing.assert_close(f(x), x[1:].cumsum(0))
+
+
+REFUSED = {
+    "another course": (lambda x: x * 2 if len(x) > 6 else x, "something else at another size of b"),
+    "halves": (lambda x: torch.zeros(len(x) // 2, 2), "something else at another size of b"),
+    "a number by another rule": (
+        lambda x: x * len(x) ** 0.5,
+        "something else at another size of b",
+    ),
+    "results of another form": (lambda x: list(x), "another form at another size"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_depends_on_the_size_is_refused(name):
+    f, text = REFUSED[name]
+    with pytest.raises(RuntimeError, match=text):
+        torch.interop.export(f, torch.ones(4, 3), shapes=["b, _"])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [["b"], ["b, 4"], ["3*b, _"], [["b"]], ["b c, _"], ["b, _", "c"], ["b**2, _"]],
+    ids=str,
+)
+def test_dimensions_that_do_not_fit(shapes):
+    with pytest.raises(ValueError, match="export: "):
+        torch.interop.export(torch.sin, torch.ones(4, 3), shapes=shapes)
+
+
+def test_sizes_of_one_name_are_equal():
+    exported = torch.interop.export(
+        torch.add, torch.ones(4, 1), torch.ones(4, 3), shapes=["b, _", "b, n"]
+    )
+    assert exported(torch.ones(2, 1), torch.ones(2, 5)).shape == (2, 5)
+    with pytest.raises(RuntimeError, match=r"shapes \[\('b', 1\), \('b', 'n'\)\], called with"):
+        exported(torch.ones(2, 1), torch.ones(3, 5))
+
+
+@dataclasses.dataclass
+class Prediction:
+    scores: Any
+    about: dict
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+def predicting():
+    net = nn.Linear(3, 2)
+
+    def predict(batch, scale, *, shift=None):
+        scores = net(batch["x"]) * scale + shift
+        return Prediction(
+            scores, {"rounded": Rounded.apply(batch["x"]), "pair": Pair(batch["ids"] + 1, "ids")}
+        )
+
+    return net, predict
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    torch.manual_seed(0)
+    net, predict = predicting()
+    batch = {"x": torch.randn(4, 3), "ids": torch.arange(4)}
+    made = torch.interop.export(
+        predict, batch, 2.0, kwargs={"shift": torch.ones(2)}, shapes=[{"x": "b, _", "ids": "b"}, None],
+        gradients=True,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("exported") / "f"
+    made.save(path)
+    return net, made, path
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["made", "loaded"])
+def test_containers_and_gradients(exported, loaded):
+    net, f, path = exported
+    if loaded:
+        f = torch.interop.load_exported(path, [Prediction, Pair])
+    x, shift = torch.randn(6, 3, requires_grad=True), torch.zeros(2, requires_grad=True)
+    out = f({"ids": torch.arange(6), "x": x}, 2.0, shift=shift)
+    assert type(out) is Prediction
+    assert type(out.about["pair"]) is Pair
+    assert out.about["pair"].first.tolist() == [1, 2, 3, 4, 5, 6]
+    assert out.about["pair"].second == "ids"
+    (out.scores.sum() + out.about["rounded"].sum()).backward()
+    want = net.weight.detach().sum(0) * 2 + 5  # the Function's own gradient
+    torch.testing.assert_close(x.grad, want.expand(6, 3))
+    assert shift.grad.tolist() == [6, 6]
+
+
+def test_objects_of_unknown_classes_are_namespaces(exported):
+    f = torch.interop.load_exported(exported[2])
+    out = f({"x": torch.ones(2, 3), "ids": torch.arange(2)}, 2.0, shift=torch.ones(2))
+    assert type(out).__name__ == "SimpleNamespace"
+    assert out.about["pair"].second == "ids"
+
+
+WRONG = {
+    "another number": (
+        ({"x": torch.ones(4, 3), "ids": torch.arange(4)}, 3.0), "exported for 2.0 as args[1], called with 3.0",
+    ),
+    "no key": (({"x": torch.ones(4, 3)}, 2.0), "exported for a dict of ['x', 'ids'] as args[0]"),
+    "a list": (([torch.ones(4, 3)], 2.0), "exported for a dict of ['x', 'ids'] as args[0], called with a list of 1"),
+    "too few": (({"x": torch.ones(4, 3), "ids": torch.arange(4)},), "exported for a list of 2 as args"),
+    "sizes": (({"x": torch.ones(4, 3), "ids": torch.arange(5)}, 2.0), "exported for arguments of shapes"),
+    "dtypes": (({"x": torch.ones(4, 3).double(), "ids": torch.arange(4)}, 2.0), "exported for arguments of dtypes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_calls_that_do_not_fit(exported, name):
+    args, text = WRONG[name]
+    with pytest.raises((TypeError, RuntimeError)) as e:
+        exported[1](*args, shift=torch.ones(2))
+    assert text in str(e.value)
+
+
+def test_what_cannot_be_an_argument():
+    with pytest.raises(TypeError, match="the arguments hold a object"):
+        torch.interop.export(lambda x, y: x, torch.ones(2), object())
+    with pytest.raises(TypeError, match="the results hold a set"):
+        torch.interop.export(lambda x: {1}, torch.ones(2))
+
+
+def test_gradients_that_were_not_exported_are_not_zero():
+    f = torch.interop.export(torch.sin, torch.ones(2))
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="exported without gradients"):
+        f(x)
+    with torch.no_grad():
+        torch.testing.assert_close(f(x), x.sin())
+    twice = torch.interop.export(lambda x: (x**3).sum(), torch.ones(2), gradients=True)
+    with pytest.raises(RuntimeError, match="first order only"):
+        torch.autograd.grad(twice(x), x, create_graph=True)
+
+
+def test_state_and_gradients_of_a_training_layer(tmp_path):
+    layer = nn.BatchNorm1d(3)
+    f = torch.interop.export(layer, torch.randn(4, 3), shapes=["b, _"], gradients=True)
+    f.save(tmp_path / "f")
+    for g in (f, torch.interop.load_exported(tmp_path / "f")):
+        x = torch.randn(6, 3, requires_grad=True)
+        twin = nn.BatchNorm1d(3)
+        (found,) = torch.autograd.grad(g(x).pow(3).sum(), x)
+        (want,) = torch.autograd.grad(twin(x).pow(3).sum(), x)
+        torch.testing.assert_close(found, want)
+        kept = [a.tolist() for a in g.state]
+        assert twin.running_mean.tolist() in [pytest.approx(a) for a in kept if isinstance(a, list)]
+
+
+def test_several_platforms(tmp_path):
+    f = torch.interop.export(
+        torch.sin, torch.ones(2), shapes=["n"], platforms=["cpu", "cuda", "tpu"]
+    )
+    f.save(tmp_path / "f")
+    again = torch.interop.load_exported(tmp_path / "f")
+    assert again.platforms == ("cpu", "cuda", "tpu")
+    torch.testing.assert_close(again(torch.ones(3)), torch.ones(3).sin())
+
+
+READER = """
+import io, sys, zipfile
+sys.modules["torchgrad_jax"] = sys.modules["torch"] = None  # there is no such package
+import jax, jax.export, numpy as np
+with zipfile.ZipFile(sys.argv[1]) as file:
+    program = jax.export.deserialize(bytearray(file.read("program")))
+    gradient = jax.export.deserialize(bytearray(file.read("gradient")))
+    names = sorted((n for n in file.namelist() if n.startswith("state/")), key=lambda n: int(n[6:-4]))
+    state = [np.load(io.BytesIO(file.read(n))) for n in names]
+x = np.ones((5, 3), np.float32)
+(y,) = program.call(state, [x])
+(g,) = gradient.call(state, [x, np.ones_like(y)])
+print(y.shape, g.shape)
+"""
+
+
+def test_a_process_without_this_package(tmp_path):
+    net = nn.Linear(3, 2)
+    torch.interop.export(net, torch.ones(2, 3), shapes=["b, _"], gradients=True).save(
+        tmp_path / "f"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path / "f")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == "(5, 2) (5, 3)\n", run.stderr
+
+
+@pytest.mark.parametrize("name", ["save", "load_exported"])
+def test_without_flatbuffers(monkeypatch, name, tmp_path):
+    f = torch.interop.export(torch.sin, torch.ones(2))
+    f.save(tmp_path / "f")
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda n, *a: None if n == "flatbuffers" else find(n, *a)
+    )
+    call = {
+        "save": lambda: f.save(tmp_path / "g"),
+        "load_exported": lambda: torch.interop.load_exported(tmp_path / "f"),
+    }
+    with pytest.raises(ModuleNotFoundError, match=f"{name}: .*pip install flatbuffers"):
+        call[name]()
+
+
+def test_programs_of_jax_itself_are_what_is_written():
+    f = torch.interop.export(torch.sin, torch.ones(2))
+    assert isinstance(f.program, jax.export.Exported)

@@ -1,0 +1,528 @@
+"""Functions over tensors as StableHLO: `export` makes an `Exported`, which runs, and saves itself to a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import InconclusiveDimensionOperation
+
+from .._core import tree
+from .._core.files import replacing
+from .._core.state import GRAD, MODES
+from .._engine.history import edge_of, requires_grad_of
+from .._engine.node import accumulator
+from .._engine.passes.walk import run as run_pass
+from .._engine.strided import read
+from .._engine.tensor import Tensor, wrap_array
+from .any_size import SIZES, AnySize, SizeMatters, corners
+from .exported import needs_flatbuffers, read_exported
+from .forms import build, describe, leaves_of
+from .forward_mode import is_inexact, with_tangents
+from .interop import from_jax
+from .state import discover
+
+
+class Exported:
+    """A function as StableHLO, with the tensors that it reads and writes; needs no source to run.
+
+    Calling it runs the function; what the function wrote is kept in `state` for the next call. It was made for certain
+    containers of tensors, dtypes and shapes, of which some dimensions may have been left open.
+    """
+
+    def __init__(
+        self, program: Any, state: list[Any], told: dict[str, Any], gradient: Any = None,
+        classes: Mapping[str, type] | None = None,
+    ) -> None:  # fmt: skip
+        self.program, self.state, self.gradient = program, state, gradient
+        self._told, self._classes = told, dict(classes or {})
+        self._operator: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves = self._leaves(args, kwargs)
+        arrays = [read(x) for x in leaves]
+        self._check(arrays)
+        if MODES.bits & GRAD and any(map(requires_grad_of, leaves)):
+            outs = self._recorded(leaves)
+        else:
+            outs = [wrap_array(a) for a in self.program.call(self.state, arrays)]
+        for i, k in self._told["writes"]:
+            self.state[i] = read(outs[k])
+        results = outs[: self._told["results"]]
+        if "form" in self._told:
+            return build(self._told["out"], results, self._classes)
+        return results[0] if self._told["single"] else tuple(results)
+
+    def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
+        if "form" in self._told:
+            by_position, by_name = self._told["form"][1]
+            return leaves_of(by_position, [*args], "args") + leaves_of(by_name, kwargs, "kwargs")
+        return [x for x in tree.flatten(args)[0] if isinstance(x, Tensor)]
+
+    def _check(self, arrays: Sequence[Any]) -> None:
+        want = [tuple(s) for s in self._told["shapes"]]
+        sizes: dict[str, int] = {}
+        if len(want) != len(arrays) or not all(
+            _fits(a.shape, s, sizes) for a, s in zip(arrays, want)
+        ):
+            raise RuntimeError(
+                f"exported for arguments of shapes {want}, called with {[a.shape for a in arrays]}"
+            )
+        kinds = [str(a.dtype) for a in self.program.in_avals[len(self.state) :]]
+        if kinds != [str(a.dtype) for a in arrays]:
+            raise RuntimeError(
+                f"exported for arguments of dtypes {kinds}, called with {[str(a.dtype) for a in arrays]}"
+            )
+
+    def _recorded(self, leaves: Sequence[Tensor]) -> list[Any]:
+        """The results with a place in the graph: the program that gives the gradients is their backward pass."""
+        if self.gradient is None:
+            raise RuntimeError(
+                "exported without gradients, called with tensors that require them: export(..., gradients=True) "
+                "exports them too, and no_grad() or detach() say that none are wanted"
+            )
+        if self._operator is None:
+            self._operator = from_jax(
+                _with_gradients(self.program, self.gradient, self._told["gradient"])
+            )
+        return list(self._operator([jnp.asarray(a) for a in self.state], list(leaves)))
+
+    @property
+    def mlir(self) -> str:
+        """The program as text."""
+        return self.program.mlir_module()
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Where it runs: `cpu`, `cuda`, `rocm`, `tpu`."""
+        return tuple(self.program.platforms)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write program and state to one file.
+
+        Raises:
+            ModuleNotFoundError: the package `flatbuffers` is not installed.
+        """
+        needs_flatbuffers("save")
+        with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
+            file.writestr("program", bytes(self.program.serialize()))
+            if self.gradient is not None:
+                file.writestr("gradient", bytes(self.gradient.serialize()))
+            file.writestr("told.json", json.dumps({**self._told, "state": len(self.state)}))
+            for i, array in enumerate(self.state):
+                with file.open(f"state/{i}.npy", "w") as part:
+                    kept = np.asarray(array)
+                    raw = kept.view(np.uint16) if kept.dtype.name == "bfloat16" else kept
+                    np.save(part, raw)
+            file.writestr("dtypes.json", json.dumps([str(a.dtype) for a in self.state]))
+
+
+def _fits(shape: Sequence[int], want: Sequence[Any], sizes: dict[str, int]) -> bool:
+    """Whether an array has a shape, in which names stand for sizes that must be the same everywhere."""
+    if len(shape) != len(want):
+        return False
+    for n, s in zip(shape, want):
+        times, name = (s, None) if isinstance(s, int) else _parsed(s)
+        if name is None and n != times:
+            return False
+        if name is not None and (n % times or sizes.setdefault(name, n // times) != n // times):
+            return False
+    return True
+
+
+def _with_gradients(program: Any, gradient: Any, about: Mapping[str, Any]) -> Callable[..., Any]:
+    """The program as a function of state and arguments, whose backward pass is the other program."""
+
+    @jax.custom_jvp
+    def gradients(kept: list[Any], given: list[Any]) -> list[Any]:
+        return gradient.call(kept, given)
+
+    @gradients.defjvp
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("exported programs have gradients of the first order only")
+
+    def run(state: list[Any], arrays: list[Any]) -> list[Any]:
+        n = len(state)
+
+        def forward(*both: Any) -> Any:
+            return program.call(list(both[:n]), list(both[n:]))
+
+        def back(both: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            of_results = iter(cotangents)
+            slopes = [next(of_results) if is_inexact(r) else None for r in program.out_avals]
+            kept = [both[i] for i in about["state"]]
+            found = gradients(kept, [*both[n:], *[slopes[k] for k in about["results"]]])
+            by_argument = dict(zip(about["wanted"], found))
+            return [
+                by_argument[i - n] if i - n in by_argument else jnp.zeros(a.shape, a.dtype)
+                for i, a in enumerate(both)
+                if is_inexact(a)
+            ]
+
+        return with_tangents(forward, back)(*state, *arrays)
+
+    return run
+
+
+def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) -> Exported:
+    """What `Exported.save` wrote.
+
+    The file need not be trusted: its programs are looked through before anything of them runs.
+
+    Args:
+        path: the file.
+        classes: dataclasses and named tuples among the results of the function. Objects of other classes come back as
+            `types.SimpleNamespace`; arguments may be any objects with the right attributes.
+
+    Raises:
+        RuntimeError: the file is damaged, or its program does more than to compute, such as to call Python.
+        ModuleNotFoundError: the package `flatbuffers` is not installed.
+    """
+    needs_flatbuffers("load_exported")
+    known = {f"{c.__module__}.{c.__qualname__}": c for c in classes}
+    with open(path, "rb") as file:
+        return Exported(*read_exported(file), known)
+
+
+def export(
+    f: Callable[..., Any], *args: Any, kwargs: Mapping[str, Any] | None = None, shapes: Any = None,
+    constraints: Sequence[str] = (), platforms: Sequence[str] | None = None, gradients: bool = False,
+) -> Exported:  # fmt: skip
+    """A function over tensors (or a whole training step) as StableHLO, through jax.export.
+
+    Args:
+        f: takes and returns tensors, in dicts, lists, tuples, named tuples and dataclasses, together with numbers and
+            strings that are part of the program. What it reads and writes of the outside becomes the state.
+        *args: arguments of the shapes and dtypes to export for.
+        kwargs: arguments by name.
+        shapes: dimensions that may have any size. A list with one entry for each of `args`, or containers of entries
+            like those of the argument: "b, ..." names the first dimension of a tensor `b`, "b, 8*n" the second one
+            a multiple of 8; None leaves a tensor as it is. The same name means the same size.
+        constraints: what holds of these sizes, as `["b >= 2"]`: `x[1:]` needs that.
+        platforms: where it is to run, for example `["cpu", "cuda", "tpu"]`; by default where JAX runs now.
+        gradients: also export the backward pass with respect to the arguments.
+
+    Raises:
+        RuntimeError: where `f` draws random numbers, makes new state, sets gradients that remain, or does something
+            else at another size.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> exported = torch.interop.export(torch.sin, torch.zeros(2), shapes=["n"])
+        >>> exported(torch.zeros(3))
+        tensor([0., 0., 0.])
+    """
+    made = _Maker(f, args, dict(kwargs or {}), shapes, constraints)
+    forward = made.traced(False)
+    state = [s.storage(forward.leaves[0]).array for s in _inputs(forward)]
+    program = made.exported(forward, platforms)
+    told = made.facts(forward, program)
+    if not gradients:
+        return Exported(program, state, told, None, made.classes)
+    backward = made.traced(True)
+    gradient = made.exported(backward, platforms, len(made.wanted))
+    places = {id(s.what): i for i, s in enumerate(_inputs(forward))}
+    added = [s for s in _inputs(backward) if id(s.what) not in places]
+    if added:
+        raise RuntimeError("export: the gradients read tensors that the function itself does not")
+    told["gradient"] = {
+        "state": [places[id(s.what)] for s in _inputs(backward)],
+        "results": made.sloped, "wanted": made.wanted,
+    }  # fmt: skip
+    return Exported(program, state, told, gradient, made.classes)
+
+
+@dataclasses.dataclass
+class _Trace:
+    """What a function did at each of the sizes that it is traced at."""
+
+    programs: list[Any]
+    leaves: list[list[Tensor]]
+    """The arguments, for each size."""
+
+
+def _inputs(trace: _Trace) -> list[Any]:
+    """What the program reads of the outside; what the function makes anew each time is a constant of it."""
+    both = zip(*[p.sources for p in trace.programs])
+    return [s[0] for s in both if s[0].kind == "grad" or (s[0].kind == "tensor" and _is_one(s))]
+
+
+def _is_one(sources: Sequence[Any]) -> bool:
+    return all(s.what is sources[0].what for s in sources)
+
+
+class _Maker:
+    """One call of `export`."""
+
+    def __init__(
+        self, f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any
+    ) -> None:
+        self.f, self.classes = f, dict[str, type]()
+        self.leaves: list[Tensor] = []
+        self.form = describe(([*args], kwargs), self.leaves, self.classes, "the arguments")
+        self.shapes = [list(t.shape) for t in self.leaves]
+        """Of numbers, and of texts where a dimension may have any size."""
+        if shapes is not None:
+            _name_dimensions(self.form[1][0], list(shapes), self.shapes)
+        names = dict.fromkeys(
+            _parsed(s)[1] for shape in self.shapes for s in shape if isinstance(s, str)
+        )
+        self.names = [str(name) for name in names]
+        self.symbols = (
+            list(jax.export.symbolic_shape(", ".join(self.names), constraints=tuple(constraints)))
+            if names
+            else []
+        )
+        self.out: Any = None
+        """The form of the results."""
+        self.sloped: list[int] = []
+        """The results that depend on arguments in a way that has gradients."""
+        self.wanted = [
+            i for i, t in enumerate(self.leaves) if t.dtype.is_floating_point or t.dtype.is_complex
+        ]
+
+    # --- tracing ----------------------------------------------------------------------------------
+
+    def traced(self, backward: bool) -> _Trace:
+        points = corners(len(self.names)) if self.names else [()]
+        found = [self._at(point, backward) for point in points]
+        return _Trace([p for p, _ in found], [leaves for _, leaves in found])
+
+    def _at(self, point: Sequence[int], backward: bool) -> tuple[Any, list[Tensor]]:
+        leaves = self._arguments(dict(zip(self.names, point)))
+        slopes: list[Tensor] = []
+        if backward:
+            leaves = [
+                t.detach().requires_grad_() if i in self.wanted else t for i, t in enumerate(leaves)
+            ]
+            slopes = self._slopes(leaves)
+
+        def run() -> tuple[list[Tensor], None]:
+            outs = self._call(leaves)
+            return (self._gradients(outs, leaves, slopes) if backward else outs), None
+
+        program, _ = discover(run, [*leaves, *slopes], checked=False)
+        _refuse_what_cannot_be_exported(program)
+        return program, [*leaves, *slopes]
+
+    def _arguments(self, sizes: Mapping[str, int]) -> list[Tensor]:
+        """The arguments at some sizes; where they are not those given, filled with zeros."""
+        out = []
+        for t, shape in zip(self.leaves, self.shapes):
+            if all(isinstance(s, int) for s in shape):
+                out.append(t)
+                continue
+            here = [
+                s if isinstance(s, int) else _parsed(s)[0] * sizes[_parsed(s)[1]] for s in shape
+            ]
+            x = t.new_zeros(here)
+            out.append(x.requires_grad_() if requires_grad_of(t) else x)
+        return out
+
+    def _call(self, leaves: Sequence[Tensor]) -> list[Tensor]:
+        args, kwargs = build(self.form, leaves, self.classes)
+        outs: list[Tensor] = []
+        form = describe(self.f(*args, **kwargs), outs, self.classes, "the results")
+        if self.out is not None and form != self.out:
+            raise SizeMatters("export: the results have another form at another size")
+        self.out = form
+        return outs
+
+    def _slopes(self, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """What comes in to the backward pass: like each result that requires a gradient."""
+        shapes: list[Any] = []
+
+        def run() -> tuple[list[Tensor], None]:
+            outs = self._call(leaves)
+            self.sloped = [k for k, t in enumerate(outs) if requires_grad_of(t)]
+            shapes[:] = [(tuple(outs[k].shape), outs[k].dtype) for k in self.sloped]
+            return outs, None
+
+        discover(run, list(leaves), checked=False)
+        if not shapes:
+            raise RuntimeError("export: no result requires a gradient")
+        return [self.leaves[0].new_zeros(shape, dtype=dtype) for shape, dtype in shapes]
+
+    def _gradients(
+        self, outs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]
+    ) -> list[Tensor]:
+        asked = [leaves[i] for i in self.wanted]
+        found = run_pass(
+            [edge_of(outs[k]) for k in self.sloped],  # type: ignore[misc] - those that require grad have one
+            list(slopes), keep=False, create=False, targets=[(accumulator(t), 0) for t in asked], accumulate=False,
+        )  # fmt: skip
+        return [t.new_zeros(t.shape) if g is None else g for t, g in zip(asked, found)]
+
+    # --- making the program -----------------------------------------------------------------------
+
+    def exported(self, trace: _Trace, platforms: Any, results: int | None = None) -> Any:
+        """The program of a trace, of which only so many results may be wanted."""
+        state = [s.storage(trace.leaves[0]).array for s in _inputs(trace)]
+        try:
+            steps = self._one_program(trace)
+            avals = [
+                jax.ShapeDtypeStruct(self._shape(i, trace), read(t).dtype)
+                for i, t in enumerate(trace.leaves[0])
+            ]
+
+            def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+                return steps(state, arrays)[:results]
+
+            return jax.export.export(jax.jit(run), platforms=platforms)(state, avals)
+        except InconclusiveDimensionOperation as e:
+            raise RuntimeError(
+                f"export: {str(e).splitlines()[0]} Sizes that do not fit are excluded by constraints=[...]"
+            ) from None
+        except SizeMatters as e:
+            names = ", ".join(self.names)
+            raise RuntimeError(
+                f"export: the function does something else at another size of {names}: {e}"
+            ) from None
+
+    def _shape(self, i: int, trace: _Trace) -> tuple[Any, ...]:
+        """The shape of an argument, or of what comes in to the backward pass, with names for sizes."""
+        if not self.symbols:
+            return tuple(trace.leaves[0][i].shape)
+        return AnySize(self.symbols).shape([tuple(leaves[i].shape) for leaves in trace.leaves])
+
+    def _one_program(self, trace: _Trace) -> Callable[..., list[Any]]:
+        programs, inputs = trace.programs, _inputs(trace)
+        _require_equal_sources(programs)
+        where = {id(s): i for i, s in enumerate(inputs)}
+        first = programs[0]
+
+        def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+            any_size = AnySize(self.symbols)
+            values = []
+            for each in zip(*[p.sources for p in programs]):
+                s = each[0]
+                if id(s) in where:
+                    values.append(state[where[id(s)]])
+                elif s.kind == "tensor":
+                    values.append(any_size.constant([e.what.array for e in each]))
+                else:
+                    values.append(arrays[s.what] if s.kind == "arg" else s.of and s.what[s.of])
+            if not self.symbols:
+                return first.run(values)
+            parts, consts = [p.jaxpr for p in programs], [p.consts for p in programs]
+            return any_size.run(parts, (), consts, values)
+
+        return run
+
+    def facts(self, trace: _Trace, made: Any) -> dict[str, Any]:
+        """What a file says of the program."""
+        program, where = trace.programs[0], {id(s): i for i, s in enumerate(_inputs(trace))}
+        results = len(made.out_avals) - len(program.writes)
+        results -= sum(m is not None for _, _, m, _ in program.grads)
+        return {
+            "shapes": self.shapes, "writes": [(where[id(program.sources[i])], k) for i, k, _ in program.writes],
+            "results": results, "single": self.out[0] == "tensor", "form": self.form, "out": self.out,
+        }  # fmt: skip
+
+
+def _refuse_what_cannot_be_exported(program: Any) -> None:
+    if program.fresh:
+        raise RuntimeError(
+            "export: the function makes state of its own; run it once before it is exported"
+        )
+    if any(s.kind == "draw" for s in program.sources):
+        raise RuntimeError("export: random draws cannot be exported")
+    if any(i < 0 for i, _, _ in program.writes):
+        raise RuntimeError("export: the function writes to its arguments")
+
+
+def _require_equal_sources(programs: Sequence[Any]) -> None:
+    kinds = [
+        [(s.kind, None if s.kind == "tensor" else s.what) for s in p.sources] for p in programs
+    ]
+    writes = [[w[:2] for w in p.writes] for p in programs]
+    if any(k != kinds[0] for k in kinds) or any(w != writes[0] for w in writes):
+        raise SizeMatters("it reads or writes other tensors")
+    if not all(_is_one([p.sources[i] for p in programs]) for i, _ in writes[0]):
+        raise SizeMatters("it writes to other tensors")
+
+
+# --- names of dimensions --------------------------------------------------------------------------
+
+_NAMED = re.compile(r"(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)")
+
+
+def _parsed(text: str) -> tuple[int, str]:
+    """`8*n` is 8 and `n`."""
+    match = _NAMED.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"export: {text!r} is no dimension; write a name (b), a multiple of one (8*b), a number, _ or ..."
+        )
+    return int(match[1] or 1), match[2]
+
+
+def _name_dimensions(forms: Any, entries: list[Any], shapes: list[list[Any]]) -> None:
+    """Put the names that entries give to dimensions into the shapes of the tensors."""
+    args = forms[1]
+    if len(entries) != len(args):
+        raise ValueError(f"export: shapes has {len(entries)} entries for {len(args)} arguments")
+
+    def look(form: Any, entry: Any) -> None:
+        kind = form[0]
+        if entry is None:
+            return
+        if kind == "tensor" and isinstance(entry, str):
+            shapes[form[1]] = _named_shape(entry, shapes[form[1]])
+        elif (
+            kind in ("list", "tuple")
+            and isinstance(entry, list | tuple)
+            and len(entry) == len(form[1])
+        ):
+            for inner, e in zip(form[1], entry):
+                look(inner, e)
+        elif kind in ("dict", "object") and isinstance(entry, Mapping):
+            inner = dict(form[-1])
+            for k, e in entry.items():
+                if k not in inner:
+                    raise ValueError(
+                        f"export: shapes names {k!r}, which the argument does not have"
+                    )
+                look(inner[k], e)
+        else:
+            raise ValueError(
+                f"export: {entry!r} in shapes does not fit a {form[0]} among the arguments"
+            )
+
+    for form, entry in zip(args, entries):
+        look(form, entry)
+
+
+def _named_shape(text: str, shape: list[Any]) -> list[Any]:
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    if "..." in parts:
+        at = parts.index("...")
+        parts[at : at + 1] = ["_"] * (len(shape) - len(parts) + 1)
+    if len(parts) != len(shape):
+        raise ValueError(
+            f"export: {text!r} names {len(parts)} dimensions of a tensor of shape {tuple(shape)}"
+        )
+    out: list[Any] = []
+    for part, n in zip(parts, shape):
+        if part == "_" or part.isdigit():
+            if part != "_" and int(part) != n:
+                raise ValueError(f"export: {text!r} does not fit a tensor of shape {tuple(shape)}")
+            out.append(n)
+            continue
+        times, name = _parsed(part)
+        if n % times:
+            raise ValueError(f"export: {text!r} does not fit a tensor of shape {tuple(shape)}")
+        out.append(name if times == 1 else f"{times}*{name}")
+    return out
+
+
+__all__ = ["SIZES", "Exported", "export", "load_exported"]

@@ -240,3 +240,46 @@ def test_modules_have_it_too():
     xs = torch.randn(3, 4, 2)
     with torch.no_grad():
         torch.testing.assert_close(net.many(xs), torch.stack([net(x) for x in xs]))
+
+
+def full_training(kind):
+    torch.manual_seed(0)
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
+    opt = optim.AdamW(net.parameters(), lr=0.01)
+    average = optim.swa_utils.AveragedModel(net)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)
+
+    def step(x, y):
+        opt.zero_grad()
+        loss = nn.functional.mse_loss(net(x), y)
+        (scaler.scale(loss) if kind == "scaler" else loss).backward()
+        if kind == "scaler":
+            scaler.unscale_(opt)
+        norm = nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        if kind == "scaler":
+            scaler.step(opt)
+            scaler.update()
+        else:
+            opt.step()
+            average.update_parameters(net)
+        return loss.detach(), norm
+
+    def state():
+        return [*net.state_dict().values(), *average.state_dict().values()], scaler.get_scale()
+
+    return step, state
+
+
+@pytest.mark.parametrize("kind", ["average", "scaler"])
+def test_whole_trainings(kind):
+    step, state = full_training(kind)
+    same, own = full_training(kind)
+    xs, ys = torch.randn(9, 5, 3), torch.randn(9, 5, 1)
+    if kind == "scaler":
+        xs[4] = float("inf")  # a step that the scaler leaves out
+    want = [torch.stack(column) for column in zip(*[step(x, y) for x, y in zip(xs, ys)])]
+    fast = torch.compile(same)
+    torch.testing.assert_close(list(fast.many(xs, ys)), want, equal_nan=True)
+    torch.testing.assert_close(own(), state(), equal_nan=True)
+    assert fast.counts["eager"] == 0

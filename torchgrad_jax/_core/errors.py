@@ -413,7 +413,8 @@ TRACED_ESCAPES = (
     "outside of it: what is traced cannot be kept there, and a compiled function would not do it again. Return the "
     "new state instead, and pass the tensor as an argument: torch.func.functional_call(module, state, args) for "
     "modules, torchgrad_jax.to_jax(module, buffers=True) for running statistics, torch.autograd.grad or jax.grad in "
-    "place of backward(). torch.compile in place of jax.jit keeps such writes."
+    "place of backward(). torch.compile in place of jax.jit keeps such writes, and many(batches) of a compiled "
+    "step in place of jax.lax.scan."
 )
 
 FROZEN_IN_RULE = (

@@ -57,6 +57,8 @@ ROWS = {
     "index_reduce": (lambda i: M.index_reduce(0, i, TWO, "amax"), ints(0, 4), ints(0, 3)),
     "index_select": (lambda i: M.index_select(1, i), ints(0, 3), ints(0, 2)),
     "linalg_eig": (linalg.eigvals, INF, torch.eye(2)),
+    "linalg_lu_solve": (lambda p: linalg.lu_solve(torch.eye(2), p, torch.ones(2, 1)), ints(1, 3, kind=torch.int32),
+                        ints(2, 2, kind=torch.int32)),
     "linalg_matrix_rank": (linalg.matrix_rank, INF, torch.eye(2)),
     "linalg_pinv": (lambda a: linalg.pinv(a, hermitian=True), INF, torch.eye(2)),
     "lu_unpack": (lambda p: torch.lu_unpack(torch.eye(2), p), ints(1, 3, kind=torch.int32),

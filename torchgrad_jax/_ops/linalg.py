@@ -222,7 +222,23 @@ def _solve_layout(metas: Any, shape: tuple[int, ...], statics: Any, which: int) 
 _solve_layout.statics = _solve_layout.numbered = True
 
 
-@op(namespace="linalg", method=False, layout=_solve_layout)
+def _check_pivots_to_solve(LU: Any, pivots: Any, B: Any, **_: Any) -> None:
+    p = readable(pivots)
+    if not p.size or LU.ndim < 2 or p.dtype != np.int32:  # the implementation reports these
+        return
+    for wrong, bound in (
+        (p < 1, "greater or equal to 1"),
+        (p > LU.shape[-2], "smaller or equal to LU.size(-2)"),
+    ):
+        fail_if(
+            wrong.any(),
+            lambda bound=bound: RuntimeError(
+                f"Pivots given to lu_solve must all be {bound}. Did you properly pass the result of lu_factor?"
+            ),
+        )  # fmt: skip
+
+
+@op(namespace="linalg", method=False, layout=_solve_layout, check=_check_pivots_to_solve)
 def linalg_lu_solve(
     LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False
 ) -> Array:

@@ -61,3 +61,4 @@ def test_each_run_begins_anew(made, write):
     inputs = [torch.full((size,), float(i)) for i in range(3)]
     results = [compiled(x) for x in inputs]
     assert [r.tolist() for r in results] == [program(x).tolist() for x in inputs]
+    assert compiled.counts["traced"] == 1

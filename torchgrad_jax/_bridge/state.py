@@ -28,7 +28,7 @@ from .._engine.history import grad_fn_of, requires_grad_of
 from .._engine.lift import Lift, is_tracked
 from .._engine.lifted import evaluate
 from .._engine.strided import read, stored
-from .._engine.tensor import Storage, Tensor
+from .._engine.tensor import Storage, Tensor, make
 from .carry import Carried, carrying
 from .checks import Checks, Noted, Part
 from .given import settle
@@ -233,12 +233,15 @@ class StateLift(Lift):
         """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
         st = t._st
         with self.outside():
-            kept = Storage(st.array, st.meta)
+            owner = make(
+                st.array, st.meta
+            )  # a tensor of its own: nobody may hold what the run made
+        kept = owner._st
         tracer, entry = self.tracers.pop(id(st), None), self.storages.pop(id(st), None)
         if tracer is None or entry is None:
-            tracer = self._input(Source("tensor", kept, t, st.meta), st.meta)
+            tracer = self._input(Source("tensor", kept, owner, st.meta), st.meta)
         elif self.sources[entry[3]].what is st:
-            self.sources[entry[3]].what = kept
+            self.sources[entry[3]].what, self.sources[entry[3]].of = kept, owner
             self.tracers[id(kept)] = tracer
             self.storages[id(kept)] = (kept, *entry[1:])
             self.numbers = {
@@ -247,8 +250,9 @@ class StateLift(Lift):
             }  # type: ignore[misc]
             self.peers = {k: kept if first is st else first for k, first in self.peers.items()}
         self.peers.pop(id(st), None)
-        self.known.pop(id(t), None)
-        self.counters.pop(id(t._vc), None)
+        for seen in [known[0] for known in self.known.values() if known[1] is st]:
+            del self.known[id(seen)]
+            self.counters.pop(id(seen._vc), None)
         st.array = tracer
 
     def array_of(self, t: Tensor) -> Any:

@@ -20,6 +20,11 @@ from tests.distributed.eight.training import (
     wrapped,
 )
 from torchgrad_jax import nn
+from torchgrad_jax.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
+)
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -97,6 +102,17 @@ def test_state_of_the_wrapper_has_the_names_inside():
     assert "inside.embedding.weight" in outer.state_dict()
     outer.load_state_dict({f"inside.{k}": v * 2 for k, v in network().state_dict().items()})
     assert torch.equal(whole(split.up.weight), network().up.weight.detach() * 2)
+
+
+def test_whole_state_by_options():
+    split = sharded(network())
+    state = get_model_state_dict(split, options=StateDictOptions(full_state_dict=True))
+    assert not any(isinstance(t, DTensor) for t in state.values())
+    assert all(isinstance(t, DTensor) for t in get_model_state_dict(split).values())
+    other = both(PLAN)(Net().double())
+    set_model_state_dict(other, state, options=StateDictOptions(full_state_dict=True))
+    assert agree(split, other)
+    assert all(isinstance(p, DTensor) for p in other.parameters())
 
 
 def test_state_of_an_optimizer_goes_around():

@@ -14,8 +14,10 @@ from ...nn.modules._loading import EXTRA_STATE, _IncompatibleKeys
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
 from ...optim.optimizer import Optimizer
+from ...utils import _pytree
 from .._groups import get_rank, is_initialized
 from .._objects import broadcast_object_list
+from ..tensor._dtensor import DTensor
 
 __all__ = [
     "StateDictOptions",
@@ -116,9 +118,14 @@ def _collected(value: Any, options: StateDictOptions) -> Any:
     Whole dictionaries on the CPU are for saving, so that only rank 0 gets one.
     """
     if options.full_state_dict and options.cpu_offload and is_initialized() and get_rank():
+        for t in _pytree.tree_leaves(value):
+            if isinstance(t, DTensor) and not t.sharding.is_fully_addressable:
+                t.detach().full_tensor()  # type: ignore[attr-defined] - all processes take part
         return {}
     if not (options.full_state_dict or options.cpu_offload):
         return value
+    if isinstance(value, DTensor) and options.full_state_dict:
+        return value.detach().full_tensor()  # type: ignore[attr-defined]
     if isinstance(value, Tensor):
         return value.to("cpu") if options.cpu_offload else value
     if isinstance(value, dict):

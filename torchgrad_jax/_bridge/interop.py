@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import take_current_trace
 
 from .._core import devices, dtypes, tree
 from .._core.caches import CALLS
@@ -30,7 +29,6 @@ from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
-from .forward_mode import has_custom_vjp, is_inexact, of_custom_vjp, with_tangents
 from .watch import Watch
 
 # --- JAX functions as operators -------------------------------------------------------------------
@@ -167,6 +165,8 @@ class _Operator:
             pure = lifted.function()
         else:
             pure = lambda *leaves: run(leaves)  # noqa: E731
+        from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
+
         if has_custom_vjp(lifted.jaxpr):
             pure = of_custom_vjp(pure, lifted.jaxpr.effects)
         self.single = self.out_tree == _LEAF and not self.keys
@@ -242,6 +242,8 @@ class FromJax(lift.Lift):
 
     def look_at_values(self, t: Tensor) -> None:
         """Remember them; an error inside of a function that JAX traces once and keeps, as `jax.jit` does."""
+        from jax.extend.core import take_current_trace
+
         with take_current_trace() as current:
             if type(current).__name__ == "DynamicJaxprTrace" and current not in self.traces:
                 raise RuntimeError(
@@ -395,6 +397,7 @@ def _nodes_behind(tensors: Sequence[Tensor]) -> Iterator[Any]:
 
 def _by_backward(f: Any, lifted: lift.Traced, captured: Sequence[Any]) -> Callable[..., list[Any]]:
     """A function with the gradients that the tensor code's own backward pass gives; to any order."""
+    from .forward_mode import is_inexact, with_tangents
 
     def back(arrays: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         wanted = [i for i, a in enumerate(arrays) if is_inexact(a)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torchgrad_jax
+from torchgrad_jax._core.state import TRACE_LOCK, WRITE_LOCK
 
 PACKAGE = str(Path(torchgrad_jax.__file__).parent)
 
@@ -92,7 +93,20 @@ def interrupted(
         return True
     finally:
         sys.settrace(before)
+        if not delivered:
+            _free_locks()
     return False
+
+
+def _free_locks() -> None:
+    """Give back what this thread still holds.
+
+    Between a lock and the `with` block around it there are instructions before which Python runs no handler, so no
+    signal leaves it held. An exception that is raised there all the same does, and other threads would wait forever.
+    """
+    for lock in (WRITE_LOCK, TRACE_LOCK):
+        while lock._is_owned():  # type: ignore[attr-defined]
+            lock.release()
 
 
 def length(run: Callable[[], Any], within: str = PACKAGE) -> int:

@@ -85,12 +85,18 @@ def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
     from torchgrad_jax._bridge.carry import Carried
     from torchgrad_jax._bridge.compile import Entry
+    from torchgrad_jax._bridge.given import Given
     from torchgrad_jax._bridge.watch import Watch
 
     step, batch = _tensor_step(t)
     step(*batch)
-    given = (tuple(batch), {})
-    return lambda: Entry(step, given, list(batch), Watch(), list(batch), Carried((), ()))
+    flat = list(batch)
+
+    def trace() -> object:
+        arguments = Given((tuple(batch), {}), flat, lambda x: True, False)
+        return Entry(step, flat, Watch(), flat, Carried((), (), arguments))
+
+    return trace
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

@@ -1,6 +1,9 @@
 """Loops and branches of JAX's and torch's over tensors: operators of the graph, eager and inside of `compile`."""
 
+import copy
 import functools
+import pickle
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -299,3 +302,130 @@ def test_functions_of_arrays_keep_their_arrays():
     x = torch.ones(3, requires_grad=True)
     for f in (cumulated, torch.compile(cumulated)):
         torch.testing.assert_close(f(x), x.cumsum(0).sin())
+
+
+class Scaled:
+    def __init__(self, by):
+        self.by = torch.tensor(float(by))
+
+    def step(self, carry, row):
+        return carry + row * self.by, carry
+
+    def __call__(self, carry, row):
+        return self.step(carry, row)
+
+
+def summed(carry, row):
+    return carry + row, carry
+
+
+def doubled(scaled, copied):
+    second = copied(scaled)
+    second.by = torch.tensor(2.0)
+    return second
+
+
+MADE_ALIKE = {
+    "bound methods of two objects": (Scaled(1).step, lambda _: Scaled(2).step, 6.0),
+    "a bound method and its object": (Scaled(1).step, lambda f: f.__self__, 3.0),
+    "functools.wraps": (summed, lambda f: functools.wraps(f)(lambda c, r: (c + 2 * r, c)), 6.0),
+    "copy": (Scaled(1), lambda f: doubled(f, copy.copy), 6.0),
+    "deepcopy": (Scaled(1), lambda f: doubled(f, copy.deepcopy), 6.0),
+}
+
+
+@pytest.mark.parametrize("name", MADE_ALIKE)
+def test_each_function_has_its_own_operators(name):
+    first, other, want = MADE_ALIKE[name]
+
+    def run(f):
+        return jax.lax.scan(f, torch.zeros(()), torch.ones(3))[0].item()
+
+    assert run(first) == 3.0
+    assert run(other(first)) == want
+    assert run(first) == 3.0
+
+
+def test_a_module_that_was_checkpointed_is_copied_and_pickled():
+    layer = torch.nn.Linear(2, 2)
+    x = torch.ones(1, 2)
+    want = jax.checkpoint(layer)(x)
+    copied = copy.deepcopy(layer)
+    loaded = pickle.loads(pickle.dumps(layer))
+    with torch.no_grad():
+        layer.weight.zero_()
+    for m in (copied, loaded):
+        torch.testing.assert_close(jax.checkpoint(m)(x), want)
+
+
+def test_a_class_may_be_the_function():
+    class Body:
+        def __new__(cls, carry, row):
+            return carry + row, carry
+
+    assert jax.lax.scan(Body, torch.zeros(()), torch.ones(3))[0].item() == 3.0
+
+
+@pytest.mark.parametrize("static", [1, (1,), (-1,)], ids=str)
+def test_static_arguments_of_a_checkpoint(static):
+    x = torch.ones(2, requires_grad=True)
+    f = jax.checkpoint(lambda x, n: x.sin() if n == "sin" else x * n, static_argnums=static)
+    assert f(x, 3).tolist() == [3.0, 3.0]
+    torch.testing.assert_close(f(x, "sin"), x.sin())
+    torch.testing.assert_close(torch.autograd.grad(f(x, 5).sum(), x)[0], torch.full((2,), 5.0))
+
+
+def test_each_policy_of_a_checkpoint_is_heeded():
+    calls = []
+
+    def policy(*_, **__):
+        calls.append(1)
+        return True
+
+    x = torch.ones(2, requires_grad=True)
+    f = lambda x: x.sin().sin()  # noqa: E731
+    jax.checkpoint(f)(x).sum().backward()
+    assert not calls
+    jax.checkpoint(f, policy=policy)(x).sum().backward()
+    assert calls
+
+
+def double(x):
+    return x * 2
+
+
+def third(x):
+    return x / 3
+
+
+untyped: Any = jax
+FORMS = {
+    "positions": (lambda p, x: jax.lax.cond(p, double, third, x), [3.0]),
+    "operand=": (lambda p, x: jax.lax.cond(p, double, third, operand=x), [3.0]),
+    "the older form": (lambda p, x: untyped.lax.cond(p, x, double, x, third), [3.0]),
+    "names": (lambda p, x: jax.lax.cond(pred=p, true_fun=lambda: x * 2, false_fun=lambda: x / 3), [3.0]),
+    "both": (lambda p, x: untyped.lax.cond(p, double, third, x, operand=x), TypeError),
+    "unknown": (lambda p, x: untyped.lax.cond(p, double, third, x, linear=()), TypeError),
+    "switch": (lambda p, x: jax.lax.switch(p * 0 + 7, [double, third], operand=x), [0.5]),
+    "switch by a float": (lambda p, x: jax.lax.switch(p * 1.5, [double, third], x), TypeError),
+    "switch by a bool": (lambda p, x: jax.lax.switch(p, [double, third], x), TypeError),
+    "a loop to a float": (lambda p, x: jax.lax.fori_loop(0, 2.5, lambda i, x: x + 1, x), TypeError),
+    "no function": (lambda p, x: untyped.checkpoint(policy=None), TypeError),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_calls(name, compiled):
+    """Those that JAX takes of arrays, and no others."""
+    run, want = FORMS[name]
+    p, x = torch.tensor(True), torch.tensor([1.5])
+    f = torch.compile(run) if compiled else run
+    if isinstance(want, list):
+        assert f(p, x).tolist() == want
+        arrays = jnp.asarray(p.numpy()), jnp.asarray(x.numpy())
+        if name != "switch":  # JAX promotes no bool strictly
+            assert run(*arrays).tolist() == want
+        return
+    with pytest.raises(want):
+        f(p, x)

@@ -9,12 +9,15 @@ calls without tensors, are JAX's affair as ever.
 from __future__ import annotations
 
 import functools
+import operator
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from .._core.dtypes import INTEGRAL
 from .._core.python_numbers import Number
 from .._core.state import LIFT, MODES
 from .._engine.cut import under_jax
@@ -74,12 +77,10 @@ def _as_arrays(tree: Any) -> Any:
     return jax.tree_util.tree_map(_array_of, tree, is_leaf=_is_tensor)
 
 
-def _recorded(
-    name: str, owner: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any]
-) -> Any:
+def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequence[Any]) -> Any:
     """What `run`, a function of arrays, gives for these leaves, as one operator of this name.
 
-    It is kept with the user's function `owner`, whose next call with the same `key` is not traced again.
+    It is kept with the user's function `f`, whose next call with the same `key` is not traced again.
     """
 
     def traced(*arrays: Any) -> Any:
@@ -88,10 +89,10 @@ def _recorded(
     traced.__name__ = name
     if under_jax():
         return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
-    kept = getattr(owner, "__dict__", None)
-    if MODES.bits & LIFT or kept is None or isinstance(owner, functools.partial):
+    operators = None if MODES.bits & LIFT else _operators_of(f)
+    if operators is None:
         return from_jax(traced)(*leaves)
-    operators = kept.setdefault("_torchgrad_jax_operators", {})
+    key = (getattr(f, "__func__", None), key)
     try:
         found = operators.get(key)
     except TypeError:
@@ -105,6 +106,32 @@ def _recorded(
 
 _KEPT = 16
 """How many operators are kept with a function."""
+
+
+class _Operators(dict[Any, Any]):
+    """The operators made of one function; a copy or a pickle of the function begins without any."""
+
+    def __init__(self, owner: Any = None) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def __reduce__(self) -> Any:
+        return _Operators, ()
+
+
+def _operators_of(f: Any) -> _Operators | None:
+    """The operators that are kept with a function (or with the object of a bound method), if they can be.
+
+    `functools.wraps` and `copy.copy` hand on what is kept with a function, so the owner tells for whom it was made.
+    """
+    owner = f.__self__ if isinstance(f, types.MethodType) else f
+    kept = getattr(owner, "__dict__", None)
+    if type(kept) is not dict or isinstance(owner, functools.partial):
+        return None
+    found = kept.get("_torchgrad_jax_operators")
+    if found is None or found.owner is not owner:
+        found = kept["_torchgrad_jax_operators"] = _Operators(owner)
+    return found
 
 
 def _like(given: Sequence[Any], found: Any) -> Any:
@@ -218,7 +245,7 @@ def fori_loop(
 def _known(x: Any) -> Any:
     """A bound as a number of Python, where its value is there."""
     traced = isinstance(x, jax.core.Tracer) or (isinstance(x, Tensor) and not _has_values())
-    return x if traced else int(x)
+    return x if traced else operator.index(x)
 
 
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
@@ -253,9 +280,13 @@ def cond(
     **named: Any,
 ) -> Any:
     """`jax.lax.cond`, of tensors too."""
-    if not _ours(pred, operands, named):
+    if not _ours(pred, true_fun, operands, named):
         return _ORIGINALS["cond"](pred, true_fun, false_fun, *operands, **named)
-    operands = (*operands, *named.values())
+    if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
+        # JAX's older form: cond(pred, of_true, true_fun, of_false, false_fun)
+        x, on_true, y, on_false = true_fun, false_fun, *operands
+        return cond(pred, lambda x, _: on_true(x), lambda _, y: on_false(y), x, y)
+    operands = _operands("cond", operands, named)
     if _has_values() or not isinstance(pred, Tensor | jax.core.Tracer | Number):
         return (true_fun if bool(pred) else false_fun)(*operands)
     return _branches(
@@ -267,12 +298,23 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, *
     """`jax.lax.switch`, of tensors too."""
     if not _ours(index, operands, named):
         return _ORIGINALS["switch"](index, branches, *operands, **named)
-    operands = (*operands, *named.values())
+    operands = _operands("switch", operands, named)
+    if isinstance(index, Tensor) and index.dtype.category != INTEGRAL:
+        raise TypeError(f"Index type must be an integer, got {index.dtype}")
     if _has_values() or not isinstance(index, Tensor | jax.core.Tracer | Number):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     return _branches(
         index, branches, operands, lambda which: jnp.asarray(which).reshape(()).astype("int32")
     )
+
+
+def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """What is given to a branch: by position, or one thing as `operand`."""
+    if named and (operands or list(named) != ["operand"]):
+        raise TypeError(
+            f"{name}() takes operands by position, or one as operand=; got {len(operands)} and {list(named)}"
+        )
+    return tuple(named.values()) or operands
 
 
 def _branches(
@@ -288,27 +330,42 @@ def _branches(
     return _recorded("cond", None, None, run, leaves)
 
 
-def checkpoint(fun: Any = None, **settings: Any) -> Any:
+def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
     """`jax.checkpoint`, of functions over tensors too."""
-    if fun is None:
-        return functools.partial(checkpoint, **settings)
     plain = _CHECKPOINT(fun, **settings)
-    if settings.get("static_argnums"):
-        return plain
+    static = settings.pop("static_argnums", ())
+    chosen = tuple(sorted(settings.items()))
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:
         if under_jax() or not _ours(args, kwargs):
             return plain(*args, **kwargs)
-        leaves, spec = _flat((args, kwargs))
-        over = _Over(lambda args, kwargs: fun(*args, **kwargs), args, kwargs)
+        of, given, fixed = _without(fun, args, static)
+        leaves, spec = _flat((given, kwargs))
+        over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)
 
         def run(*arrays: Any) -> Any:
             return _CHECKPOINT(over, **settings)(*jax.tree_util.tree_unflatten(spec, arrays))
 
-        return _recorded("checkpoint", fun, ("checkpoint", spec, tuple(over.tensors)), run, leaves)
+        key = ("checkpoint", spec, tuple(over.tensors), fixed, chosen)
+        return _recorded("checkpoint", fun, key, run, leaves)
 
     return call
+
+
+def _without(fun: Any, args: Sequence[Any], static: Any) -> tuple[Any, list[Any], Any]:
+    """A function of the arguments that are not static, those, and the others with their places and types."""
+    if static == ():
+        return fun, list(args), ()
+    at = [range(len(args))[i] for i in ((static,) if isinstance(static, int) else static)]
+    fixed, n = {i: args[i] for i in at}, len(args)
+
+    def of(*given: Any, **kwargs: Any) -> Any:
+        others = iter(given)
+        return fun(*[fixed[i] if i in fixed else next(others) for i in range(n)], **kwargs)
+
+    given = [x for i, x in enumerate(args) if i not in fixed]
+    return of, given, tuple((i, type(x), x) for i, x in fixed.items())
 
 
 _OURS: tuple[Any, ...] = (scan, cond, while_loop, fori_loop, map_, switch, associative_scan)

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-_SLOTS = 64
+from .._core import control
 
-_while_loop, _fori_loop = lax.while_loop, lax.fori_loop
+_SLOTS = 64
 
 
 def while_loop(goes_on: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
@@ -84,7 +84,7 @@ def _is_floating(x: Any) -> bool:
 
 def _run(loop: _Loop, *args: Any) -> tuple[Any, ...]:
     x, read, tested = loop.split(args)
-    return _while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
+    return control.while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
 
 
 _loop = jax.custom_vjp(_run, nondiff_argnums=(0,))
@@ -95,7 +95,9 @@ def _forward(loop: _Loop, *args: Any) -> Any:
     first, read, tested = loop.split(args)
 
     def keep(n: Any, x: Any, slots: Any, stride: Any) -> Any:
-        slots, stride = lax.cond(n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride)
+        slots, stride = control.cond(
+            n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride
+        )
         at = n // stride
         kept = lambda s, v: s.at[at].set(jnp.where(n % stride == 0, v, s[at]))  # noqa: E731
         return tuple(map(kept, slots, x)), stride
@@ -107,7 +109,7 @@ def _forward(loop: _Loop, *args: Any) -> Any:
 
     slots = tuple(jnp.zeros((_SLOTS, *v.shape), v.dtype) for v in first)
     start = (first, jnp.int32(0), slots, jnp.int32(1))
-    x, n, slots, stride = _while_loop(lambda c: loop.test(c[0], tested), step, start)
+    x, n, slots, stride = control.while_loop(lambda c: loop.test(c[0], tested), step, start)
     return x, (n, slots, stride, read, tested)
 
 
@@ -123,7 +125,7 @@ def _backward(loop: _Loop, kept: Any, slopes: Any) -> tuple[Any, ...]:
         """What step `i` began with."""
         at = i // stride
         start = tuple(s[at] for s in slots)
-        return _fori_loop(at * stride, i, lambda _, x: loop.step(x, read), start)
+        return control.fori_loop(at * stride, i, lambda _, x: loop.step(x, read), start)
 
     def step(k: Any, carry: Any) -> Any:
         slopes, of_read = carry
@@ -132,7 +134,7 @@ def _backward(loop: _Loop, kept: Any, slopes: Any) -> tuple[Any, ...]:
 
     floating = tuple(g for g, s in zip(slopes, slots) if _is_floating(s))
     zeros = tuple(jnp.zeros_like(c) for c in read)
-    found, of_read = _fori_loop(0, n, step, (floating, zeros))
+    found, of_read = control.fori_loop(0, n, step, (floating, zeros))
     given = iter(found)
     own = [next(given) if _is_floating(s) else _no_slope(s[0]) for s in slots]
     return (*own, *of_read, *map(_zero, tested))

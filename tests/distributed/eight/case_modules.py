@@ -30,12 +30,14 @@ from torchgrad_jax.distributed.fsdp import (
     CPUOffloadPolicy,
     FSDPModule,
     FullyShardedDataParallel,
+    MixedPrecision,
     MixedPrecisionPolicy,
     ShardingStrategy,
     StateDictType,
     fully_shard,
     register_fsdp_forward_method,
 )
+from torchgrad_jax.distributed.fsdp.wrap import ModuleWrapPolicy, always_wrap_policy
 from torchgrad_jax.distributed.tensor import (
     DTensor,
     Partial,
@@ -125,6 +127,11 @@ def test_state_of_an_optimizer_goes_around():
     held = optimizer.state[split.up.weight]["exp_avg"]
     FullyShardedDataParallel.optim_state_dict_to_load(split, optimizer, state, load_directly=True)
     loaded = optimizer.state[split.up.weight]["exp_avg"]
+    with FullyShardedDataParallel.state_dict_type(split, StateDictType.SHARDED_STATE_DICT):
+        parts_of = FullyShardedDataParallel.optim_state_dict(split, optimizer)
+        gathered = FullyShardedDataParallel.full_optim_state_dict(split, optimizer, None, False)
+    assert isinstance(parts_of["state"]["up.weight"]["exp_avg"], DTensor)
+    assert not isinstance(gathered["state"]["up.weight"]["exp_avg"], DTensor)
     assert loaded is not held
     assert loaded.placements == split.up.weight.placements
     assert torch.equal(loaded.full_tensor(), held.full_tensor())
@@ -199,6 +206,69 @@ def test_precision_of_a_forward():
     with pytest.raises(RuntimeError):
         net(torch.ones(8, 3))
     assert net.weight.dtype is torch.float32
+
+
+def inside(net: Any, precision: Any) -> Any:
+    return nn.Sequential(FullyShardedDataParallel(net, mixed_precision=precision))
+
+
+LOW = MixedPrecision(param_dtype=torch.bfloat16)
+DTYPES: dict[str, tuple[Any, Any, Any, list[str]]] = {
+    "outermost": (LOW, None, lambda net: net, ["bfloat16"] * 3),
+    "no-batch-norm": (LOW, ModuleWrapPolicy({nn.Linear}), lambda net: net, ["bfloat16", "float32", "bfloat16"]),
+    "no-batch-norm-function": (LOW, always_wrap_policy, lambda net: net, ["bfloat16", "float32", "bfloat16"]),
+    "inside": (
+        MixedPrecision(), None,
+        lambda net: inside(net, MixedPrecision(torch.bfloat16, cast_forward_inputs=True)), ["bfloat16"] * 3,
+    ),
+    "inside-without-a-cast": (MixedPrecision(), None, lambda net: inside(net, LOW), ["RuntimeError"]),
+    "no-cast": (
+        MixedPrecision(torch.bfloat16, cast_root_forward_inputs=False), None, lambda net: net, ["RuntimeError"]
+    ),
+}  # fmt: skip
+"""Precision, policy, how the network is wrapped before, and the dtypes of what its parts give, as in torch 2.13."""
+
+
+@pytest.mark.parametrize("case", list(DTYPES))
+def test_dtypes_inside_of_the_wrapper(case: str):
+    precision, policy, build, want = DTYPES[case]
+    seen: list[str] = []
+    middle = nn.BatchNorm1d(8) if "batch-norm" in case else nn.ReLU()
+    net = nn.Sequential(nn.Linear(8, 8), middle, nn.Linear(8, 8))
+    for part in net:
+        part.register_forward_hook(lambda m, i, out: seen.append(str(out.dtype).split(".")[1]))
+    whole_net = FullyShardedDataParallel(
+        build(net), mixed_precision=precision, auto_wrap_policy=policy
+    )
+    try:
+        whole_net(torch.ones(8, 8)).sum().backward()
+    except RuntimeError:
+        seen.append("RuntimeError")
+    assert seen == want
+    assert all(p.dtype is torch.float32 for p in net.parameters())
+
+
+def test_a_wider_reduction_is_not_promised():
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    with pytest.warns(UserWarning, match="reduce_dtype=torch.float32 has no effect"):
+        fully_shard(nn.Linear(8, 8), mp_policy=policy)
+
+
+@pytest.mark.parametrize("reshard", [True, False])
+def test_parameters_are_gathered_once_per_forward_where_that_is_wanted(reshard: bool):
+    class Seen(nn.Linear):
+        def forward(self, x: Any) -> Any:
+            seen.append(self.weight.placements)  # type: ignore[attr-defined]
+            return super().forward(x)
+
+    seen: list[Any] = []
+    net = fully_shard(Seen(8, 16), reshard_after_forward=reshard)
+    net(torch.ones(8, 8)).sum().backward()
+    net.set_reshard_after_forward(not reshard)
+    net(torch.ones(8, 8))
+    split = [(Shard(0),), (Replicate(),)]
+    assert seen == (split if reshard else split[::-1])
+    assert net.weight.placements == net.weight.grad.placements == (Shard(0),)
 
 
 def test_what_a_sharded_module_can_be_asked():
@@ -370,6 +440,12 @@ ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "container": (ValueError, "do not implement forward", lambda: fully_shard(nn.ModuleList([nn.Linear(8, 8)]))),
     "offload": (
         NotImplementedError, "CPUOffloadPolicy", lambda: fully_shard(network(), offload_policy=CPUOffloadPolicy())
+    ),
+    "narrow-gradients": (
+        NotImplementedError, "keep_low_precision_grads",
+        lambda: FullyShardedDataParallel(
+            network(), mixed_precision=MixedPrecision(torch.bfloat16, keep_low_precision_grads=True)
+        ),
     ),
     "three-dimensions": (
         ValueError, "expects a 1D or 2D DeviceMesh",

@@ -186,7 +186,7 @@ def test_splitting_the_classes_gathers_no_logits():
 
 
 def test_sharding_is_part_of_what_is_pinned():
-    """After a step everything lies as before, and another placement counts as another compilation by XLA."""
+    """After compiled steps, parameters and their gradients lie as before."""
     net = fully_shard(network())
     x, y = torch.randn(8, 32), torch.randn(8, 32)
     step = step_of(net, x, y)

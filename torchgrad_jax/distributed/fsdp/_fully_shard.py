@@ -15,7 +15,13 @@ from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
 from .._jax_processes import check_mesh
 from ..device_mesh import DeviceMesh, init_device_mesh
-from ._policies import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
+from ._policies import (
+    CPUOffloadPolicy,
+    DataParallelMeshDims,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    check_reduction,
+)
 from ._rules import Group, enter, leave, owned, replicate_buffers, split_parameters
 
 _GROUP = "_fsdp_group"
@@ -84,6 +90,7 @@ def fully_shard(
                 f"already been applied to the following module:\n{part}"
             )
     policy = mp_policy or MixedPrecisionPolicy()
+    check_reduction(policy)
     for part in parts:
         group = Group(
             mesh, (True,) if mesh.ndim == 1 else (False, True),

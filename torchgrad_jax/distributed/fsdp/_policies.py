@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
+
+from ...nn.modules.batchnorm import _BatchNorm
+from ...nn.modules.module import Module
 
 
 @dataclass(frozen=True)
@@ -14,7 +18,8 @@ class MixedPrecisionPolicy:
 
     Args:
         param_dtype: what the parameters are cast to while the module runs; they stay as they are for the optimizer.
-        reduce_dtype: not looked at: XLA adds up the gradients of the devices in the dtype that they are computed in.
+        reduce_dtype: changes nothing: XLA adds up the gradients of the devices in the dtype that they are computed in.
+            There is a warning where this one is wider.
         output_dtype: what floating-point outputs are cast to.
         cast_forward_inputs: whether floating-point inputs are cast to `param_dtype`.
     """
@@ -75,7 +80,18 @@ class BackwardPrefetch(Enum):
 
 @dataclass
 class MixedPrecision:
-    """In which dtypes a module in FullyShardedDataParallel computes; `reduce_dtype` as in `MixedPrecisionPolicy`."""
+    """In which dtypes a module in FullyShardedDataParallel computes.
+
+    Args:
+        param_dtype: what the parameters are cast to while the module runs; they stay as they are for the optimizer.
+        reduce_dtype: as in `MixedPrecisionPolicy`.
+        buffer_dtype: what floating-point buffers are cast to, for good.
+        keep_low_precision_grads: not supported: gradients have the dtype of their parameters.
+        cast_forward_inputs: whether floating-point inputs are cast to `param_dtype`.
+        cast_root_forward_inputs: the same for the outermost module alone.
+        _module_classes_to_ignore: modules of these classes compute as without this, where an `auto_wrap_policy` wraps
+            submodules.
+    """
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -83,7 +99,17 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
-    _module_classes_to_ignore: Sequence[type] | None = None
+    _module_classes_to_ignore: Sequence[type[Module]] = (_BatchNorm,)
+
+
+def check_reduction(precision: MixedPrecisionPolicy | MixedPrecision) -> None:
+    """Warn where gradients are added up in a narrower dtype than was asked for."""
+    computed, wanted = precision.param_dtype, precision.reduce_dtype
+    if computed is not None and wanted is not None and wanted.itemsize > computed.itemsize:
+        warnings.warn(
+            f"reduce_dtype={wanted} has no effect: gradients are computed and added up in {computed} (param_dtype)",
+            stacklevel=3,
+        )
 
 
 @dataclass
@@ -106,7 +132,7 @@ class StateDictConfig:
     """How a state dictionary is made.
 
     Args:
-        offload_to_cpu: whether its tensors lie on the CPU.
+        offload_to_cpu: whether whole tensors lie on the CPU; parts of split ones stay on their devices.
     """
 
     offload_to_cpu: bool = False
@@ -133,7 +159,7 @@ class ShardedStateDictConfig(StateDictConfig):
 
 @dataclass
 class OptimStateDictConfig:
-    """How the state dictionary of an optimizer is made."""
+    """How the state dictionary of an optimizer is made, as with `StateDictConfig`."""
 
     offload_to_cpu: bool = True
 

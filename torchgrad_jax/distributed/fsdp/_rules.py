@@ -39,6 +39,8 @@ class Group:
     param_dtype: Any = None
     output_dtype: Any = None
     casts_inputs: bool = True
+    casts_root_inputs: bool = False
+    """Whether inputs are cast where this is the outermost module, at least."""
     choose: Callable[[Any], Shard | None] | None = None
     """Gives the dimension to split a parameter along."""
     swapped: list[list[tuple[Module, str, Tensor]]] = field(default_factory=list)
@@ -120,10 +122,13 @@ def replicate_buffers(module: Module, mesh: DeviceMesh) -> None:
 
 def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """What a module gets instead of its inputs, with its parameters made ready."""
-    if _RUNNING.depth == 0:
+    is_root = _RUNNING.depth == 0
+    if is_root:
         args, kwargs = _split_batch(group, args, kwargs)
-    if group.param_dtype is not None and group.casts_inputs:
-        args, kwargs = _cast((args, kwargs), group.param_dtype)
+    if group.param_dtype is not None and (
+        group.casts_inputs or (is_root and group.casts_root_inputs)
+    ):
+        args, kwargs = cast((args, kwargs), group.param_dtype)
     ready = _ready(group)
     _RUNNING.depth += 1
     group.swapped.append(ready)
@@ -137,7 +142,7 @@ def leave(group: Group, output: Any) -> Any:
         owner._parameters[key] = p  # type: ignore[assignment]
     if _RUNNING.depth == 0 and not _is_own(group.mesh):
         output = _pytree.tree_map(lambda y: _given_back(group, y), output)
-    return output if group.output_dtype is None else _cast(output, group.output_dtype)
+    return output if group.output_dtype is None else cast(output, group.output_dtype)
 
 
 def _ready(group: Group) -> list[tuple[Module, str, Tensor]]:
@@ -162,7 +167,8 @@ def _used(group: Group, p: Any) -> Any:
     return spread(p, group.mesh, group.whole()) if group.gathers else p
 
 
-def _cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: Any, dtype: Any) -> Any:
+    """The floating-point tensors of a tree in another dtype."""
     return _pytree.tree_map(
         lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from ..._engine.tensor import Tensor
 from ...nn.modules.module import Module
 from ..tensor._dtensor import DTensor
 from ._policies import (
@@ -46,7 +47,7 @@ def names_out(module: Any, state: Any, prefix: str, metadata: Any) -> None:
     )
     inside = f"{prefix}{WRAPPED}."
     for name in [n for n in state if n.startswith(prefix)]:
-        value = _whole(state.pop(name), whole)
+        value = _given(state.pop(name), whole, wanted.state_dict_config.offload_to_cpu)
         if not elsewhere:
             state[prefix + name.removeprefix(inside).removeprefix(prefix)] = value
 
@@ -58,8 +59,11 @@ def names_in(state: Any, prefix: str, *rest: Any) -> None:
         state[inside + name.removeprefix(prefix)] = state.pop(name)
 
 
-def _whole(value: Any, gather: bool) -> Any:
-    return value.detach().full_tensor() if gather and isinstance(value, DTensor) else value
+def _given(value: Any, gather: bool, offload: bool) -> Any:
+    """A value as it is, or as a whole tensor, on the CPU where that is wanted."""
+    if gather and isinstance(value, DTensor):
+        value = value.detach().full_tensor()
+    return value.cpu() if gather and offload and isinstance(value, Tensor) else value
 
 
 def _names_by_number(model: Module, optim: Any) -> dict[int, str]:
@@ -80,11 +84,35 @@ def optim_state_dict(
         group: not looked at.
     """
     given = optim.state_dict() if optim_state_dict is None else optim_state_dict
+    wanted = model.get_state_dict_type(model)
+    gather = wanted.state_dict_type is StateDictType.FULL_STATE_DICT
+    config = wanted.optim_state_dict_config
+    found = _by_names(model, optim, given, gather, config.offload_to_cpu)
+    only_first = gather and getattr(config, "rank0_only", False)
+    return {} if only_first and jax.process_index() else found
+
+
+def full_optim_state_dict(
+    model: Any, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None
+) -> dict[str, Any]:
+    """The state of an optimizer by names of parameters, as whole tensors.
+
+    Args:
+        model: the module that the optimizer is of.
+        optim: the optimizer.
+        optim_input: not needed: the optimizer knows its parameters.
+        rank0_only: whether only rank 0 gets it; the dictionaries of others are empty.
+        group: not looked at.
+    """
+    found = _by_names(model, optim, optim.state_dict(), gather=True, offload=True)
+    return {} if rank0_only and jax.process_index() else found
+
+
+def _by_names(model: Module, optim: Any, given: Any, gather: bool, offload: bool) -> dict[str, Any]:
     names = _names_by_number(model, optim)
-    gather = model.get_state_dict_type(model).state_dict_type is StateDictType.FULL_STATE_DICT
     return {
         "state": {
-            names[i]: {k: _whole(v, gather) for k, v in s.items()}
+            names[i]: {k: _given(v, gather, offload) for k, v in s.items()}
             for i, s in given["state"].items()
         },
         "param_groups": [

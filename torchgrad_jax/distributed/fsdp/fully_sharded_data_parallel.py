@@ -9,10 +9,12 @@ from typing import Any
 
 import jax
 
+from ..._core.dtypes import float32
 from ..._engine.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ...nn.utils.clip_grad import clip_grad_norm_
+from ...utils import _pytree
 from ..device_mesh import DeviceMesh
 from . import _state_dicts
 from ._fully_shard import group_of, whole_world
@@ -25,8 +27,9 @@ from ._policies import (
     StateDictConfig,
     StateDictSettings,
     StateDictType,
+    check_reduction,
 )
-from ._rules import Group, enter, leave, owned, replicate_buffers, split_parameters
+from ._rules import Group, cast, enter, leave, owned, replicate_buffers, split_parameters
 from .wrap import wrap_children
 
 _WRAPPED = _state_dicts.WRAPPED
@@ -77,8 +80,14 @@ class FullyShardedDataParallel(Module):
         super().__init__()
         if cpu_offload is not None and cpu_offload.offload_params:
             raise NotImplementedError("FullyShardedDataParallel: CPUOffload(offload_params=True)")
-        if process_group is not None and device_mesh is None:
+        if process_group is not None:
             raise NotImplementedError("FullyShardedDataParallel: process_group; give device_mesh")
+        precision = mixed_precision or MixedPrecision()
+        if precision.keep_low_precision_grads:
+            raise NotImplementedError(
+                "FullyShardedDataParallel: MixedPrecision(keep_low_precision_grads=True)"
+            )
+        check_reduction(precision)
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         mesh = whole_world() if device_mesh is None else device_mesh
         self.sharding_strategy = strategy
@@ -89,12 +98,20 @@ class FullyShardedDataParallel(Module):
                 "sharding_strategy": strategy, "mixed_precision": mixed_precision, "device_mesh": mesh,
                 "param_init_fn": param_init_fn, "ignored_states": [*ignored],
             }  # fmt: skip
-            wrap_children(module, auto_wrap_policy, type(self), modules, options)
+            apart = tuple(precision._module_classes_to_ignore or ()) if mixed_precision else ()
+
+            def wrapped(part: Module, **options: Any) -> Module:
+                if not isinstance(part, apart):
+                    return type(self)(part, **options)
+                _computes_in_float32(part)
+                return type(self)(part, **{**options, "mixed_precision": None})
+
+            wrap_children(module, auto_wrap_policy, wrapped, modules, options, apart)
         _materialise(module, param_init_fn)
         self.add_module(_WRAPPED, module)
         self._register_state_dict_hook(_state_dicts.names_out)
         self._register_load_state_dict_pre_hook(_state_dicts.names_in)
-        self._shard(strategy, mesh, mixed_precision or MixedPrecision(), ignored)
+        self._shard(strategy, mesh, precision, ignored)
 
     def _shard(
         self, strategy: Any, mesh: DeviceMesh, precision: MixedPrecision, ignored: Any
@@ -103,7 +120,7 @@ class FullyShardedDataParallel(Module):
         group = Group(
             mesh, _sharded(strategy, mesh), owned(module, ignored, _is_group), gathers=strategy in _KEEPS,
             param_dtype=precision.param_dtype,
-            casts_inputs=precision.cast_forward_inputs or precision.cast_root_forward_inputs,
+            casts_inputs=precision.cast_forward_inputs, casts_root_inputs=precision.cast_root_forward_inputs,
         )  # fmt: skip
         split_parameters(group, {id(p): name for name, p in module.named_parameters()})
         for b in module.buffers():
@@ -230,7 +247,8 @@ class FullyShardedDataParallel(Module):
                 before.optim_state_dict_config,
             )
 
-    optim_state_dict = full_optim_state_dict = staticmethod(_state_dicts.optim_state_dict)
+    optim_state_dict = staticmethod(_state_dicts.optim_state_dict)
+    full_optim_state_dict = staticmethod(_state_dicts.full_optim_state_dict)
     optim_state_dict_to_load = staticmethod(_state_dicts.optim_state_dict_to_load)
 
     # --- training ---------------------------------------------------------------------------------
@@ -314,6 +332,23 @@ def _ignored(modules: Any, states: Any) -> tuple[set[Module], list[Any]]:
     return {m for part in found for m in part.modules()}, kept + [
         p for m in found for p in m.parameters()
     ]
+
+
+def _computes_in_float32(module: Module) -> None:
+    """Let a module among others of lower precision get float32, and give what it would have got the dtype of."""
+    dtypes: list[Any] = []
+
+    def before(m: Module, args: Any, kwargs: Any) -> Any:
+        leaves = _pytree.tree_leaves((args, kwargs))
+        floats = [x for x in leaves if isinstance(x, Tensor) and x.is_floating_point()]
+        dtypes.append(floats[0].dtype if floats else float32)
+        return cast((args, kwargs), float32)
+
+    def after(m: Module, args: Any, output: Any) -> Any:
+        return cast(output, dtypes.pop())
+
+    module.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
+    module.register_forward_hook(after, always_call=True)
 
 
 def _materialise(module: Module, init: Any) -> None:

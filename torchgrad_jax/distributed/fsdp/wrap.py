@@ -125,15 +125,22 @@ size_based_auto_wrap_policy.FORCE_LEAF_MODULES = {MultiheadAttention}  # type: i
 
 
 def wrap_children(
-    root: Module, policy: Any, wrapper: Callable[..., Module], ignored: set[Module], options: dict[str, Any]
+    root: Module, policy: Any, wrapper: Callable[..., Module], ignored: set[Module], options: dict[str, Any],
+    apart: tuple[type[Module], ...] = (),
 ) -> None:  # fmt: skip
-    """Wrap the submodules that a policy wants, those below first."""
+    """Wrap the submodules that a policy wants, and those of some classes in any case, those below first."""
     if isinstance(policy, _Policy):
-        wanted = policy._run_policy(root, ignored, options)
+        others = ModuleWrapPolicy(apart)._run_policy(root, ignored, options)
+        wanted = {**others, **policy._run_policy(root, ignored, options)}
         wanted.pop(root, None)
         _replace(root, wanted, wrapper, {root})
         return
-    _wrap_rest(root, policy, wrapper, ignored, options, whole=True)
+
+    def either(module: Module, recurse: bool, nonwrapped_numel: int) -> bool:
+        wanted = policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel)
+        return wanted or (bool(apart) and recurse) or isinstance(module, apart)
+
+    _wrap_rest(root, either, wrapper, ignored, options, whole=True)
 
 
 def _replace(parent: Module, wanted: dict[Module, Any], wrapper: Any, seen: set[Module]) -> None:

@@ -61,6 +61,7 @@ LIKE_TORCH: dict[str, str] = {
     "distribute_tensor(leaf, line).requires_grad, distribute_tensor(leaf, line).is_leaf": "(True, True)",
     "zeros(8, 2, device_mesh=line, placements=[Shard(0)]).placements": "(Shard(dim=0),)",
     "full((8, 2), 3.0, device_mesh=line).full_tensor().sum().item()": "48.0",
+    "full(size=8, fill_value=3.0, device_mesh=line, placements=[Shard(0)]).shape": "torch.Size([8])",
     "(distribute_tensor(x, line, [Shard(0)]) * 2).placements": "(Shard(dim=0),)",
     "distribute_tensor(x, line, [Shard(0)]).t().placements": "(Shard(dim=1),)",
     "distribute_tensor(x, grid, [Shard(0)])": "ValueError: `placements` must have the same length as "

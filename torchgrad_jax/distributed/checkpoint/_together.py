@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -54,8 +55,7 @@ class Together:
         self, step: str, local: Callable[[], Any], decide: Callable[[list[Any]], Any]
     ) -> Any:
         """Each process does something; the coordinator decides with all results what all of them get."""
-        everybody: Callable[[list[Any]], list[Any]] = lambda found: [decide(found)] * self.size  # noqa: E731
-        return self.shared_out(step, local, everybody)
+        return self.shared_out(step, local, lambda found: [decide(found)] * self.size)
 
     def all_done(self, step: str, local: Callable[[], Any]) -> None:
         """Each process does something, and all wait for it."""
@@ -116,6 +116,18 @@ def _picklable(error: BaseException) -> BaseException:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def alone(no_dist: bool) -> bool:
-    """Whether there is one process, because somebody says so or there is no group."""
-    return no_dist or not is_initialized() or get_rank() < 0
+def alone(no_dist: bool, to: str | None = None) -> bool:
+    """Whether there is one process, because somebody says so or there is no group.
+
+    Args:
+        no_dist: whether somebody says so.
+        to: what the process will do by itself: the caller's caller is warned of it. None warns nobody.
+    """
+    by_itself = no_dist or not is_initialized() or get_rank() < 0
+    if by_itself and to is not None:
+        warnings.warn(
+            f"torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to {to} in a single "
+            "process.",
+            stacklevel=3,
+        )
+    return by_itself

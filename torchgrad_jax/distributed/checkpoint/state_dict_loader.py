@@ -53,13 +53,7 @@ def load(
     Raises:
         CheckpointException: something went wrong in some process; all of them raise it.
     """
-    by_itself = alone(no_dist)
-    if by_itself:
-        warnings.warn(
-            "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to load in a single "
-            "process.",
-            stacklevel=2,
-        )
+    by_itself = alone(no_dist, to="load")
     reader = reader_for(storage_reader, checkpoint_id)
     together = Together(process_group, by_itself)
     states = {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in sorted(state_dict.items())}  # fmt: skip

@@ -74,13 +74,7 @@ def save(
     Raises:
         CheckpointException: something went wrong in some process; all of them raise it.
     """
-    by_itself = alone(no_dist)
-    if by_itself:
-        warnings.warn(
-            "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to save in a single "
-            "process.",
-            stacklevel=2,
-        )
+    by_itself = alone(no_dist, to="save")
     writer = writer_for(storage_writer, checkpoint_id)
     together = Together(process_group, by_itself)
     return _save(_states(state_dict), writer, together, planner or DefaultSavePlanner(), use_collectives)  # fmt: skip

@@ -6,6 +6,7 @@ stages on different devices work at the same time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Action = tuple[str, int]
 """What a stage does: "F" or "B", and with which microbatch."""
 
 
-class _Schedule:
+class _Schedule(ABC):
     """A batch in equal parts through all stages, forward and backward."""
 
     def __init__(
@@ -43,9 +44,9 @@ class _Schedule:
         self._stages, self._n = stages, n_microbatches
         self._loss_fn, self._scales = loss_fn, scale_grads
 
+    @abstractmethod
     def _actions(self, stage: int) -> list[Action]:
         """What a stage does, in order."""
-        raise NotImplementedError
 
     def step(
         self, *args: Any, target: Any = None, losses: list[Any] | None = None, return_outputs: bool = True,

@@ -117,19 +117,23 @@ def distribute_module(
     return module
 
 
-def _factory(make: Any, fills: bool = False) -> Any:
+def _make(
+    make: Any, size: Any, values: Any, mesh: DeviceMesh | None, placements: Any, options: Any
+) -> Tensor:
+    """What a factory of tensors makes, given a shape and further arguments, over a mesh."""
+    mesh = current_mesh(mesh)
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    wanted = checked(mesh, placements, len(shape))
+    refuse_partial(wanted)
+    return said(make(shape, *values, device=sharding_of(mesh, wanted, shape), **options), mesh)
+
+
+def _factory(make: Any) -> Any:
     def made(
         *size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
     ) -> Tensor:  # fmt: skip
-        mesh = current_mesh(device_mesh)
-        value = size[-1] if fills else None
-        size = size[:-1] if fills else size
-        shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
-        wanted = checked(mesh, placements, len(shape))
-        refuse_partial(wanted)
-        there = sharding_of(mesh, wanted, shape)
-        args = (shape, value) if fills else (shape,)
-        return said(make(*args, device=there, **options), mesh)
+        shape = size[0] if len(size) == 1 else size
+        return _make(make, shape, (), device_mesh, placements, options)
 
     name = make.__name__
     made.__name__ = made.__qualname__ = name
@@ -138,5 +142,19 @@ def _factory(make: Any, fills: bool = False) -> Any:
 
 
 zeros, ones, empty = _factory(create.zeros), _factory(create.ones), _factory(create.empty)
-full = _factory(create.full, fills=True)
 rand, randn = _factory(random.rand), _factory(random.randn)
+
+
+def full(
+    size: Any, fill_value: Any, *, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
+) -> Tensor:  # fmt: skip
+    """`torch.full` over a mesh.
+
+    Args:
+        size: the shape.
+        fill_value: what all elements are.
+        device_mesh: the mesh; the innermost `with mesh:` if None.
+        placements: what each dimension of the mesh does; all devices have all of it if None.
+        options: those of `torch.full`.
+    """
+    return _make(create.full, size, (fill_value,), device_mesh, placements, options)

@@ -179,3 +179,16 @@ def test_sample_type_checks():
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, str(SAMPLE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_attributes_of_some_tensors_are_none_of_the_class():
+    """What was imported before makes no difference to the stubs, and plain tensors lack what only others have."""
+    dtensor = importlib.import_module("torchgrad_jax.distributed.tensor").DTensor
+    importlib.import_module("torchgrad_jax._subclasses").FakeTensorMode()
+    tensor = torchgrad_jax.ones(2)
+    over_a_mesh = ("placements", "device_mesh", "to_local", "redistribute", "full_tensor")
+    for name in (*over_a_mesh, "fake_mode", "fake_device"):
+        assert not hasattr(torchgrad_jax.Tensor, name)
+        assert not hasattr(tensor, name)
+    assert all(hasattr(dtensor, name) for name in over_a_mesh)
+    assert files.stale(PACKAGE) == []

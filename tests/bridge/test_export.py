@@ -81,6 +81,10 @@ def test_constraints():
 
 REFUSED = {
     "another course": (lambda x: x * 2 if len(x) > 6 else x, "something else at another size of b"),
+    "another course at the size of the argument": (
+        lambda x: x * min(len(x), 5),
+        "something else at another size of b",
+    ),
     "halves": (lambda x: torch.zeros(len(x) // 2, 2), "something else at another size of b"),
     "a number by another rule": (
         lambda x: x * len(x) ** 0.5,
@@ -108,6 +112,8 @@ def test_dimensions_that_do_not_fit(shapes):
 
 
 def test_sizes_of_one_name_are_equal():
+    with pytest.raises(ValueError, match="do not fit"):
+        torch.interop.export(torch.add, torch.ones(4, 1), torch.ones(1, 3), shapes=["b, _", "b, n"])
     exported = torch.interop.export(
         torch.add, torch.ones(4, 1), torch.ones(4, 3), shapes=["b, _", "b, n"]
     )

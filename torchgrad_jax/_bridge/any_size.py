@@ -40,12 +40,15 @@ def corners(n: int) -> list[tuple[int, ...]]:
 
 
 class AnySize:
-    """Traces of one function at the sizes of `corners`, as one function."""
+    """Traces of one function at several sizes, as one function.
 
-    def __init__(self, names: Sequence[Any]) -> None:
-        self.names = names
-        """The dimensions, as JAX's symbols."""
-        self.points = corners(len(names))
+    Args:
+        names: the dimensions, as JAX's symbols.
+        points: the sizes of each trace: those of `corners`, and any others that have to agree.
+    """
+
+    def __init__(self, names: Sequence[Any], points: Sequence[tuple[int, ...]]) -> None:
+        self.names, self.points = names, points
 
     # --- numbers ----------------------------------------------------------------------------------
 
@@ -64,7 +67,8 @@ class AnySize:
             of for k in range(len(self.names) + 1) for of in itertools.combinations(range(len(self.names)), k)
         ]  # fmt: skip
         table = [[float(np.prod([p[i] for i in of])) for of in subsets] for p in self.points]
-        solved = np.linalg.solve(np.array(table[:-1]), np.array(found[:-1], dtype=float))
+        n = len(subsets)
+        solved = np.linalg.solve(np.array(table[:n]), np.array(found[:n], dtype=float))
         whole = np.rint(solved)
         exact = np.array(table) @ whole
         if not np.array_equal(exact, np.array(found, dtype=float)):

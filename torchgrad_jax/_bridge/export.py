@@ -282,6 +282,8 @@ class _Maker:
             if names
             else []
         )
+        self.points = self._points()
+        """The sizes to trace at: some that tell, and those of the arguments."""
         self.out: Any = None
         """The form of the results."""
         self.sloped: list[int] = []
@@ -290,11 +292,26 @@ class _Maker:
             i for i, t in enumerate(self.leaves) if t.dtype.is_floating_point or t.dtype.is_complex
         ]
 
+    def _points(self) -> list[tuple[int, ...]]:
+        if not self.names:
+            return [()]
+        own: dict[str, int] = {}
+        for t, shape in zip(self.leaves, self.shapes):
+            if not _fits(t.shape, shape, own):
+                raise ValueError(
+                    f"export: the sizes of the arguments do not fit {shape}, {own} so far"
+                )
+        points = corners(len(self.names))
+        given = tuple(own[name] for name in self.names)
+        telling = (
+            min(given) > 1 and given not in points
+        )  # of one element everything may look otherwise
+        return [*points, given] if telling else points
+
     # --- tracing ----------------------------------------------------------------------------------
 
     def traced(self, backward: bool) -> _Trace:
-        points = corners(len(self.names)) if self.names else [()]
-        found = [self._at(point, backward) for point in points]
+        found = [self._at(point, backward) for point in self.points]
         return _Trace([p for p, _ in found], [leaves for _, leaves in found])
 
     def _at(self, point: Sequence[int], backward: bool) -> tuple[Any, list[Tensor]]:
@@ -392,7 +409,9 @@ class _Maker:
         """The shape of an argument, or of what comes in to the backward pass, with names for sizes."""
         if not self.symbols:
             return tuple(trace.leaves[0][i].shape)
-        return AnySize(self.symbols).shape([tuple(leaves[i].shape) for leaves in trace.leaves])
+        return AnySize(self.symbols, self.points).shape(
+            [tuple(leaves[i].shape) for leaves in trace.leaves]
+        )
 
     def _one_program(self, trace: _Trace) -> Callable[..., list[Any]]:
         programs, inputs = trace.programs, _inputs(trace)
@@ -401,7 +420,7 @@ class _Maker:
         first = programs[0]
 
         def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-            any_size = AnySize(self.symbols)
+            any_size = AnySize(self.symbols, self.points)
             values = []
             for each in zip(*[p.sources for p in programs]):
                 s = each[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -627,6 +628,21 @@ _UNDELETABLE = {
     "data": "Deleting tensor data is not allowed. Delete tensor instead!",
     "_backward_hooks": "Deletion of _backwards_hooks not allowed!",
 }
+
+
+class AttributeOfSome:
+    """An attribute that only some tensors have: `of` raises AttributeError for the others, and the class has none.
+
+    It is no `property`, of which there is one list for all tensors.
+    """
+
+    def __init__(self, name: str, of: Callable[[Tensor], Any]) -> None:
+        self.name, self.of = name, of
+
+    def __get__(self, t: Tensor | None, cls: Any = None) -> Any:
+        if t is None:
+            raise AttributeError(f"type object '{cls.__name__}' has no attribute '{self.name}'")
+        return self.of(t)
 
 
 class Attribute(property):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 from .._core import devices
@@ -19,6 +19,7 @@ from .._core.errors import (
     FakeTensorDeviceMismatchError as FakeTensorDeviceMismatchError,
 )
 from .._core.state import FAKE, GRAD, MODES
+from .._engine.attributes import AttributeOfSome
 from .._engine.copying import on_storage
 from .._engine.history import requires_grad_of
 from .._engine.record import no_grad
@@ -273,21 +274,9 @@ class _Nobody:
 _gone: Any = weakref.ref(_Nobody())
 
 
-class _Fact:
-    """An attribute of fake tensors; no `property`, of which there is one list for all tensors."""
-
-    def __init__(self, of: Callable[[Tensor], Any]) -> None:
-        self.of = of
-
-    def __get__(self, t: Tensor | None, cls: Any = None) -> Any:
-        if t is None:
-            raise AttributeError("an attribute of fake tensors")
-        return self.of(t)
-
-
 def _install() -> None:
     """Give Tensor the attributes of fake tensors, which others do not have."""
     if "fake_mode" not in Tensor.__dict__:
         facts = {"fake_mode": _mode_of, "fake_device": lambda t: _fake_device(t).real}
         for name, of in facts.items():
-            setattr(Tensor, name, _Fact(of))
+            setattr(Tensor, name, AttributeOfSome(name, of))

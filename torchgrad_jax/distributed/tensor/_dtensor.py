@@ -10,6 +10,7 @@ that. In a process with all devices it is the whole tensor; with one device per 
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..._core import placement
 from ..._core.meta import meta
 from ..._core.state import MODES
 from ..._engine import attributes
+from ..._engine.attributes import AttributeOfSome
 from ..._engine.strided import is_direct, read
 from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
 from ..._functions.exchange import as_tensor
@@ -311,8 +313,9 @@ def _is_elsewhere(self: Tensor) -> bool:
     return there is not None and not (there.is_fully_addressable or there.is_fully_replicated)
 
 
+@functools.wraps(attributes.represent)
 def _represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    """Torch's repr, for what the program itself distributed."""
+    # torch's text for a DTensor, where the program itself distributed the tensor
     if _is_elsewhere(self):
         shown = attributes.represent(_own(self))
         return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
@@ -322,25 +325,22 @@ def _represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
 
 
-def _lacks(name: str) -> Any:
-    """Give a method to tensors over a mesh alone."""
-    method = globals()[name]
+def _bound(method: Any) -> Any:
+    """How a tensor over a mesh gives its method."""
 
     def get(self: Tensor) -> Any:
-        _sharding(self, name)
+        _sharding(self, method.__name__)
         return method.__get__(self)
 
-    return property(get, doc=method.__doc__)
-
-
-_PROPERTIES: dict[str, property] = {
-    "device_mesh": property(device_mesh), "placements": property(placements),
-    "redistribute": _lacks("redistribute"), "to_local": _lacks("to_local"), "full_tensor": _lacks("full_tensor"),
-}  # fmt: skip
+    return get
 
 
 def install() -> None:
     """Put the attributes of tensors over a mesh on `Tensor`."""
-    for name, value in _PROPERTIES.items():
-        setattr(Tensor, name, value)
+    for of in (device_mesh, placements):
+        setattr(Tensor, of.__name__, AttributeOfSome(of.__name__, of))
+        setattr(DTensor, of.__name__, property(of))
+    for method in (redistribute, to_local, full_tensor):
+        setattr(Tensor, method.__name__, AttributeOfSome(method.__name__, _bound(method)))
+        setattr(DTensor, method.__name__, method)
     Tensor.__repr__ = _represent  # type: ignore[method-assign]

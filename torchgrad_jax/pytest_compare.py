@@ -9,9 +9,11 @@ calls is one program of JAX). What they computed is watched in both, as `python 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,7 +43,7 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption(
         "--compare-record",
         metavar="FOLDER",
-        help="run the tests under torch and keep what they computed",
+        help="run the tests under torch, keep what they computed, and compare with it",
     )
 
 
@@ -120,6 +122,7 @@ def pytest_load_initial_conftests(early_config: Any, parser: Any, args: list[str
     folder = str(kept or what)
     if kept is None and what in ("torch", "jax"):
         folder = tempfile.mkdtemp(prefix="torchgrad_jax-")
+        early_config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
     library = HERE if what == "jax" else TORCH
     if kept or what in ("torch", "jax"):
         if library == TORCH and not has_torch():

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def normal(seed, scale=1.0, **shapes):
-    """Arrays of normal numbers by name; underscores of the names are the dots of a `state_dict`."""
+    """Arrays of normal numbers by name; two underscores in a name are a dot in a `state_dict`."""
     random = np.random.default_rng(seed)
     return {
         name.replace("__", "."): (scale * random.standard_normal(shape)).astype("float32")

@@ -26,6 +26,11 @@ def _vjp(f: Callable[..., Any], *points: Any) -> Callable[[Any], Any]:
     return lambda cotangent: _conj(pull(_conj(cotangent)))
 
 
+def state_of(given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters and buffers of a module, by the names that the module gives them."""
+    return {k.split("'")[1]: v for k, v in arrays.items() if k not in given.arrays}
+
+
 class JaxSide:
     """A function over arrays, called as `fn(*inputs)`, or as `fn(params, *inputs)` when there are such.
 
@@ -45,8 +50,7 @@ class JaxSide:
         inputs = given.fill(arrays.__getitem__)
         if self.params is None:
             return self.fn(*inputs)
-        state = {k.split("'")[1]: v for k, v in arrays.items() if k not in given.arrays}
-        return self.fn(self.params(state), *inputs)
+        return self.fn(self.params(state_of(given, arrays)), *inputs)
 
     def _parts(self, given: Given, arrays: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The function from the floating arrays to the floating results, both by name."""
@@ -128,4 +132,4 @@ class JaxSide:
         return {k: plain(np.asarray(v)) for k, v in (by_inputs | named).items()}
 
 
-__all__ = ["JaxSide"]
+__all__ = ["JaxSide", "state_of"]

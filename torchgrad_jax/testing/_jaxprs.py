@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-
 _WIDTH, _LINES = 58, 60
 
 
@@ -28,9 +26,4 @@ def _lines(name: str, make: Callable[[], Any]) -> list[str]:
     return [name, *wrapped[:_LINES], *more]
 
 
-def jaxpr(f: Callable[..., Any], *args: Any) -> Any:
-    """The jaxpr of a function, in which calls of jitted functions are spelled out."""
-    return jax.make_jaxpr(f)(*args)
-
-
-__all__ = ["jaxpr", "side_by_side"]
+__all__ = ["side_by_side"]

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,8 +18,8 @@ from .._engine.tensor import Tensor
 from ..interop import to_jax
 from ..nn import Module
 from ._differential import Comparison, Difference, Differs, Report
-from ._jax_side import JaxSide
-from ._jaxprs import jaxpr, side_by_side
+from ._jax_side import JaxSide, state_of
+from ._jaxprs import side_by_side
 from ._paths import Container, walk
 from ._shrink import shrunk
 from ._sides import KINDS, STEPS, Given, TensorSide, array_of
@@ -260,18 +261,15 @@ def _key(arrays: dict[str, Any]) -> tuple[Any, ...]:
 def _jaxprs(comparison: Comparison, tensor_fn: Any, jax_fn: Any, params: Any) -> str:
     """What both functions compute."""
     inputs = comparison.given.fill(comparison.arrays.__getitem__)
-    state = {
-        k.split("'")[1]: v for k, v in comparison.arrays.items() if k not in comparison.given.arrays
-    }
+    state = state_of(comparison.given, comparison.arrays)
 
     def ours() -> Any:
-        pure = to_jax(tensor_fn)
-        return (
-            jaxpr(pure, state, *inputs) if isinstance(tensor_fn, Module) else jaxpr(pure, *inputs)
-        )
+        given = (state, *inputs) if isinstance(tensor_fn, Module) else inputs
+        return jax.make_jaxpr(to_jax(tensor_fn))(*given)
 
     def theirs() -> Any:
-        return jaxpr(jax_fn, *inputs) if params is None else jaxpr(jax_fn, params(state), *inputs)
+        given = inputs if params is None else (params(state), *inputs)
+        return jax.make_jaxpr(jax_fn)(*given)
 
     return side_by_side(ours, theirs, (_PACKAGE, "jax"))
 

@@ -20,6 +20,7 @@ from torchgrad_jax.testing._observer.recording import Recording, load, save
 from torchgrad_jax.testing._programs import compare as comparing
 from torchgrad_jax.testing._programs.command import main
 from torchgrad_jax.testing._programs.compare import report_of
+from torchgrad_jax.testing._programs.locate import step_of
 from torchgrad_jax.testing._programs.runs import Run, has_torch, record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -66,17 +67,13 @@ def sequences():
     return load(str(RECORDED / "sequences.npz"))
 
 
-def changed(recording, change, kind, name, event=None):
+def changed(recording, change, kind, name):
     """A copy of a recording in which the numbers of one entry are others."""
     copy = Recording(
         dict(recording.facts), recording.events, [*recording.entries], recording.numbers.copy()
     )
     copy.facts["unreadable"] = 0
-    i, entry = next(
-        (i, e)
-        for i, e in enumerate(copy.entries)
-        if (e.kind, e.name) == (kind, name) and event in (None, e.event)
-    )
+    i, entry = next((i, e) for i, e in enumerate(copy.entries) if (e.kind, e.name) == (kind, name))
     values = change(recording.values(entry).copy())
     copy.numbers[entry.begin : entry.begin + entry.size] = values
     copy.entries[i] = dataclasses.replace(entry)
@@ -202,8 +199,55 @@ def test_against_itself(program, against):
     assert compare_program(program, against=against, nudges=1, steps=2).agrees
 
 
+STEPS = {
+    "of an optimizer, over several backward passes": (
+        "optimizer = torch.optim.SGD([w], 0.1)",
+        "w.sum().backward(); (w * w).sum().backward(); optimizer.step()",
+        [("backward", 1), ("backward", 1), ("step", 1), ("backward", 2), ("backward", 2), ("step", 2), ("end", 2)],
+    ),
+    "by hand": ("", "(w * w).sum().backward()", [("backward", 1), ("backward", 2), ("end", 2)]),
+    "of gradients": (
+        "",
+        "g, = torch.autograd.grad((w * w).sum(), w, create_graph=True); torch.autograd.grad(g.sum(), w)",
+        [("grad", 1), ("grad", 1), ("grad", 2), ("grad", 2), ("end", 2)],
+    ),
+    "with a compiled loss": (
+        "optimizer = torch.optim.SGD([w], 0.1); loss = torch.compile(lambda: (w * w).sum())",
+        "loss().backward(); optimizer.step()",
+        [("call", 1), ("backward", 1), ("step", 1), ("call", 2), ("backward", 2), ("step", 2), ("end", 2)],
+    ),
+    "compiled whole": (
+        "optimizer = torch.optim.SGD([w], 0.1)\n"
+        "@torch.compile\ndef step(): (w * w).sum().backward(); optimizer.step()",
+        "step()",
+        [("call", 1), ("call", 2), ("end", 2)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_are_counted(name, tmp_path):
+    """`steps` lets so many whole steps run, and events belong to the step that they lead to."""
+    before, step, expected = STEPS[name]
+    path = tmp_path / "steps.py"
+    path.write_text(
+        f"import torch\nw = torch.ones(2, requires_grad=True)\n{before}\nfor _ in range(4): {step}\n"
+    )
+    (seen,) = record([Run(str(path), steps=2)])
+    assert [(e["kind"], step_of(e)) for e in seen.events] == expected
+
+
+def test_module_beside_a_script(program, monkeypatch):
+    monkeypatch.chdir(Path(program).parent)
+    report = compare_program(
+        "train", module=True, reference=program, against="here", nudges=0, steps=1
+    )
+    assert report.agrees, str(report)
+
+
 def test_what_cannot_be_compared(tmp_path, capsys):
     silent = tmp_path / "silent.py"
+    kept = str(tmp_path / "kept.npz")
     silent.write_text("raise ValueError('in the program')")
     assert main(["--against", "here", "--nudges", "0", str(silent)]) == 2
     assert "ValueError: in the program" in capsys.readouterr().err
@@ -211,9 +255,16 @@ def test_what_cannot_be_compared(tmp_path, capsys):
         (["--against", str(silent), str(silent)], "no recording"),
         (["--against", "elsewhere", str(silent)], "elsewhere"),
         ([str(tmp_path / "absent.py")], "no such program"),
+        (["--record", kept, "--against", "here", str(tmp_path / "absent.py")], "no such program"),
+        (["--record", kept, "--against", "here", "--nudges", "0", str(silent)], "nothing was seen"),
+        (["--reference", str(silent), "--against", str(silent), str(silent)], "cannot be both"),
     ):
         assert main(arguments) == 2
         assert text in capsys.readouterr().err
+    assert not Path(kept).exists()
+    with pytest.raises(SystemExit):
+        main(["--record", kept, "--against", "compiled", str(silent)])
+    assert "no use for --against compiled" in capsys.readouterr().err
 
 
 def test_without_torch(monkeypatch, program, capsys):
@@ -254,14 +305,17 @@ def test_raises_there():
 @pytest.mark.oracle
 def test_plugin(tmp_path):
     (tmp_path / "test_suite.py").write_text(SUITE)
+    (temporary := tmp_path / "temporary").mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_compare", "-p", "no:cacheprovider",
          "--compare-with", "torch", str(tmp_path)],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        capture_output=True, text=True,
     )  # fmt: skip
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "gradient of layer.bias" in done.stdout
     assert "the reference raised AssertionError" in done.stdout
+    assert not [*temporary.glob("torchgrad_jax-*")]
 
 
 def test_killed_program_says_so(tmp_path):
@@ -276,4 +330,7 @@ def test_recording_comes_back(tmp_path, sequences):
     for a, b in zip(sequences, load(str(tmp_path / "again.npz")), strict=True):
         assert (a.facts, a.events, a.entries) == (b.facts, b.events, b.entries)
         np.testing.assert_array_equal(a.numbers, b.numbers)
+
+
+def test_another_interpreter_is_believed_to_have_torch():
     assert has_torch("another-python")

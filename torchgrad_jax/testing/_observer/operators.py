@@ -10,20 +10,9 @@ from . import naming
 
 _PROPERTIES = ("T", "mT", "H", "mH", "real", "imag")
 _ALIASES = {
-    "radd": "add",
-    "rmul": "mul",
-    "iadd": "add",
-    "isub": "sub",
-    "imul": "mul",
-    "truediv": "div",
-}
-_ALIASES |= {
-    "itruediv": "div",
-    "rtruediv": "rdiv",
-    "rpow": "rpow",
-    "subtract": "sub",
-    "multiply": "mul",
-}
+    "radd": "add", "iadd": "add", "isub": "sub", "subtract": "sub", "rmul": "mul", "imul": "mul", "multiply": "mul",
+    "truediv": "div", "itruediv": "div", "rtruediv": "rdiv",
+}  # fmt: skip
 _IGNORED = ("detach", "empty", "empty_like", "new_empty", "empty_strided")
 """Nothing is computed there, and the numbers of an empty tensor are left to chance."""
 

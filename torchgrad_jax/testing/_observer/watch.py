@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import naming
+from .compiled import Compiled
 from .digest import digest
 from .leaves import leaves_of
 from .operators import Operators
@@ -43,7 +44,12 @@ class Watch:
         self.names = naming.Names(torch, skip)
         self.skip = skip
         self.stack: list[str] = []
-        self.steps = self.backwards = 0
+        self.steps = 0
+        """How many steps have ended: of optimizers; while there is none, backward passes."""
+        self.optimized = False
+        """Whether the program has made an optimizer."""
+        self.unseen: set[str] = set()
+        """Which of "backward", "grad" and "step" ran while nothing was recorded."""
         self.quiet = 0
         """Above 0 nothing is recorded: a compiled function runs, or the watch itself."""
         self.thread = threading.get_ident()
@@ -114,7 +120,6 @@ class Watch:
             "kind": kind,
             "where": where,
             "step": self.steps,
-            "backward": self.backwards,
             **more,
         }
         self.recording.events.append(about)
@@ -229,6 +234,7 @@ class Watch:
         @functools.wraps(plain)
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self.idle():
+                self.unseen.add("backward")
                 return plain(*args, **kwargs)
             roots = args[0] if args else kwargs.get("tensors")
             given = list(roots) if isinstance(roots, list | tuple) else [roots]
@@ -239,9 +245,8 @@ class Watch:
             with self.quietly():
                 out = plain(*args, **kwargs)
             self._gradients(leaves)
-            self.backwards += 1
             self.close("backward")
-            self._stop_when_seen()
+            self._pass_ended()
             return out
 
         return backward
@@ -256,12 +261,15 @@ class Watch:
         @functools.wraps(plain)
         def grad(*args: Any, **kwargs: Any) -> Any:
             if self.idle():
+                self.unseen.add("grad")
                 return plain(*args, **kwargs)
             with self.quietly():
                 out = plain(*args, **kwargs)
             for path, t in _tensors(out, self.torch, ""):
                 self.tensor("gradient", f"autograd.grad{path}", t)
             self.close("grad")
+            if not kwargs.get("create_graph"):  # else it is part of a larger loss
+                self._pass_ended()
             return out
 
         return grad
@@ -273,6 +281,7 @@ class Watch:
         def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             out = plain(optimizer, *args, **kwargs)
             if not self.idle():
+                self.optimized = True
                 for p in optimizer.param_groups[-1]["params"]:
                     self.change.parameter(p)
             return out
@@ -295,6 +304,7 @@ class Watch:
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self.idle():
+            self.unseen.add("step")
             return
         self.operators.muted = 0
         with self.quietly():
@@ -322,9 +332,14 @@ class Watch:
             for path, t in owner.named_buffers():
                 self.tensor("buffer", f"{self.names.module(owner)}.{path}", t)
 
+    def _pass_ended(self) -> None:
+        """Count a backward pass as a step of a program that has no optimizer."""
+        if not self.optimized:
+            self.steps += 1
+            self._stop_when_seen()
+
     def _stop_when_seen(self) -> None:
-        done = self.steps if self.steps else self.backwards - 1
-        if self.limit and done >= self.limit:
+        if self.limit and self.steps >= self.limit:
             raise Enough
 
     # --- compiled functions
@@ -341,39 +356,34 @@ class Watch:
 
         return compile
 
-    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a compiled function, and record what it gave and changed."""
+    def call(self, function: Any, ran: set[str], args: Any, kwargs: Any) -> Any:
+        """Call a compiled function, and record what it gave and changed.
+
+        Args:
+            function: the compiled function.
+            ran: which of "backward", "grad" and "step" ran in it; seen while it is traced, in its first call.
+            args: its arguments.
+            kwargs: its arguments by name.
+        """
         if self.idle():
             return function(*args, **kwargs)
+        self.unseen.clear()
         with self.quietly(), self.operators.away():
             out = function(*args, **kwargs)
+        ran |= self.unseen
         name = getattr(function, "__name__", "function")
         for path, t in _tensors(out, self.torch, ""):
             self.tensor("root", f"{name}(){path}", t)
         with self.quietly():
             for owner in self.names.roots():
                 self.module_state(owner, self.names.module(owner))
-        self.steps += 1
-        self.close("call", name=name)
-        self._stop_when_seen()
+        if "step" in ran or (ran and not self.optimized):
+            self.steps += 1
+            self.close("call", name=name)
+            self._stop_when_seen()
+        else:  # it computes something for a step that is still to come
+            self.close("call", name=name, step=self.steps + 1)
         return out
-
-
-class Compiled:
-    """A compiled function with a watch before it."""
-
-    def __init__(self, function: Any, watch: Watch) -> None:
-        self.__dict__.update(_function=function, _watch=watch)
-        functools.update_wrapper(self, function, updated=())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._watch.call(self._function, args, kwargs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
 
 
 def _tensors(x: Any, torch: Any, path: str) -> Iterator[tuple[str, Any]]:

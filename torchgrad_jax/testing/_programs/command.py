@@ -25,7 +25,12 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     p.add_argument("--reference", metavar="SCRIPT", help="another program in the reference's place")
     p.add_argument("--record", metavar="FILE", help="only run the reference, and keep what it did")
-    p.add_argument("--steps", type=int, default=0, help="stop after so many optimizer steps")
+    p.add_argument(
+        "--steps",
+        type=int,
+        default=0,
+        help="stop after so many optimizer steps (without optimizers: backward passes)",
+    )
     p.add_argument("--seed", type=int, default=0, help="of torch, NumPy and Python")
     p.add_argument(
         "--nudges", type=int, default=2, help="runs with weights nudged by a rounding (2)"
@@ -53,11 +58,21 @@ def main(argv: Sequence[str]) -> int:
     if not program:
         p.error("which program?")
     program = program if args.module else program[0]
+    if args.record and (wrong := _unused(args)):
+        p.error(f"--record only runs the reference, and has no use for {wrong}")
     try:
         return _run(args, program, arguments)
     except (RuntimeError, ValueError, OSError) as e:
         sys.stderr.write(f"{e}\n")
         return 2
+
+
+def _unused(args: argparse.Namespace) -> str:
+    """An option that says something about a comparison."""
+    if args.against not in (TORCH, "here"):
+        return f"--against {args.against}"
+    given = {"--reference": args.reference, "--html": args.html, "--json": args.json}
+    return next((name for name, value in given.items() if value is not None), "")
 
 
 def _run(args: argparse.Namespace, program: str, arguments: list[str]) -> int:
@@ -94,7 +109,7 @@ def as_data(report: ProgramReport) -> dict[str, object]:
         "agrees": report.agrees,
         "step": None if found is None else found.step,
         "where": None if found is None else found.about["where"],
-        "parting": {} if found is None else dict(facts(found, report.names)),
+        "parting": {} if found is None else dict(facts(found)),
         "losses": [
             {"step": p.step, "judged": p.loss[0], "reference": p.loss[1]}
             for p in report.curve

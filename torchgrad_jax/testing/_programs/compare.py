@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from .._observer.recording import Recording, load, save
 from .judge import Judge, Verdict
-from .locate import Parting, Point, curve, parting, step_of
+from .locate import Parting, Point, curve, parting
 from .page import page
 from .runs import HERE, TORCH, ProgramFailed, Run, has_torch, nudged, record
 from .text import text
@@ -71,10 +71,10 @@ def compare_program(
         against: "torch"; a file that `record_program` wrote; or this package itself in another way: "eager" (whatever
             `torch.compile` says), "compiled" (each module that the program calls), "float64", "devices=N" (each
             module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"), "here".
-        reference: another program in the reference's place, such as the one that `program` is a port of.
+        reference: another script in the reference's place, such as the one that `program` is a port of.
         module: whether `program` is the name of a module.
-        steps: stop after so many steps; 0 runs to the end.
-        seed: of torch, NumPy and Python, before the program starts.
+        steps: stop after so many steps (without an optimizer: backward passes); 0 runs to the end.
+        seed: of torch, NumPy and Python, before the program starts. A file brings its own seed, nudges and operators.
         nudges: how many runs with nudged weights.
         factor: widens what is allowed.
         operators: for how many backward passes and steps single operators are recorded. Where the runs part later, both
@@ -91,15 +91,17 @@ def compare_program(
         >>> from torchgrad_jax.testing import compare_program
         >>> print(compare_program("train.py", ["--epochs", "1"]))  # doctest: +SKIP
     """
-    for path in [reference] if module else [program, reference]:
-        if path is not None and not os.path.exists(path):
-            raise ValueError(f"no such program: {path}")
+    _check_paths([reference] if module else [program, reference])
     if os.path.isfile(against):
+        if reference is not None:
+            raise ValueError(
+                f"the reference is {reference} or what {against} holds; it cannot be both"
+            )
         return _against_file(program, arguments, against, module, steps, factor)
     left = Run(program, tuple(arguments), module, seed=seed, steps=steps, window=(0, operators))
     left, right = _sides(left, against, python)
     if reference is not None:
-        right = replace(right, program=reference)
+        right = replace(right, program=reference, module=False)
     if python is None and right.library == TORCH and not has_torch():
         raise RuntimeError(
             "torch is not installed here: name the interpreter that has it (--python), compare with a recording "
@@ -118,6 +120,12 @@ def compare_program(
         if again.parting is not None:
             report = replace(again, curve=report.curve, compared=report.compared)
     return report
+
+
+def _check_paths(paths: Sequence[str | None]) -> None:
+    for path in paths:
+        if path is not None and not os.path.exists(path):
+            raise ValueError(f"no such program: {path}")
 
 
 def _needs_operators(report: ProgramReport, window: tuple[int, int]) -> bool:
@@ -170,11 +178,18 @@ def report_of(
     _check(left, names[0]), _check(right, names[1])
     judge = Judge(left, right, moved, factor)
     found = parting(judge)
+    points = curve(judge)
     verdicts = judge.event(found.event) if found is not None and found.verdict is not None else []
     return ProgramReport(
-        program, names, found, curve(judge), verdicts, min(len(left.entries), len(right.entries)),
-        max(left.facts["unreadable"], right.facts["unreadable"]), _notes(judge, found),
+        program, names, found, points, verdicts, _compared(judge, found),
+        max(left.facts["unreadable"], right.facts["unreadable"]), _notes(judge, found, points),
     )  # fmt: skip
+
+
+def _compared(judge: Judge, found: Parting | None) -> int:
+    """How many values stood beside each other: those until the runs part."""
+    last = found.event if found is not None else len(judge.right.events)
+    return min(sum(e.event <= last for e in r.entries) for r in (judge.left, judge.right))
 
 
 def _check(recording: Recording, name: str) -> None:
@@ -186,9 +201,9 @@ def _check(recording: Recording, name: str) -> None:
         )
 
 
-def _notes(judge: Judge, found: Parting | None) -> list[str]:
+def _notes(judge: Judge, found: Parting | None, points: list[Point]) -> list[str]:
     notes = []
-    chaos = next((p for p in curve(judge) if p.moved > 0.01), None)
+    chaos = next((p for p in points if p.moved > 0.01), None)
     if chaos is not None and (found is None or chaos.step < found.step):
         notes.append(
             f"from step {chaos.step} on a rounding moves the reference itself by more than 1 %: "
@@ -218,7 +233,13 @@ def record_program(
         nudges: how many more runs with nudged weights.
         operators: for how many backward passes and steps single operators are recorded.
         python: the interpreter in which torch is installed, if it is another one.
+
+    Raises:
+        RuntimeError: when torch is needed and not installed, or a process left nothing to compare.
     """
+    if library not in (HERE, TORCH):
+        raise ValueError(f"library {library!r}: only {TORCH} and {HERE} can be recorded")
+    _check_paths([] if module else [program])
     if library == TORCH and python is None and not has_torch():
         raise RuntimeError(
             "torch is not installed here: name the interpreter that has it (--python)"
@@ -227,7 +248,9 @@ def record_program(
         program, tuple(arguments), module, library, seed=seed, steps=steps, window=(0, operators),
         python=python or sys.executable,
     )  # fmt: skip
-    save(record([run, *nudged(run, nudges)]), path)
+    recordings = record([run, *nudged(run, nudges)])
+    _check(recordings[0], library)
+    save(recordings, path)
 
 
 def _against_file(
@@ -256,4 +279,4 @@ def _against_file(
     return report
 
 
-__all__ = ["ProgramReport", "compare_program", "record_program", "report_of", "step_of"]
+__all__ = ["ProgramReport", "compare_program", "record_program", "report_of"]

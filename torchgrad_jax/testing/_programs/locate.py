@@ -63,8 +63,6 @@ class Point:
 
 def step_of(about: dict[str, Any]) -> int:
     """The number of the step that an event belongs to, from 1."""
-    if not about["step"] and about["kind"] == "backward":
-        return about["backward"]
     return about["step"] + (about["kind"] not in ("step", "call", "end"))
 
 

@@ -76,7 +76,7 @@ def _verdict(report: Any) -> str:
     if report.parting is None:
         agree = "<b class=good>They agree.</b> Nothing is further apart than rounding explains."
         return f"<div class=card>{agree}{notes}</div>"
-    rows = "".join(f"<dt>{_e(k)}<dd>{_e(t)}" for k, t in facts(report.parting, report.names))
+    rows = "".join(f"<dt>{_e(k)}<dd>{_e(t)}" for k, t in facts(report.parting))
     return f"<div class=card><b class=bad>{_e(headline(report.parting))}</b><dl>{rows}</dl>{notes}</div>"
 
 

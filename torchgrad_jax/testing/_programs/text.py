@@ -22,9 +22,7 @@ def text(report: Any) -> str:
     lines += ["", *_losses(report), *(f"note: {n}" for n in report.notes)]
     if report.parting is None:
         return "\n".join([*lines, "They agree: nothing is further apart than rounding explains."])
-    return "\n".join(
-        [*lines, *([""] if report.notes else []), *parted(report.parting, report.names)]
-    )
+    return "\n".join([*lines, *([""] if report.notes else []), *parted(report.parting)])
 
 
 def number(x: Any) -> str:
@@ -38,9 +36,10 @@ def title(v: Verdict) -> str:
         "op": "result of",
         "output": "output of",
         "op gradient": "gradient at the result of",
+        "gradient": "gradient of",
         "root": "",
     }
-    of = kind.get(v.entry.kind, "gradient of" if v.entry.kind == "gradient" else v.entry.kind)
+    of = kind.get(v.entry.kind, v.entry.kind)
     index = f", element {v.index}" if v.index else ""
     where = f" ({v.entry.where})" if v.entry.where else ""
     return f"{of} {v.entry.name}{where}{index}".strip()
@@ -62,7 +61,7 @@ def headline(found: Parting) -> str:
     return f"They part at step {found.step}, in or before {kinds[found.about['kind']]}{where}:"
 
 
-def facts(found: Parting, names: tuple[str, str]) -> list[tuple[str, str]]:
+def facts(found: Parting) -> list[tuple[str, str]]:
     """Where they part, item by item."""
     if found.verdict is None:
         return [("what", found.text)]
@@ -78,10 +77,10 @@ def facts(found: Parting, names: tuple[str, str]) -> list[tuple[str, str]]:
     return [(k, t) for k, t in rows if t]
 
 
-def parted(found: Parting, names: tuple[str, str]) -> list[str]:
+def parted(found: Parting) -> list[str]:
     """The same as lines."""
     lines = [headline(found)]
-    lines += [f"  {k:<12} {t}" for k, t in facts(found, names)]
+    lines += [f"  {k:<12} {t}" for k, t in facts(found)]
     if found.after:
         lines.append(f"  and {len(found.after)} more values of this step, the first of them:")
         lines += [f"    {title(v)}: {_both(v)}" for v in found.after[:4]]

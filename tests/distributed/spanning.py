@@ -70,6 +70,28 @@ def tensor_parallel(m, d):
     return trained(m, model, 0)[0]
 
 
+def groups_of_a_mesh(m, d):
+    """Sums along each dimension of a mesh, of numbers that are not parts of one tensor."""
+    meshes = parts(m)[0]
+    functional = importlib.import_module(f"{m.__name__}.distributed._functional_collectives")
+    mesh = meshes.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    line = meshes.init_device_mesh("cpu", (4,))
+    found = []
+    for group in (
+        mesh.get_group("tp"),
+        mesh["dp"].get_group(),
+        mesh.get_group(0),
+        line.get_group(),
+    ):
+        x = m.tensor([10.0 ** d.get_rank()])
+        d.all_reduce(x, group=group)
+        found.append((d.get_process_group_ranks(group), group.rank(), x))
+    one = m.tensor([10.0 ** d.get_rank()])
+    in_place = [functional.all_reduce(one, "sum", g) for g in (mesh["tp"], (mesh, 0))]
+    same = mesh.get_group("tp") is mesh["tp"].get_group(), line.get_group() is d.group.WORLD
+    return found, [functional.wait_tensor(x) for x in in_place], same, len(mesh.get_all_groups())
+
+
 def both(m, d):
     meshes, _, fsdp, parallel, _ = parts(m)
     model = network(m)

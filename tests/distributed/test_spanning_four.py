@@ -1,4 +1,4 @@
-"""FSDP with tensor parallelism over four processes, as torch's with gloo."""
+"""FSDP with tensor parallelism, and groups of a mesh, over four processes, as torch's with gloo."""
 
 from . import spanning
 from .processes import Together
@@ -10,3 +10,8 @@ test_same_as_torch = together.test()
 @together
 def both(m, d):
     return spanning.both(m, d)
+
+
+@together
+def groups_of_a_mesh(m, d):
+    return spanning.groups_of_a_mesh(m, d)

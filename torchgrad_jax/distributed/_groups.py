@@ -238,7 +238,7 @@ def new_group(
     _check_members(members, world.size())
     members = sorted(members) if sort_ranks else members
     _made["groups"] += 0 if use_local_synchronization else 1
-    name = "-".join(map(str, members)) if use_local_synchronization else str(_made["groups"])
+    name = _name_of(members) if use_local_synchronization else str(_made["groups"])
     if world.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
     kind = world.name() if backend is None else _backend(backend)
@@ -246,6 +246,19 @@ def new_group(
     made = ProcessGroup(world._wires, members, kind, name, limit, group_desc or "undefined")
     _groups.append(made)
     return made
+
+
+def _name_of(members: Sequence[int]) -> str:
+    """A name that the members of a group find without the other processes: no group of theirs has it yet."""
+    name, taken = f"ranks {'-'.join(map(str, members))}", {g.group_name for g in _groups}
+    while name in taken:
+        name += "'"
+    return name
+
+
+def is_live(pg: ProcessGroup | None) -> bool:
+    """Whether a group has been made and not destroyed."""
+    return any(pg is g for g in _groups)
 
 
 def _check_members(members: Sequence[int], size: int) -> None:

@@ -18,7 +18,7 @@ from .._core.devices import of_jax
 from .._core.dtypes import int32
 from .._engine.tensor import Tensor
 from .._functions.create import tensor as _tensor
-from . import distributed_c10d as _c10d
+from . import _groups
 from ._jax_processes import check_mesh
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
@@ -40,7 +40,7 @@ class DeviceMesh:
         mesh: the numbers of the devices.
         mesh_dim_names: a name for each dimension.
 
-    Differs from torch: no process groups are made, and a dimension may have devices of one process.
+    Differs from torch: a dimension may have devices of one process; process groups are made when they are asked for.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class DeviceMesh:
         self._numbers = numbers
         self._root = root
         self._flattened: dict[str, DeviceMesh] = {}
+        self._process_groups: dict[tuple[int, ...], Any] = {}
         if root is self:
             _WHOLE.setdefault(jax_mesh, self)
 
@@ -293,7 +294,7 @@ class DeviceMesh:
 
     def get_rank(self) -> int:
         """The number of this process."""
-        return _c10d.get_rank()
+        return _groups.get_rank()
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """Where along a dimension this process's first device is: 0 in a process that has all devices."""
@@ -313,21 +314,41 @@ class DeviceMesh:
         return mesh_dim or 0
 
     def get_group(self, mesh_dim: int | str | None = None) -> Any:
-        """The group of the processes that have devices along a dimension, where that is this process alone."""
-        self._one_dim(
+        """The group of the processes that have devices along a dimension, through this process's first device.
+
+        All of these processes call it, as they would `torch.distributed.new_group`; another call gives the same group.
+        """
+        dim = self._one_dim(
             mesh_dim,
             "If you want to get the list of all the ProcessGroups in the DeviceMesh,"
             "please use `get_all_groups()` instead.",
         )
-        if jax.process_count() > 1 or (_c10d.is_initialized() and _c10d.get_world_size() > 1):
-            raise NotImplementedError(
-                f"{self}.get_group(): a mesh has no process groups here; XLA moves data between its devices"
-            )
-        if not _c10d.is_initialized():
+        if not _groups.is_initialized():
             raise RuntimeError(
                 f"{self}.get_group(): there is no process group; call torch.distributed.init_process_group() first"
             )
-        return _c10d._get_default_group()
+        ranks = self._ranks_along(self.axes[dim])
+        if len(ranks) == _groups.get_world_size():
+            return _groups.member_of(None)
+        known = self._root._process_groups.get(ranks)
+        if not _groups.is_live(known):
+            known = self._root._process_groups[ranks] = _groups.new_group(
+                ranks, use_local_synchronization=True
+            )
+        return known
+
+    def _ranks_along(self, axes: tuple[str, ...]) -> tuple[int, ...]:
+        """The processes that have devices along some axes, through this process's first device."""
+        at = self._place()
+        if at is None:
+            raise RuntimeError(f"{self}.get_group(): this process has no device of the mesh")
+        if (
+            jax.process_count() == 1
+        ):  # JAX counts the processes of one system, which this one may not be part of
+            return (_groups.get_rank(),)
+        names = self.jax_mesh.axis_names
+        line = tuple(slice(None) if a in axes else i for a, i in zip(names, at, strict=True))
+        return tuple(sorted({d.process_index for d in self.jax_mesh.devices[line].ravel()}))
 
     def get_all_groups(self) -> list[Any]:
         """The groups of all dimensions."""
@@ -405,7 +426,7 @@ def _devices(device_type: str, numbers: Any) -> Any:
             f"a mesh of {device_type} devices was asked for, and JAX has none"
         ) from None
     if numbers.size and int(numbers.max()) >= len(found):
-        check_mesh(_c10d.get_world_size() if _c10d.is_initialized() else 1)
+        check_mesh(_groups.get_world_size() if _groups.is_initialized() else 1)
         raise RuntimeError(
             f"a mesh with {numbers.size} devices, the last of which is number {int(numbers.max())}, was asked for, "
             f"and JAX has {len(found)} of type {device_type}. One process may have many: virtual ones on a CPU with "

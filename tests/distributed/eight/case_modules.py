@@ -29,6 +29,7 @@ from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import (
     CPUOffloadPolicy,
     FSDPModule,
+    FullOptimStateDictConfig,
     FullyShardedDataParallel,
     MixedPrecision,
     MixedPrecisionPolicy,
@@ -43,6 +44,7 @@ from torchgrad_jax.distributed.tensor import (
     Partial,
     Replicate,
     Shard,
+    distribute_module,
     distribute_tensor,
 )
 from torchgrad_jax.distributed.tensor.experimental import (
@@ -50,7 +52,11 @@ from torchgrad_jax.distributed.tensor.experimental import (
     context_parallel_unshard,
     local_map,
 )
-from torchgrad_jax.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+from torchgrad_jax.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    parallelize_module,
+)
 
 FULL = ShardingStrategy.FULL_SHARD
 
@@ -130,6 +136,11 @@ def test_state_of_an_optimizer_goes_around():
     with FullyShardedDataParallel.state_dict_type(split, StateDictType.SHARDED_STATE_DICT):
         parts_of = FullyShardedDataParallel.optim_state_dict(split, optimizer)
         gathered = FullyShardedDataParallel.full_optim_state_dict(split, optimizer, None, False)
+    assert FullyShardedDataParallel.get_state_dict_type(nn.Linear(1, 1)) is None
+    outer = nn.ModuleDict({"inside": split})
+    assert (
+        "inside.up.weight" in FullyShardedDataParallel.optim_state_dict(outer, optimizer)["state"]
+    )
     assert isinstance(parts_of["state"]["up.weight"]["exp_avg"], DTensor)
     assert not isinstance(gathered["state"]["up.weight"]["exp_avg"], DTensor)
     assert loaded is not held
@@ -393,6 +404,25 @@ def test_to_local_shares_memory():
     assert len(x.addressable_shards) == 8
 
 
+def test_functions_without_a_module_are_deprecated():
+    net, mesh = nn.Linear(4, 4), line()
+
+    def double(inputs: Any, mesh: Any) -> Any:
+        return (inputs[0] * 2,)
+
+    def alone(outputs: Any) -> Any:
+        return outputs
+
+    with pytest.warns(FutureWarning, match="Deprecating input_fn"):
+        distribute_module(net, mesh, None, double)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="should take in 3 arguments, but got 1"):
+        distribute_module(nn.Linear(4, 4), mesh, None, None, alone)  # type: ignore[arg-type]
+    x = torch.ones(8, 4)
+    torch.testing.assert_close(
+        whole(net(x)), whole(nn.functional.linear(x * 2, net.weight, net.bias))
+    )
+
+
 def test_local_map_sees_what_a_device_has():
     mesh, seen = line(), []
     x = distribute_tensor(torch.arange(16.0).view(8, 2), mesh, [Shard(0)]).requires_grad_()
@@ -458,6 +488,22 @@ ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     "style": (
         NotImplementedError, "only support nn.Linear and nn.Embedding",
         lambda: parallelize_module(nn.LayerNorm(8), line(), ColwiseParallel()),
+    ),
+    "no-tensor": (
+        AssertionError, "expecting input to be a torch.Tensor!",
+        lambda: parallelize_module(
+            nn.Identity(), line(), PrepareModuleInput(input_layouts=Shard(0), desired_input_layouts=Replicate())
+        )(3),
+    ),
+    "ignored-twice": (
+        ValueError, "both ignored_modules and ignored_states",
+        lambda: FullyShardedDataParallel(network(), ignored_modules=[], ignored_states=[]),
+    ),
+    "details-of-another-kind": (
+        RuntimeError, "Expected state_dict_config of type .*FullStateDictConfig.* but got .*FullOptim",
+        lambda: FullyShardedDataParallel.set_state_dict_type(
+            wrapped(FULL)(network()), StateDictType.FULL_STATE_DICT, FullOptimStateDictConfig()  # type: ignore[arg-type]
+        ),
     ),
     "plan": (TypeError, "Expect Union", lambda: parallelize_module(network(), line(), 3)),
     "meshes-of-other-devices": (

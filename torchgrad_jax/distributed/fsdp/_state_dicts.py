@@ -33,9 +33,28 @@ _CONFIGS = {
 def settings(
     kind: StateDictType, config: Any = None, of_optimizer: Any = None
 ) -> StateDictSettings:
-    """What was asked for, with torch's details where none were given."""
+    """What was asked for, with torch's details where none were given.
+
+    Raises:
+        RuntimeError: the details are those of another kind of state dictionary.
+    """
+    rows = zip(
+        ("state_dict_config", "optim_state_dict_config"),
+        _CONFIGS[kind],
+        (config, of_optimizer),
+        strict=True,
+    )
+    for name, wanted, given in rows:
+        if given is not None and type(given) is not wanted:
+            raise RuntimeError(f"Expected {name} of type {wanted} but got {type(given)}")
     plain, optimizer = _CONFIGS[kind]
     return StateDictSettings(kind, config or plain(), of_optimizer or optimizer())
+
+
+def settings_of(module: Module) -> StateDictSettings | None:
+    """What was asked for of the first wrapper in a module; None where there is none."""
+    found = (m.__dict__.get("_state_dict_settings") for m in module.modules())
+    return next((s for s in found if s is not None), None)
 
 
 def names_out(module: Any, state: Any, prefix: str, metadata: Any) -> None:
@@ -84,7 +103,7 @@ def optim_state_dict(
         group: not looked at.
     """
     given = optim.state_dict() if optim_state_dict is None else optim_state_dict
-    wanted = model.get_state_dict_type(model)
+    wanted = settings_of(model) or settings(StateDictType.FULL_STATE_DICT)
     gather = wanted.state_dict_type is StateDictType.FULL_STATE_DICT
     config = wanted.optim_state_dict_config
     found = _by_names(model, optim, given, gather, config.offload_to_cpu)

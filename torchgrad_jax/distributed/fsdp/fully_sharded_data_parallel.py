@@ -214,18 +214,16 @@ class FullyShardedDataParallel(Module):
             raise NotImplementedError(
                 "StateDictType.LOCAL_STATE_DICT: there are no flat parameters"
             )
-        found = FullyShardedDataParallel.fsdp_modules(module)
-        before = found[0]._state_dict_settings if found else _state_dicts.settings(state_dict_type)
-        for part in found:
-            part._state_dict_settings = _state_dicts.settings(
-                state_dict_type, state_dict_config, optim_state_dict_config
-            )
+        wanted = _state_dicts.settings(state_dict_type, state_dict_config, optim_state_dict_config)
+        before = _state_dicts.settings_of(module) or wanted
+        for part in FullyShardedDataParallel.fsdp_modules(module):
+            part._state_dict_settings = wanted
         return before
 
     @staticmethod
-    def get_state_dict_type(module: Module) -> StateDictSettings:
-        """What `set_state_dict_type` said."""
-        return FullyShardedDataParallel.fsdp_modules(module)[0]._state_dict_settings
+    def get_state_dict_type(module: Module) -> StateDictSettings | None:
+        """What `set_state_dict_type` said; None where no module is of this kind."""
+        return _state_dicts.settings_of(module)
 
     @staticmethod
     @contextlib.contextmanager
@@ -327,6 +325,11 @@ def _sharded(strategy: ShardingStrategy, mesh: DeviceMesh) -> tuple[bool, ...]:
 
 
 def _ignored(modules: Any, states: Any) -> tuple[set[Module], list[Any]]:
+    """The modules to leave alone, and the parameters."""
+    if modules is not None and states is not None:
+        raise ValueError(
+            "Cannot pass both ignored_modules and ignored_states at the same time. Please just pass ignored_states."
+        )
     found = [*(modules or ()), *(s for s in states or () if isinstance(s, Module))]
     kept = [s for s in states or () if not isinstance(s, Module)]
     return {m for part in found for m in part.modules()}, kept + [

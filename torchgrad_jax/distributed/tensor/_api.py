@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -101,20 +102,35 @@ def distribute_module(
             "distribute_module should only be called once on a module, "
             "but it has already been called on this module!"
         )
-    for given, kind in ((input_fn, "input_fn"), (output_fn, "output_fn")):
-        n = 3 if given is None else len(inspect.signature(given).parameters)
-        if n != 3:
-            raise ValueError(f"{kind} should take in 3 arguments, but got {n} arguments!")
+    change_inputs, change_outputs = _of_three(input_fn, "input"), _of_three(output_fn, "output")
     for name, part in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, part, mesh)
         replicate_rest(part, mesh)
-    if input_fn is not None:
-        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
-    if output_fn is not None:
-        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+    if change_inputs is not None:
+        module.register_forward_pre_hook(lambda m, inputs: change_inputs(m, inputs, mesh))
+    if change_outputs is not None:
+        module.register_forward_hook(lambda m, inputs, outputs: change_outputs(m, outputs, mesh))
     module._distribute_module_applied = True
     return module
+
+
+def _of_three(given: Any, kind: str) -> Any:
+    """A function of a module, its inputs or outputs, and the mesh; torch has deprecated those without a module."""
+    if given is None:
+        return None
+    n = len(inspect.signature(given).parameters)
+    if n == 3:
+        return given
+    if n != 2:
+        raise ValueError(f"{kind}_fn should take in 3 arguments, but got {n} arguments!")
+    warnings.warn(
+        f"Deprecating {kind}_fn that takes two arguments ({kind}s, device_mesh), "
+        f"please use {kind}_fn that takes in (module, {kind}s, device_mesh) instead!",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return lambda module, values, mesh: given(values, mesh)
 
 
 def _make(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ...._engine.tensor import Tensor
 from ....nn.modules.linear import Linear
 from ....nn.modules.module import Module
 from ....nn.modules.sparse import Embedding
@@ -44,6 +45,8 @@ def take_in(
     t: Any, mesh: DeviceMesh, given: Placement, wanted: Placement, local: bool = False
 ) -> Any:
     """A value as a module gets it: a plain tensor is said to be placed as `given`, then all are placed as wanted."""
+    if not isinstance(t, Tensor):
+        raise AssertionError("expecting input to be a torch.Tensor!")
     if not isinstance(t, DTensor) and given != wanted and given.is_shard():
         t = spread(t, mesh, (given,))
     return hand_out(t, mesh, wanted, local)

@@ -233,6 +233,24 @@ def test_any_later_call(make):
     assert outcomes >= {(True, False), (True, True)}
 
 
+def test_no_program_is_lost():
+    """A call with arguments of another kind than the last puts its program behind the others."""
+    f = torch.compile(lambda x: x * 2)
+    first, second = (lambda: f(torch.ones(2))), (lambda: f(torch.ones(3)))
+    for call in (first, second, first, second):
+        call()
+    within = str(Path(torch.__file__).parent / "_bridge" / "compile.py")
+    points = length(first, within)
+    second()
+    fired = []
+    for at in range(points):
+        fired.append(interrupted(first, at, within, delivered=True))
+        second()
+    assert sum(fired) > 10
+    assert not all(fired)
+    assert f.counts["traced"] == 2
+
+
 FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments]
 
 

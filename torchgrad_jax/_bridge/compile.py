@@ -279,20 +279,27 @@ class Compiled:
 
     def _used(self, key: Any, entry: Entry) -> None:
         """Put the programs for a key behind all others, and this one behind them, since it is needed now."""
-        used = self.entries.pop(key, None)
-        if used is not None:
-            if used[-1] is not entry:
-                used = [*[e for e in used if e is not entry], entry]
-            self.entries[key] = used
+        used = self.entries.get(key)
+        if used is None:
+            return
+        if used[-1] is not entry:
+            self.entries[key] = used = [*[e for e in used if e is not entry], entry]
+        if next(reversed(self.entries)) != key:
+            try:
+                del self.entries[key]
+            finally:  # so that a signal loses no program
+                self.entries[key] = used
 
     def _drop_oldest(self) -> None:
         """Forget the program whose kind of arguments has not come for longest."""
         oldest = next(iter(self.entries), None)
-        programs = self.entries.pop(oldest, None)
+        programs = self.entries.get(oldest)
         if programs:
             self.evicted += 1
             if len(programs) > 1:
-                self.entries = {oldest: programs[1:], **self.entries}
+                self.entries[oldest] = programs[1:]
+            else:
+                del self.entries[oldest]
             del programs
             caches.KERNELS.program_dropped()
 

@@ -85,6 +85,9 @@ REFUSED = {
         lambda x: x * min(len(x), 5),
         "something else at another size of b",
     ),
+    "odd or even": (lambda x: x * (len(x) % 2), "something else at another size of b"),
+    "a flag": (lambda x: x * (len(x) > 6), "something else at another size of b"),
+    "nearly the size": (lambda x: x * (len(x) + 0.0003), "something else at another size of b"),
     "halves": (lambda x: torch.zeros(len(x) // 2, 2), "something else at another size of b"),
     "a number by another rule": (
         lambda x: x * len(x) ** 0.5,

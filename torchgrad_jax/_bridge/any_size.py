@@ -86,11 +86,15 @@ class AnySize:
         first = found[0]
         if all(v == first or (v != v and first != first) for v in found):
             return first
-        values, dtype = [float(v) for v in found], np.result_type(first)
-        whole = dtype.kind in "iu"
-        for size_of, number_of in _SCALARS if not whole else _SCALARS[:1]:
-            sizes = [size_of(v) if v not in (0, 1) else 0.0 for v in values]
-            terms = self._terms(sizes if whole else np.round(sizes, 3))
+        dtype, values = np.result_type(first), np.array(found, dtype=float)
+        floating = jnp.issubdtype(dtype, jnp.floating)
+        known = _SCALARS if floating else _SCALARS[:1] if jnp.issubdtype(dtype, jnp.integer) else ()
+        error = 2 * float(jnp.finfo(dtype).eps) if floating else 0.0
+        for size_of, number_of in known:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sizes = np.rint(size_of(values))
+                fits = np.allclose(number_of(sizes), values, rtol=error, atol=0)
+            terms = self._terms(sizes) if fits else None
             if terms is not None:
                 size = sum(c * self._product(of) for of, c in terms.items())
                 return jnp.asarray(number_of(jnp.asarray(size).astype(dtype)), dtype)

@@ -1,6 +1,10 @@
 """`scan_layers` applies equal modules in turn, in a loop: values, gradients, checkpoints, and what it refuses."""
 
+import copy
+import functools
+
 import jax
+import numpy as np
 import pytest
 
 import torchgrad_jax as torch
@@ -127,10 +131,80 @@ def hooked(layers):
     layers[2].inner[0].register_forward_hook(lambda *args: None)
 
 
+class Scaled(nn.Module):
+    """What it multiplies by comes from an attribute, which may be anything."""
+
+    def __init__(self, held, factor):
+        super().__init__()
+        self.linear, self.held, self.factor = nn.Linear(2, 2), held, factor
+
+    def forward(self, x):
+        return self.linear(x) * self.factor(self.held)
+
+
+def by(k):
+    return lambda _: k
+
+
+HELD = {
+    "a tuple": lambda k: ((k,), lambda held: held[0]),
+    "a dict": lambda k: ({"k": [k]}, lambda held: held["k"][0]),
+    "an array": lambda k: (np.array([k]), lambda held: float(held[0])),
+    "a closure": lambda k: (None, by(k)),
+    "a partial function": lambda k: (None, functools.partial(lambda k, _: k, k)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_attributes_of_equal_modules_are_equal(name):
+    one, two, other = (Scaled(*HELD[name](k)) for k in (2, 2, 3))
+    x = torch.randn(3, 2)
+    torch.testing.assert_close(torch.scan_layers([one, two])(x), in_turn([one, two], x))
+    with pytest.raises(ValueError, match="takes equal modules"):
+        torch.scan_layers([one, other])
+
+
+@pytest.mark.parametrize(
+    "held", [torch.ones(()), nn.Linear(2, 2), object()], ids=lambda x: type(x).__name__
+)
+def test_what_nobody_can_compare_must_be_one_object(held):
+    one, two = Scaled([held], by(2)), Scaled([held], by(2))
+    x = torch.randn(3, 2)
+    torch.testing.assert_close(torch.scan_layers([one, two])(x), in_turn([one, two], x))
+    with pytest.raises(ValueError, match="takes equal modules"):
+        torch.scan_layers([one, Scaled([copy.copy(held)], by(2))])
+
+
+def test_a_parameter_with_two_names():
+    def tied():
+        layer = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        layer[1].weight = layer[0].weight
+        return layer
+
+    layers, x = [tied(), tied()], torch.randn(3, 2)
+    found = []
+    for f in (torch.scan_layers(layers), lambda x: in_turn(layers, x)):
+        out = f(x)
+        grads = torch.autograd.grad(out.square().sum(), [layer[0].weight for layer in layers])
+        found.append([out.detach(), *grads])
+    torch.testing.assert_close(*found)
+
+
+def test_layers_without_parameters():
+    layers, x = [nn.Tanh(), nn.Tanh(), nn.Tanh()], torch.randn(3, 2)
+    torch.testing.assert_close(torch.scan_layers(layers)(x), in_turn(layers, x))
+
+
+def test_a_layer_that_was_checkpointed_alone():
+    layers, x = [nn.Linear(2, 2), nn.Linear(2, 2)], torch.randn(3, 2)
+    jax.checkpoint(layers[0])(x)
+    torch.testing.assert_close(torch.scan_layers(layers)(x), in_turn(layers, x))
+
+
 REFUSED = {
     "nothing": (lambda: torch.scan_layers([]), "at least one"),
     "no modules": (lambda: torch.scan_layers([1]), "takes modules"),  # type: ignore[arg-type]
-    "shapes": (lambda: torch.scan_layers([Block(4), Block(8)]), "'in_features' of inner.0 is 4 in module 0"),
+    "shapes": (lambda: torch.scan_layers([Block(4), Block(8)]), "is .* in module 0 and .* in module 1"),
     "classes": (lambda: torch.scan_layers([nn.Linear(2, 2), nn.Identity()]), "the class of the module is Linear"),
     "modes": (unequal(lambda layers: layers[1].eval()), "'training' of the module is True in module 0"),
     "settings": (unequal(lambda layers: setattr(layers[2].norm, "eps", 0.5)), "'eps' of norm is 1e-05 in module 0"),

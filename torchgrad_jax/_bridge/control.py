@@ -106,6 +106,8 @@ def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequ
 
 _KEPT = 16
 """How many operators are kept with a function."""
+KEPT_UNDER = "_torchgrad_jax_operators"
+"""The attribute that they are kept under."""
 
 
 class _Operators(dict[Any, Any]):
@@ -128,9 +130,9 @@ def _operators_of(f: Any) -> _Operators | None:
     kept = getattr(owner, "__dict__", None)
     if type(kept) is not dict or isinstance(owner, functools.partial):
         return None
-    found = kept.get("_torchgrad_jax_operators")
+    found = kept.get(KEPT_UNDER)
     if found is None or found.owner is not owner:
-        found = kept["_torchgrad_jax_operators"] = _Operators(owner)
+        found = kept[KEPT_UNDER] = _Operators(owner)
     return found
 
 
@@ -169,7 +171,7 @@ def scan(
 
 def repeated(
     owner: Any, key: Any, layer: Callable[..., Any], x: Any, rows: Any, given: tuple[Any, ...],
-    wrapped: Callable[..., Any], unroll: int,
+    wrapped: Callable[..., Any], unroll: int, length: int,
 ) -> Any:  # fmt: skip
     """`layer(x, row, *given)` for each of the `rows`, where `x` is what the one before gave."""
     leaves, spec = _flat((x, rows, given))
@@ -179,7 +181,7 @@ def repeated(
         first, stacked, others = jax.tree_util.tree_unflatten(spec, arrays)
         body = wrapped(lambda carry, row: over(carry, row, *others))
         step = lambda carry, row: (body(carry, row), None)  # noqa: E731
-        return _ORIGINALS["scan"](step, first, stacked, unroll=unroll)[0]
+        return _ORIGINALS["scan"](step, first, stacked, length, unroll=unroll)[0]
 
     return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves)
 
@@ -393,6 +395,7 @@ def _torch_while(cond_fn: Any, body_fn: Any, values: tuple[Any, ...]) -> tuple[A
 symbolic.TRACED_CONTROL = (_torch_cond, _torch_while)
 
 __all__ = [
+    "KEPT_UNDER",
     "associative_scan",
     "checkpoint",
     "cond",

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import enum
+import functools
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from .._bridge import control
+from .._core.devices import device
+from .._core.dtypes import dtype
 from .._engine.bind import ops
 from .._engine.tensor import Tensor
 from .modules.module import Module
 from .utils.stateless import reparametrized
 
-_PLAIN = (bool, int, float, complex, str, type(None))
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    dtype,
+    device,
+    enum.Enum,
+    set,
+    frozenset,
+    range,
+)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -49,7 +69,15 @@ class ScannedLayers:
         training = tuple(m.training for m in first.modules())
         key = (training, _simple(args), _simple(kwargs))
         return control.repeated(
-            self, key, layer, x, stacked, (args, kwargs), self._wrapped, self.unroll
+            self,
+            key,
+            layer,
+            x,
+            stacked,
+            (args, kwargs),
+            self._wrapped,
+            self.unroll,
+            len(self.layers),
         )
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,7 +103,8 @@ def scan_layers(
         A function of the first layer's arguments: the first goes from layer to layer, all layers are given the others.
 
     Raises:
-        ValueError: if the modules are not equal.
+        ValueError: if the modules are not equal, or have attributes (tensors that are no buffers, objects) of which
+            nobody can tell.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -92,7 +121,11 @@ def scan_layers(
 
 
 def _tensors(layer: Module) -> dict[str, Tensor]:
-    return {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    """Parameters and buffers by name; one that has two names twice."""
+    return {
+        **dict(layer.named_parameters(remove_duplicate=False)),
+        **dict(layer.named_buffers(remove_duplicate=False)),
+    }
 
 
 def _simple(tree: Any) -> Any:
@@ -106,7 +139,7 @@ def _insist_on_equal(layers: list[Module]) -> None:
     for i, layer in enumerate(layers):
         found = list(_facts(layer))
         for (name, value), (other, there) in zip(first, found):
-            if (name, value) != (other, there):
+            if name != other or not _same(value, there):
                 raise ValueError(
                     f"scan_layers takes equal modules, but {name} is {value} in module 0 and {other} is {there} in "
                     f"module {i}"
@@ -127,10 +160,40 @@ def _facts(layer: Module) -> Iterator[tuple[str, Any]]:
         label = name or "the module"
         yield f"the class of {label}", type(module).__qualname__
         for key, value in sorted(vars(module).items()):
-            if isinstance(value, _PLAIN):
+            if key not in _OWN:
                 yield f"{key!r} of {label}", value
     for name, t in _tensors(layer).items():
         yield name, (tuple(t.shape), t.dtype)
+
+
+_OWN = {*vars(Module()), control.KEPT_UNDER} - {"training"}
+"""Attributes that modules have of their own: what of them matters are tensors, modules and hooks, looked at by name."""
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two attributes surely mean the same to the code of two modules."""
+    if a is b:
+        return True
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, _PLAIN):
+        return a == b
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(_same, a.values(), b.values()))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, types.MethodType):  # each of its own module
+        return a.__func__ is b.__func__
+    if isinstance(a, types.FunctionType):
+        held = [[c.cell_contents for c in f.__closure__ or ()] for f in (a, b)]
+        return a.__code__ is b.__code__ and _same(
+            [a.__defaults__, a.__kwdefaults__, held[0]], [b.__defaults__, b.__kwdefaults__, held[1]]
+        )
+    if isinstance(a, functools.partial):
+        return _same([a.func, a.args, a.keywords], [b.func, b.args, b.keywords])
+    return False
 
 
 __all__ = ["ScannedLayers", "scan_layers"]

@@ -209,6 +209,18 @@ def values_and_gradients(m, d):
 
 
 @together
+def in_place(m, d):
+    f = importlib.import_module(m.__name__ + ".distributed._functional_collectives")
+    x, group = m.arange(4.0) + d.get_rank(), d.group.WORLD
+    gathered, part = m.zeros(8), m.zeros(2)
+    f.all_gather_tensor_inplace(gathered, x, group)
+    f.reduce_scatter_tensor_inplace(part, x, "sum", group)
+    f.all_reduce_inplace(x, "max", group)
+    wrong = complaint(lambda: f.all_reduce_inplace(x, "sum", group, async_op=True))
+    return x, gathered, part, wrong
+
+
+@together
 def refusals(m, d):
     f = importlib.import_module(m.__name__ + ".distributed._functional_collectives")
     x, group = m.ones(3, requires_grad=True), d.group.WORLD

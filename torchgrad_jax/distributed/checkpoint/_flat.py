@@ -1,4 +1,4 @@
-"""Nested dictionaries and lists as one flat dictionary, and back.
+"""Nested dictionaries and lists as one flat dictionary, and values put back where they were in one.
 
 `{"model": {"w": x}, "steps": [1, y]}` is `{"model.w": x, "steps.0": 1, "steps.1": y}`. A list without tensors or
 dictionaries in it stays one value.
@@ -56,14 +56,6 @@ def _is_one_value(values: Any) -> bool:
         isinstance(v, Mapping | Tensor) or (isinstance(v, list) and not _is_one_value(v))
         for v in values
     )
-
-
-def unflatten_state_dict(flat: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, Any]:
-    """The nested dictionary of a flat one."""
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        set_element(nested, paths[key], value)
-    return nested
 
 
 def set_element(root: Any, path: Path, value: Any) -> None:

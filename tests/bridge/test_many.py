@@ -283,3 +283,25 @@ def test_whole_trainings(kind):
     torch.testing.assert_close(list(fast.many(xs, ys)), want, equal_nan=True)
     torch.testing.assert_close(own(), state(), equal_nan=True)
     assert fast.counts["eager"] == 0
+
+
+RETURNED = {
+    "an argument": lambda x, y: (x, y + 1),
+    "a view of one": lambda x, y: (x[1:], y + 1),
+    "one that is given twice": lambda x, y: (y, x),
+    "arguments alone": lambda x, y: y,
+}
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("name", RETURNED)
+def test_arguments_that_are_returned(name, rows):
+    f, x = RETURNED[name], torch.randn(rows, 2)
+    y = x if name == "one that is given twice" else torch.randn(rows, 2)
+    found = torch.compile(f).many(x, y)
+    want = [f(a, b) for a, b in zip(x, y)]
+    if isinstance(found, torch.Tensor):
+        torch.testing.assert_close(found, torch.stack(want))
+        return
+    for column, ts in zip(found, zip(*want), strict=True):
+        torch.testing.assert_close(column, torch.stack(ts))

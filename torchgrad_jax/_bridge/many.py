@@ -296,7 +296,7 @@ class Loop:
             raise
         if steps < high - at:
             self._fail(inputs, batches, at + steps, began, drawn, steps)
-        return self._done(arrays, told, args, steps)
+        return self._done(arrays, told, args, steps, lambda i: self._row(inputs, batches, at + i))
 
     def _fails_at_once(self, args: Sequence[Any], hosted: Sequence[Any]) -> bool:
         """Whether a check of the first step fails that does not wait for the program."""
@@ -339,9 +339,14 @@ class Loop:
             out[at[k]] = array
         return out
 
+    def _row(self, inputs: Sequence[Any], batches: Batches, i: int) -> Sequence[Any]:
+        """The inputs of step `i`."""
+        tensors = [x for x in tree.flatten(batches.row(i))[0] if isinstance(x, Tensor)]
+        return [*tensors, *inputs[len(tensors) :]]
+
     def _done(
-        self, arrays: Sequence[Any], told: list[Any], args: Sequence[Any], steps: int
-    ) -> Done:
+        self, arrays: Sequence[Any], told: list[Any], args: Sequence[Any], steps: int, row: Callable[[int], Any]
+    ) -> Done:  # fmt: skip
         entry = self.entry
         buffers = dict(zip(self.stacked, arrays[len(self.finals) :]))
         leaves: list[Any] = []
@@ -352,6 +357,12 @@ class Loop:
                 leaves.append(make(array if steps == self.room else array[:steps], m))
             elif isinstance(o, Returned):
                 leaves.append(_Rows(rows[:steps]))
+            elif isinstance(o, ELSEWHERE) and isinstance(
+                o.of, int
+            ):  # an argument, or a view of one
+                given = [row(i) for i in range(steps)]
+                taken = [[r[k] for k in entry.args] if entry.repeats else r for r in given]
+                leaves.append(ops.stack([o.tensor(xs).detach() for xs in taken]))
             else:
                 leaves.append(_Rows([o.tensor(args) if isinstance(o, ELSEWHERE) else o] * steps))
         return Done(steps, leaves, entry.spec)
@@ -370,12 +381,8 @@ class Loop:
         for _ in range(steps):
             for s in draws:
                 sources[s].array(())
-        args, kwargs = batches.row(at)
-        flat, _ = tree.flatten((args, kwargs))
-        tensors = [x for x in flat if isinstance(x, Tensor)]
-        row = [*tensors, *inputs[len(tensors) :]]
         try:
-            entry.complain(row)
+            entry.complain(self._row(inputs, batches, at))
         except Exception as error:
             error.add_note(f"In step {at} of many().")
             raise

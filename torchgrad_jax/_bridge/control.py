@@ -186,9 +186,6 @@ def repeated(
     return _recorded("scan_layers", owner, (key, spec, tuple(over.tensors)), run, leaves)
 
 
-plain_checkpoint = _CHECKPOINT
-
-
 def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`jax.lax.map`, of tensors too."""
     if not _ours(xs):
@@ -401,7 +398,6 @@ __all__ = [
     "cond",
     "fori_loop",
     "map_",
-    "plain_checkpoint",
     "repeated",
     "scan",
     "switch",

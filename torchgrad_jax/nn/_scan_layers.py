@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from .._bridge import control
+from .._core.control import checkpoint as plain_checkpoint
 from .._core.devices import device
 from .._core.dtypes import dtype
 from .._engine.bind import ops
@@ -81,7 +82,7 @@ class ScannedLayers:
         )
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        return control.plain_checkpoint(body, policy=self.policy) if self.checkpoint else body
+        return plain_checkpoint(body, policy=self.policy) if self.checkpoint else body
 
 
 def scan_layers(

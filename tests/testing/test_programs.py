@@ -196,7 +196,48 @@ def test_a_later_step_is_looked_at_once_more(program):
 
 @pytest.mark.parametrize("against", ["compiled", "float64", "devices=2"])
 def test_against_itself(program, against):
-    assert compare_program(program, against=against, nudges=1, steps=2).agrees
+    assert compare_program(program, against=against, nudges=0, steps=2).agrees
+
+
+WAYS = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+    def forward(self, x):
+        compiled = torch.compiler.is_compiling()
+        print(x.dtype, "compiled" if compiled else len(x.sharding.device_set))
+        return self.layer(x)
+net, x = Net(), torch.ones(4, 2)
+net(x).sum().backward()
+torch.compile(lambda: print("own", torch.compiler.is_compiling()))()
+"""
+SEEN = {
+    "plain": ["torch.float32 1", "own True"],
+    "eager": ["torch.float32 1", "own False"],
+    "compiled": ["torch.float32 compiled", "own True"],
+    "float64": ["torch.float64 1", "own True"],
+    "devices": ["torch.float32 2", "own True"],
+}
+
+
+def test_ways_to_run_a_program(tmp_path):
+    """What a program sees of each way in which it runs."""
+    path = tmp_path / "ways.py"
+    path.write_text(WAYS)
+    found = record([Run(str(path), variant=v, devices=2) for v in SEEN])
+    assert {v: r.facts["tail"].splitlines() for v, r in zip(SEEN, found)} == SEEN
+
+
+def test_nudge_moves_by_a_rounding(program):
+    """And is not taken for something that the program does."""
+    plain, moved = record([Run(program, steps=1), Run(program, steps=1, nudge=1)])
+    names = [[(e.kind, e.name) for e in r.entries] for r in (plain, moved)]
+    assert names[0] == names[1]
+    at = names[0].index(("gradient", "model.0.weight"))
+    before, after = (r.values(r.entries[at]) for r in (plain, moved))
+    assert 0 < np.abs(after - before).max() < 1e-5 * np.abs(before).max()
 
 
 STEPS = {
@@ -302,20 +343,45 @@ def test_raises_there():
 """
 
 
+def compared_tests(folder, suite, reference):
+    """A run of pytest over a suite, compared with a reference."""
+    (folder / "test_suite.py").write_text(suite)
+    (folder / "temporary").mkdir()
+    env = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "temporary")}
+    plugins = ["-p", "torchgrad_jax.pytest_compare", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--compare-with", reference, folder]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
 @pytest.mark.oracle
 def test_plugin(tmp_path):
-    (tmp_path / "test_suite.py").write_text(SUITE)
-    (temporary := tmp_path / "temporary").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "torchgrad_jax.pytest_compare", "-p", "no:cacheprovider",
-         "--compare-with", "torch", str(tmp_path)],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = compared_tests(tmp_path, SUITE, "torch")
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "gradient of layer.bias" in done.stdout
     assert "the reference raised AssertionError" in done.stdout
-    assert not [*temporary.glob("torchgrad_jax-*")]
+    assert not [*tmp_path.glob("temporary/torchgrad_jax-*")]
+
+
+COMPILED = """
+import torch
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * (1.001 if torch.compiler.is_compiling() else 1)
+
+def test_right():
+    torch.nn.Linear(3, 2)(torch.randn(4, 3)).sum().backward()
+
+def test_other_when_compiled():
+    Net(3, 2)(torch.randn(4, 3)).sum().backward()
+"""
+
+
+def test_plugin_beside_this_package(tmp_path):
+    """What a test computes differs when its modules are compiled."""
+    done = compared_tests(tmp_path, COMPILED, "jax")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "module       Net" in done.stdout
 
 
 def test_killed_program_says_so(tmp_path):

@@ -282,8 +282,9 @@ class Watch:
             out = plain(optimizer, *args, **kwargs)
             if not self.idle():
                 self.optimized = True
-                for p in optimizer.param_groups[-1]["params"]:
-                    self.change.parameter(p)
+                with self.quietly():
+                    for p in optimizer.param_groups[-1]["params"]:
+                        self.change.parameter(p)
             return out
 
         return add_param_group

@@ -62,10 +62,7 @@ SUITES = {
     suite.name: suite
     for suite in (
         Suite("accelerate", "accelerate", "1.15.0", also=_HF + " peft==0.21.2"),
-        Suite(
-            "array_api_compat", "array-api-compat", "1.16.0", path=(),
-            note="A tensor made from a buffer (`array.array`) does not share its memory here.",
-        ),
+        Suite("array_api_compat", "array-api-compat", "1.16.0", path=()),
         Suite(
             "backpack", "backpack-for-pytorch", "1.7.1", tests=("test",), args=(*_VISION, "-m", "not montecarlo"),
             also=f"einops unfoldNd torchvision==0.29.2 pillow pytorch-memlab calmsize {_PANDAS} {_GP}",
@@ -120,7 +117,7 @@ SUITES = {
         ),
         Suite(
             "opt_einsum", "opt-einsum", "3.4.0", tests=("opt_einsum/tests",), path=(),
-            note="One test watches that a tensor keeps the NumPy array alive that it was made from; it is a copy here.",
+            note="One test wants a tensor to keep the NumPy object that it was made from; here it keeps its memory.",
         ),
         Suite("peft", "peft", "0.21.2", also=_HF + " datasets"),
         Suite(

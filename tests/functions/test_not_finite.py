@@ -48,6 +48,28 @@ def a_triangle_that_is_not_read_may_hold_anything(m):
     return [m.linalg.eigvalsh(matrix(m, v, 0, 1)) for v in (NAN, INF)]
 
 
+PIVOTS = {
+    "nan": [[NAN, 1.0], [2.0, 3.0]],
+    "nan, second": [[4.0, 1.0, 2.0], [1.0, NAN, 3.0], [2.0, 5.0, 6.0]],
+    "nan below infinity": [[INF, 1.0], [NAN, 2.0]],
+    "infinities in a column": [[INF, 1.0, 2.0], [INF, 2.0, 5.0], [1.0, 4.0, 7.0]],
+    "infinity alone": [[INF, 1.0], [2.0, 3.0]],
+    "last": [[1.0, 2.0], [3.0, NAN]],
+}
+
+
+@program
+def no_number_is_left_of_what_a_pivot_makes_undefined(m):
+    solve, ones = m.linalg.solve_ex, m.ones(3)
+    found = {}
+    for name, rows in PIVOTS.items():
+        a = m.tensor(rows)
+        wide = m.cat([a, m.ones(len(rows), 2)], 1)
+        solved = [m.linalg.inv_ex(a)[0], *[solve(x, ones[: len(rows)])[0] for x in (a, a.T)]]
+        found[name] = solved, [m.isnan(x).any() for x in m.linalg.lu(m.stack([wide, wide + 1]))[1:]]
+    return found
+
+
 @program
 def the_sign_of_a_determinant_that_is_nan_is_zero(m):
     return m.linalg.slogdet(matrix(m, NAN, 1, 1))

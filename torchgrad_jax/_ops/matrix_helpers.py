@@ -91,7 +91,23 @@ def factorize(a: Array) -> tuple[Array, Array, Array]:
         perm = jnp.broadcast_to(jnp.arange(a.shape[-2], dtype=jnp.int32), a.shape[:-1])
         return a, jnp.zeros((*a.shape[:-2], k), jnp.int32), perm
     lu, pivots, perm = lax.linalg.lu(a)
-    return lu, pivots + 1, perm
+    return _undefined_from_pivots(a, lu), pivots + 1, perm
+
+
+def _undefined_from_pivots(a: Array, lu: Array) -> Array:
+    """Packed factors of `a` with NaN in what was divided by a pivot that is NaN, or infinite like what it divides.
+
+    OpenBLAS leaves rows undivided by a pivot that is NaN, and takes 0 for infinity / infinity.
+    """
+    m, n = lu.shape[-2:]
+    pivot = diagonal_of(lu)
+    endless = jnp.sum(~jnp.isfinite(a), -2) > 1
+    endless |= jnp.any(~jnp.isfinite(jnp.triu(lu, 1)), -2)
+    undefined = jnp.isnan(pivot) | (jnp.isinf(pivot) & endless[..., : min(m, n)])
+    row, column = (lax.broadcasted_iota(jnp.int32, lu.shape, lu.ndim - d) for d in (2, 1))
+    first = jnp.argmax(undefined, -1).astype(row.dtype)
+    first = jnp.where(jnp.any(undefined, -1), first, m)[..., None, None]
+    return jnp.where((row > first) & (column >= first), jnp.nan, lu)
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, adjoint: bool = False) -> Array:

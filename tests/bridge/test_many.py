@@ -305,3 +305,21 @@ def test_arguments_that_are_returned(name, rows):
         return
     for column, ts in zip(found, zip(*want), strict=True):
         torch.testing.assert_close(column, torch.stack(ts))
+
+
+def test_one_step_that_has_no_loop():
+    """Its results have a row, too, but for tensors from outside."""
+    total, seen, weight = torch.zeros(2), [], torch.ones(2, requires_grad=True)
+
+    def step(x):
+        total.add_(x)
+        seen.append(1)
+        return x * 2, x, total
+
+    x = torch.tensor([[1.0, 2.0]])
+    doubled, same, found = torch.compile(step).many(x)
+    assert (doubled.tolist(), same.tolist()) == ([[2.0, 4.0]], [[1.0, 2.0]])
+    assert found is total
+    assert torch.compile(lambda x: x * weight).many(x).shape == (1, 2)
+    with torch.compiler.set_stance("force_eager"):
+        assert torch.compile(lambda x: x * 2).many(x).tolist() == [[2.0, 4.0]]

@@ -25,6 +25,7 @@ from .carry import Returned
 from .checks import any_of
 from .donation import Donating, put_back, surely
 from .entry import ELSEWHERE, Entry, Out
+from .handed import Handed, HandedView
 from .state import of_args
 
 _HOST_BYTES = 1 << 28
@@ -84,14 +85,18 @@ def run_all(call: Callable[..., Any], batches: Batches) -> Any:
             if not any(n.startswith("In step") for n in getattr(error, "__notes__", ())):
                 error.add_note(f"In step {at} of many().")
             raise
-        done.append(out if isinstance(out, Done) else _of_one(out))
+        done.append(out if isinstance(out, Done) else _of_one(out, batches.length == 1))
         at += done[-1].count
     return _joined(done)
 
 
-def _of_one(out: Any) -> Done:
+def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> Done:
+    """The results of one step. If it is the only one, each tensor gets its row here, save those from `outside`."""
     leaves, spec = tree.flatten(out)
-    return Done(1, [_Rows([x]) for x in leaves], spec)
+    stacked = [alone and isinstance(x, Tensor) for x in leaves]
+    for i, as_it_is in enumerate(outside):
+        stacked[i] &= not as_it_is
+    return Done(1, [ops.stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec)
 
 
 class _Rows(list[Any]):
@@ -144,7 +149,8 @@ def is_steady(entry: Entry) -> bool:
 def run_from(entry: Entry, inputs: Sequence[Any], batches: Batches, at: int) -> Any:
     """Take step `at`, whose inputs these are, and as many of the later ones as the same program can."""
     if not is_steady(entry):
-        return entry.run(inputs)
+        outside = [isinstance(o, ELSEWHERE) and not _is_argument(o) for o in entry.outs]
+        return _of_one(entry.run(inputs), batches.length == 1, outside)
     if batches.length - at == 1 and batches.length > 1 and entry.loops.get(batches.length) is None:
         return entry.run(inputs)
     loop = entry.loops.get(batches.length)
@@ -357,9 +363,7 @@ class Loop:
                 leaves.append(make(array if steps == self.room else array[:steps], m))
             elif isinstance(o, Returned):
                 leaves.append(_Rows(rows[:steps]))
-            elif isinstance(o, ELSEWHERE) and isinstance(
-                o.of, int
-            ):  # an argument, or a view of one
+            elif _is_argument(o):
                 given = [row(i) for i in range(steps)]
                 taken = [[r[k] for k in entry.args] if entry.repeats else r for r in given]
                 leaves.append(ops.stack([o.tensor(xs).detach() for xs in taken]))
@@ -389,6 +393,11 @@ class Loop:
         finally:
             if entry.log is not None:
                 entry.log.put_back()
+
+
+def _is_argument(o: Any) -> bool:
+    """Whether a result is one of the step's arguments, or a view of one."""
+    return isinstance(o, Handed | HandedView) and isinstance(o.of, int)
 
 
 def _split(xs: Sequence[Any], *sizes: int) -> list[Sequence[Any]]:

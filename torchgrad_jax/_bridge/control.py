@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from .._core.dtypes import INTEGRAL
 from .._core.python_numbers import Number
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.cut import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.lift import tensor_of_jax
@@ -47,14 +47,14 @@ def _flat(tree: Any) -> tuple[list[Any], Any]:
 
 def _ours(*trees: Any) -> bool:
     """Whether a call is one of tensor code; in a function given to `from_jax` it is JAX's, unless it has tensors."""
-    if MODES.bits & LIFT and not under_jax() and not isinstance(MODES.run, FromJax):
+    if not MODES.run.at_once and not under_jax() and not isinstance(MODES.run, FromJax):
         return True
     return any(map(_is_tensor, jax.tree_util.tree_leaves(trees, is_leaf=_is_tensor)))
 
 
 def _has_values() -> bool:
     """Whether the values of tensors are there to decide."""
-    return not MODES.bits & LIFT and not under_jax()
+    return MODES.run.at_once and not under_jax()
 
 
 class _Over:
@@ -89,7 +89,7 @@ def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequ
     traced.__name__ = name
     if under_jax():
         return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
-    operators = None if MODES.bits & LIFT else _operators_of(f)
+    operators = _operators_of(f) if MODES.run.at_once else None
     if operators is None:
         return from_jax(traced)(*leaves)
     key = (getattr(f, "__func__", None), key)

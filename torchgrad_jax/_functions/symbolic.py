@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core import dtypes
-from .._core.state import LIFT, MODES
+from .._core.state import MODES
 from .._engine.bind import NAMESPACES
 from .._engine.overrides import dispatch, overloaded
 from .._engine.tensor import Tensor
@@ -198,7 +198,7 @@ def cond(
             )
     elif not isinstance(pred, bool | int | float):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
-    if TRACED_CONTROL is not None and MODES.bits & LIFT and isinstance(pred, Tensor):
+    if TRACED_CONTROL is not None and not MODES.run.at_once and isinstance(pred, Tensor):
         return TRACED_CONTROL[0](pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
@@ -216,7 +216,7 @@ def while_loop(
     if not isinstance(carried_inputs, tuple | list):
         raise RuntimeError(f"carried_inputs must be a tuple or list, got {type(carried_inputs)}")
     values = tuple(carried_inputs)
-    if TRACED_CONTROL is not None and MODES.bits & LIFT:
+    if TRACED_CONTROL is not None and not MODES.run.at_once:
         return TRACED_CONTROL[1](cond_fn, body_fn, values)
     while bool(cond_fn(*values)):
         found = body_fn(*values)

@@ -12,7 +12,7 @@ from typing import Any
 from .._core import events, tree
 from .._core.errors import no_such_name as _no_such_name
 from .._core.shapes import Size
-from .._core.state import GRAD, LIFT, MODES
+from .._core.state import GRAD, MODES
 from .._engine.tensor import Tensor
 from .._ops.aten import op_name
 from ..ops import aten
@@ -215,7 +215,7 @@ class FlopCounterMode(events.Observer):
             self._count_recurrent(call, leaves)
         op = self._by_name.get(f"aten.{op_name(call.name)}")
         if op is not None:
-            if MODES.bits & LIFT:
+            if not MODES.run.at_once:
                 raise NotImplementedError(
                     "FlopCounterMode does not count inside of what is traced, by torch.func.vmap for example: "
                     "jax.jit(torchgrad_jax.to_jax(f)).lower(...).cost_analysis() says what XLA computes"

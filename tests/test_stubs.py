@@ -185,6 +185,10 @@ def test_attributes_of_some_tensors_are_none_of_the_class():
     """What was imported before makes no difference to the stubs, and plain tensors lack what only others have."""
     dtensor = importlib.import_module("torchgrad_jax.distributed.tensor").DTensor
     importlib.import_module("torchgrad_jax._subclasses").FakeTensorMode()
+    assert (
+        torchgrad_jax.Tensor.__repr__
+        in torchgrad_jax.overrides.get_overridable_functions()[torchgrad_jax.Tensor]
+    )
     tensor = torchgrad_jax.ones(2)
     over_a_mesh = ("placements", "device_mesh", "to_local", "redistribute", "full_tensor")
     for name in (*over_a_mesh, "fake_mode", "fake_device"):

@@ -421,8 +421,21 @@ def set_data(self: Tensor, new: Tensor) -> None:
 # --- text -----------------------------------------------------------------------------------------
 
 
+OTHER_TEXTS: list[Callable[[Tensor], str | None]] = []
+"""Functions that say how some tensors are shown, and None of all others."""
+
+
 def represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
     """torch's repr."""
+    for text_of in OTHER_TEXTS:
+        text = text_of(self)
+        if text is not None:
+            return text
+    return own_text(self, tensor_contents)
+
+
+def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
+    """The text of a tensor that is shown like all."""
     array = read(self)
     unreal = is_abstract(array)
     if isinstance(array, jax.core.Tracer) and not unreal:

@@ -10,7 +10,6 @@ that. In a process with all devices it is the whole tensor; with one device per 
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any
 
@@ -21,8 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ..._core import placement
 from ..._core.meta import meta
 from ..._core.state import MODES
-from ..._engine import attributes
-from ..._engine.attributes import AttributeOfSome
+from ..._engine.attributes import OTHER_TEXTS, AttributeOfSome, own_text
 from ..._engine.strided import is_direct, read
 from ..._engine.tensor import PlacedStorage, Tensor, make, placement_of
 from ..._functions.exchange import as_tensor
@@ -313,16 +311,17 @@ def _is_elsewhere(self: Tensor) -> bool:
     return there is not None and not (there.is_fully_addressable or there.is_fully_replicated)
 
 
-@functools.wraps(attributes.represent)
-def _represent(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    # torch's text for a DTensor, where the program itself distributed the tensor
-    if _is_elsewhere(self):
-        shown = attributes.represent(_own(self))
-        return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
-    shown = attributes.represent(self, tensor_contents=tensor_contents)
-    if self._st not in _MESHES or not isinstance(self, DTensor) or not MODES.run.at_once:
-        return shown
-    return f"DTensor(local_tensor={shown}, device_mesh={device_mesh(self)}, placements={placements(self)})"
+def _text(t: Tensor) -> str | None:
+    """torch's text for a DTensor, of what the program itself distributed."""
+    if _is_elsewhere(t):
+        shown = own_text(_own(t))
+    elif t._st in _MESHES and isinstance(t, DTensor) and MODES.run.at_once:
+        shown = own_text(t)
+    else:
+        return None
+    return (
+        f"DTensor(local_tensor={shown}, device_mesh={device_mesh(t)}, placements={placements(t)})"
+    )
 
 
 def _bound(method: Any) -> Any:
@@ -343,4 +342,4 @@ def install() -> None:
     for method in (redistribute, to_local, full_tensor):
         setattr(Tensor, method.__name__, AttributeOfSome(method.__name__, _bound(method)))
         setattr(DTensor, method.__name__, method)
-    Tensor.__repr__ = _represent  # type: ignore[method-assign]
+    OTHER_TEXTS.append(_text)

@@ -83,18 +83,18 @@ def build(t: Any, **settings: Any) -> Step:
 
 def retrace(t: Any) -> Step:
     """Tracing the step anew, once its kernels are known; XLA does not come into it."""
-    from torchgrad_jax._bridge.carry import Carried
     from torchgrad_jax._bridge.compile import Entry
-    from torchgrad_jax._bridge.given import Given
-    from torchgrad_jax._bridge.watch import Watch
+    from torchgrad_jax._bridge.number_arguments import NumberArguments
+    from torchgrad_jax._bridge.number_log import NumberLog
+    from torchgrad_jax._bridge.python_guards import PythonGuards
 
     step, batch = _tensor_step(t)
     step(*batch)
     flat = list(batch)
 
     def trace() -> object:
-        arguments = Given((tuple(batch), {}), flat, lambda x: True, False)
-        return Entry(step, flat, Watch(), flat, Carried((), (), arguments))
+        arguments = NumberArguments((tuple(batch), {}), flat, lambda x: True, False)
+        return Entry(step, flat, PythonGuards(), flat, NumberLog((), (), arguments))
 
     return trace
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from ._bridge.watch import AMBIENT
+from ._bridge.python_guards import AMBIENT
 from ._core.state import SETTINGS
 
 _PRECISIONS = {"highest": "highest", "high": "high", "medium": "default"}

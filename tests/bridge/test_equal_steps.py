@@ -10,19 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchgrad_jax as tg
-from torchgrad_jax._bridge.once import evaluate_once
-from torchgrad_jax._bridge.state import discover
+from torchgrad_jax._bridge.equal_steps import evaluate_equal_steps_once
+from torchgrad_jax._bridge.traced_program import trace_program
 
 
 def _program(run: Any) -> Any:
-    program, _ = discover(lambda: (run(), None), [])
+    program, _ = trace_program(lambda: (run(), None), [])
     return program
 
 
 def _again(program: Any) -> str:
     """The steps of a program, taken once each."""
     values = [s.array([]) for s in program.sources]
-    traced = jax.make_jaxpr(lambda *xs: evaluate_once(program.jaxpr, xs, program.consts))(*values)
+    traced = jax.make_jaxpr(
+        lambda *xs: evaluate_equal_steps_once(program.jaxpr, xs, program.consts)
+    )(*values)
     return str(traced)
 
 
@@ -36,7 +38,7 @@ def test_a_backward_pass_shares_the_steps_of_the_forward_pass():
     program = _program(run)
     assert _again(program).count("= erf ") == 1
     values = [s.array([]) for s in program.sources]
-    once = evaluate_once(program.jaxpr, values, program.consts)
+    once = evaluate_equal_steps_once(program.jaxpr, values, program.consts)
     for a, b in zip(once, program.run(values)):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
@@ -44,7 +46,7 @@ def test_a_backward_pass_shares_the_steps_of_the_forward_pass():
 def _evaluated(f: Any, *args: Any) -> tuple[str, list[Any]]:
     closed = jax.make_jaxpr(f)(*args)
     assert not closed.jaxpr.invars, "constants only"
-    run = functools.partial(evaluate_once, closed.jaxpr, (), closed.consts)
+    run = functools.partial(evaluate_equal_steps_once, closed.jaxpr, (), closed.consts)
     return str(jax.make_jaxpr(run)()), run()
 
 
@@ -70,7 +72,9 @@ def test_what_has_effects_or_options_is_left_alone(capfd):
         return x + 1
 
     closed = jax.make_jaxpr(shown)()
-    jax.block_until_ready(jax.jit(lambda: evaluate_once(closed.jaxpr, (), closed.consts))())
+    jax.block_until_ready(
+        jax.jit(lambda: evaluate_equal_steps_once(closed.jaxpr, (), closed.consts))()
+    )
     jax.effects_barrier()
     assert capfd.readouterr().out.count("here") == 2
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])

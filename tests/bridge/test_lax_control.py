@@ -11,7 +11,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import _higher_order_ops as hops
-from torchgrad_jax._bridge import loops
+from torchgrad_jax._bridge import value_loops
 
 
 def scanned(x, w):
@@ -160,7 +160,7 @@ def test_both_outcomes_are_one_program():
 @pytest.mark.parametrize("slots", [2, 64])
 @pytest.mark.parametrize("n", [0, 1, 5, 17])
 def test_a_loop_that_ends_by_its_values_keeps_some_of_them(monkeypatch, n, slots):
-    monkeypatch.setattr(loops, "_SLOTS", slots)
+    monkeypatch.setattr(value_loops, "_SLOTS", slots)
 
     def f(x, w):
         body = lambda i, x: (i + 1, (x * w + i).sin())  # noqa: E731

@@ -4,7 +4,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import optim
-from torchgrad_jax._bridge import many
+from torchgrad_jax._bridge import many_steps
 
 from .test_one_trace import OPTIMIZERS, SCHEDULES
 
@@ -79,7 +79,7 @@ def test_random_draws_are_those_of_the_calls():
 
 
 def test_random_draws_that_take_much_memory_make_several_loops(monkeypatch):
-    monkeypatch.setattr(many, "_HOST_BYTES", 3 * 4 * 3 * 8)
+    monkeypatch.setattr(many_steps, "_HOST_BYTES", 3 * 4 * 3 * 8)
     assert_as_many_calls(OPTIMIZERS["SGD"], dropout=0.5, calls=1)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._core.checks import Check
 from .._engine.lifted import evaluate, placeholder
-from .once import called
+from .equal_steps import called
 
 _CHEAP_KINDS = frozenset(["arg", "draw", "given", "number", "tensor"])
 """Inputs that are there before the program runs. What it writes to may come from a run of it that is not over."""

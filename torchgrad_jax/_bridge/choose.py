@@ -18,7 +18,7 @@ from .._core.errors import Unsupported
 from .._core.python_numbers import EVENT
 from .._core.state import MODES
 from .._engine.tensor import Tensor
-from .state import StateLift
+from .traced_program import StateLift
 
 
 def choose(

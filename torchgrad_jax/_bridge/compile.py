@@ -29,16 +29,16 @@ from .._engine.cut import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from . import explain
-from .carry import LOOKED, Carried
 from .donation import surely
-from .effects import Noticing
+from .effects import EffectWatcher
 from .entry import VALUES_CHANGED, Entry
-from .given import Given, NeedsPlainNumbers, is_input
+from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .keys import recompile, shape_of, shared_with
-from .look import Found, Lowered, explanation, lowered
-from .many import Batches, Done, run_all
+from .many_steps import Batches, StepsDone, run_all
+from .number_arguments import NeedsPlainNumbers, NumberArguments, is_input
+from .number_log import CHANGED_NUMBER_DECIDES, NumberLog
+from .python_guards import PythonGuards, place_of
 from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
-from .watch import Watch, place_of
 
 _OTHER_MODES = LIFT | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 _PLAIN = (int, float, complex, bool, str, bytes, type(None))
@@ -154,7 +154,7 @@ class Compiled:
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any], run: Any) -> Any:
             out = self._call(args, kwargs, run)
-            self.counts["run"] += out.count - 1 if isinstance(out, Done) else 0
+            self.counts["run"] += out.count - 1 if isinstance(out, StepsDone) else 0
             return out
 
         return run_all(call, Batches(args, kwargs))
@@ -182,7 +182,7 @@ class Compiled:
 
         def look(entry: Entry, inputs: Any) -> Any:
             try:
-                raise Found(lowered(entry, inputs))
+                raise ProgramInspected(lowered(entry, inputs))
             finally:
                 if entry.log is not None:
                     entry.log.put_back()
@@ -191,7 +191,7 @@ class Compiled:
             if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
                 with TRACE_LOCK:
                     self._run_or_trace(args, kwargs, MODES.bits & ~TRACED, look)
-        except Found as found:
+        except ProgramInspected as found:
             self.counts["run"] = counts["run"]
             return found.result
         why = self.reasons[-1] if self.reasons else "it is part of something larger"
@@ -321,7 +321,7 @@ class Compiled:
             told = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(told)
             explain.traced_again(self.fn, told)
-        watch, containers = Watch(), Watch()
+        watch, containers = PythonGuards(), PythonGuards()
         watch.function(self.fn)
         for x in flat:
             watch.value(x)
@@ -333,11 +333,11 @@ class Compiled:
         ):  # numbers that were changed from outside may change again
             self.carried.update({place_of(*place): place for place in entry.watch.drifted()})
         plain = self.plain_numbers or watch.asks_for_types
-        arguments = Given(given, flat, lambda x: id(x) not in watch.seen, plain)
+        arguments = NumberArguments(given, flat, lambda x: id(x) not in watch.seen, plain)
         numbers = self._carrying(arguments, watch, containers)
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         modes = MODES.bits & ~TRACED
-        noticed = Noticing(
+        noticed = EffectWatcher(
             [id(h.of) for w in (watch, containers) for h in w.hidden], watch.calls, lenient
         )
         entry: Entry | None = None
@@ -405,7 +405,9 @@ class Compiled:
         self.counts["run"] += 1
         self._run_before = self.counts["run"]
         self.effect = effect
-        wasted = effect or reason == VALUES_CHANGED or (reason or "").startswith(LOOKED)
+        wasted = (
+            effect or reason == VALUES_CHANGED or (reason or "").startswith(CHANGED_NUMBER_DECIDES)
+        )
         self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.
         if not entry.program.fresh and not effect:
@@ -432,7 +434,7 @@ class Compiled:
             for key, kept in list(self.entries.items()):
                 self.entries[key] = [e for e in kept if e is not entry]
 
-    def _undo(self, noticed: Noticing, watches: Sequence[Watch], modes: int) -> None:
+    def _undo(self, noticed: EffectWatcher, watches: Sequence[PythonGuards], modes: int) -> None:
         """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
         noticed.leave()
         noticed.release()
@@ -447,15 +449,17 @@ class Compiled:
         self.reasons.append(f"from now on it runs as it is written: {why}")
         explain.given_up(self.fn, why)
 
-    def _carrying(self, arguments: Given, *watches: Watch) -> Carried:
+    def _carrying(self, arguments: NumberArguments, *watches: PythonGuards) -> NumberLog:
         """The log of the numbers that a run of the function changes."""
         places = {
             place_of(*place): place for w in watches for place in w.numbers(self.carried.values())
         }
         tensors = {id(t): t for w in watches for t in w.tensors()}
-        return Carried(list(places.values()), list(tensors.values()), arguments)
+        return NumberLog(list(places.values()), list(tensors.values()), arguments)
 
-    def _as_written(self, error: BaseException, noticed: Noticing, watches: Any, modes: int) -> Any:
+    def _as_written(
+        self, error: BaseException, noticed: EffectWatcher, watches: Any, modes: int
+    ) -> Any:
         """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
         noticed.undo()
         for watch in watches:

@@ -26,7 +26,7 @@ from .._engine.lift import tensor_of_jax
 from .._engine.strided import read
 from .._engine.tensor import Tensor
 from .._functions import symbolic
-from . import loops
+from . import value_loops
 from .interop import FromJax, _array_of, from_jax
 
 _ORIGINALS = {
@@ -261,7 +261,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
 
     def run(*arrays: Any) -> Any:
         first = jax.tree_util.tree_unflatten(spec, arrays)
-        return loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
+        return value_loops.while_loop(lambda c: _flag(goes_on(c)), over, first)
 
     key = ("while", spec, tuple(over.tensors), cond_fun)
     return _like(leaves, _recorded("while_loop", body_fun, key, run, leaves))

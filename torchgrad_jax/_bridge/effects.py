@@ -21,14 +21,14 @@ import numpy as np
 
 from .._core.errors import AsWritten, users_place
 from .._core.python_numbers import MATH, tracked
-from .acting import is_clock, what_is_called
+from .impure_calls import describe_impure_call, is_clock
 
 _CLOCKS = ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns")
 _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 """Who may print, warn and ask for the time without that being the function's doing."""
 
 
-class Noticing:
+class EffectWatcher:
     """A context that notices such calls of the thread that entered it.
 
     Output waits for `release`, and is lost after `undo`.
@@ -47,10 +47,10 @@ class Noticing:
         self.found: str | None = None
         """What was noticed, in words."""
         self._held: list[Callable[[], Any]] = []
-        self._outer: Noticing | None = None
+        self._outer: EffectWatcher | None = None
         self._random: Any = None
 
-    def __enter__(self) -> Noticing:
+    def __enter__(self) -> EffectWatcher:
         self._numpy = np.random.get_state()  # noqa: NPY002 - the old generator
         self._random = random.getstate()
         self._outer, _here.noticing = _here.noticing, self
@@ -103,7 +103,7 @@ class Noticing:
         self.notice(what)
 
     def _profile(self, frame: Any, event: str, called: Any) -> None:
-        if event != "c_call" or not (what := what_is_called(called)) or not _is_users(frame):
+        if event != "c_call" or not (what := describe_impure_call(called)) or not _is_users(frame):
             return
         if is_clock(called):
             self.notice(what)
@@ -122,14 +122,14 @@ class Noticing:
 
 
 class _Here(threading.local):
-    noticing: Noticing | None = None
+    noticing: EffectWatcher | None = None
     """Who notices what this thread does."""
 
 
 _here = _Here()
 
 
-def _users() -> Noticing | None:
+def _users() -> EffectWatcher | None:
     """Who notices, if what called the function that calls this is no part of this package."""
     noticing = _here.noticing
     if noticing is None:
@@ -208,10 +208,10 @@ class _Replaced:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted: set[Noticing] = set()
+        self._wanted: set[EffectWatcher] = set()
         self._put: list[tuple[Any, str, Any, Any]] = []
 
-    def enter(self, who: Noticing) -> None:
+    def enter(self, who: EffectWatcher) -> None:
         """One more wants to know."""
         with self._lock:
             self._wanted.add(who)
@@ -226,7 +226,7 @@ class _Replaced:
             for name in MATH:
                 self._replace(math, name, tracked)
 
-    def leave(self, who: Noticing) -> None:
+    def leave(self, who: EffectWatcher) -> None:
         """One less."""
         with self._lock:
             self._wanted.discard(who)
@@ -246,4 +246,4 @@ class _Replaced:
 
 _replaced = _Replaced()
 
-__all__ = ["Noticing"]
+__all__ = ["EffectWatcher"]

@@ -30,28 +30,28 @@ from .._engine.node import spent
 from .._engine.strided import read, write
 from .._engine.tensor import Storage, Tensor, make, mark_inference, placement_of
 from .._engine.trace import Call
-from .carry import Carried, Returned
 from .checks import any_of, is_true
-from .donation import Donating, is_large, put_back, spare, surely
-from .given import Constant, NeedsPlainNumbers
-from .handed import Handed, HandedView, handed
-from .joint import (
-    Backward,
+from .compiled_backward import (
+    BackwardDescription,
     CompiledFunctionBackward,
-    Parts,
+    ForwardAndBackward,
     already_passed,
     leaf_of,
     trace_backward,
 )
-from .once import evaluate_once
+from .donation import Donating, is_large, put_back, spare, surely
+from .equal_steps import evaluate_equal_steps_once
+from .number_arguments import Constant, NeedsPlainNumbers
+from .number_log import NumberLog, ReturnedNumber
+from .outside_results import OutsideTensor, OutsideView, describe_outside_result
 from .overwrite import in_place
-from .state import Program, discover, of_args
-from .watch import Watch
+from .python_guards import PythonGuards
+from .traced_program import Program, resolve_argument, trace_program
 
 VALUES_CHANGED = "the values of a tensor from outside that Python looked at are others"
 
 
-class Out:
+class ResultTensor:
     """A tensor of the result."""
 
     __slots__ = ("freed", "index", "meta", "node", "requires")
@@ -70,7 +70,7 @@ class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(
-        self, fn: Any, flat: list[Any], watch: Watch, tensors: list[Tensor], log: Carried,
+        self, fn: Any, flat: list[Any], watch: PythonGuards, tensors: list[Tensor], log: NumberLog,
         checked: bool = True, name: Callable[[int], str] = str,
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
@@ -87,9 +87,9 @@ class Entry:
         """Whether this is a run that cannot be repeated, for what the function does in Python."""
         self.ran = False
         """Whether anything outside is as a run has left it."""
-        self.backward: Backward | None = None
+        self.backward: BackwardDescription | None = None
         self._gradients: list[Any] = []
-        program, told = discover(
+        program, told = trace_program(
             lambda: self._call(fn, *log.arguments()),
             list(unique.values()),
             lambda: self._gradients,
@@ -108,14 +108,14 @@ class Entry:
             for i, place in given.exact.items()
         ]
         """Numbers among the arguments whose values are part of the program."""
-        self.log: Carried | None = log
+        self.log: NumberLog | None = log
         if log.is_plain():
             self._read_numbers(log)
         self._arrange(list(unique.values()))
         self.parts = None
         if self.backward is not None:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
-            self.parts = Parts(program.jaxpr, program.consts, n_results, self.checks)
+            self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
         self._again: Call | None = None
         self._reorder()
@@ -143,11 +143,11 @@ class Entry:
             elif source is not None and source.kind == "grad":
                 pins[k] = placement_of(source.storage(args))
         for leaf, k, m, _ in program.grads:
-            if m is not None and of_args(leaf, args)._m.shape == m.shape:
-                pins[k] = placement_of(of_args(leaf, args)._st)
+            if m is not None and resolve_argument(leaf, args)._m.shape == m.shape:
+                pins[k] = placement_of(resolve_argument(leaf, args)._st)
         return {k: there for k, there in pins.items() if there is not None}
 
-    def _read_numbers(self, log: Carried) -> None:
+    def _read_numbers(self, log: NumberLog) -> None:
         """Let the program itself read the numbers: there is nothing else to do in Python."""
         self.log = None
         for slot, holder, key in log.reads():
@@ -241,7 +241,7 @@ class Entry:
         ]
         self.fresh = [(st, at[k]) for st, k in program.fresh]
         for o in self.outs:
-            if isinstance(o, Out):
+            if isinstance(o, ResultTensor):
                 o.index = at[o.index]
 
     def _call(self, fn: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], Any]:
@@ -252,10 +252,10 @@ class Entry:
         live, hides = [], []
         for x in leaves:
             if not isinstance(x, Tensor):
-                outs.append(Returned(x) if type(x) is Number else x)
+                outs.append(ReturnedNumber(x) if type(x) is Number else x)
                 hides.append(type(x) is not Number and not isinstance(x, _HIDE_NOTHING))
                 continue
-            shared = handed(MODES.run, x)
+            shared = describe_outside_result(MODES.run, x)
             if shared is not None:
                 outs.append(shared)
                 continue
@@ -269,7 +269,7 @@ class Entry:
             name = fn_.name() if fn_ is not None else ""
             if requires and not freed:
                 live.append((len(outs), x))
-            outs.append(Out(len(tensors), m, requires, name, freed))
+            outs.append(ResultTensor(len(tensors), m, requires, name, freed))
             tensors.append(x)
         if any(hides) and MODES.run.log.reads_arguments():
             raise NeedsPlainNumbers
@@ -306,7 +306,7 @@ class Entry:
             if type(holder[key]) is not kind:
                 return f"{key!r} was a {kind.__name__}"
         for leaf, m in self.program.guards:
-            g = of_args(leaf, args)._g
+            g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
         return self.watch.changed() or (self.log and self.log.replay(args))
@@ -329,14 +329,14 @@ class Entry:
         """The program's results on these values of its sources, and after them whether its own checks fail."""
         program = self.program.jaxpr
         whole = program._replace(outvars=[*program.outvars, *self.late])
-        found = evaluate_once(whole, values, self.program.consts)
+        found = evaluate_equal_steps_once(whole, values, self.program.consts)
         for k, there in self.pins.items():
             found[k] = place(found[k], there)
         return found
 
-    def results(self) -> list[Out]:
+    def results(self) -> list[ResultTensor]:
         """The tensors that the program returns."""
-        return [o for o in self.outs if isinstance(o, Out)]
+        return [o for o in self.outs if isinstance(o, ResultTensor)]
 
     def fits(self, args: Sequence[Any], mode: int) -> bool:
         """Whether `run` may be called on these arguments without a closer look."""
@@ -364,7 +364,7 @@ class Entry:
         if self.parts is not None or any(effects) or self.spec.kind is not None or not self.simple:
             return None
         (out,) = self.outs
-        if not isinstance(out, Out) or out.requires:
+        if not isinstance(out, ResultTensor) or out.requires:
             return None
         if self.kept_args is None or self.late:
             return None
@@ -403,7 +403,7 @@ class Entry:
                 inputs = self._inputs(args, drawn)
                 dropped = ()
                 if self.replaced:
-                    dropped = [of_args(leaf, args) for leaf in self.replaced]
+                    dropped = [resolve_argument(leaf, args) for leaf in self.replaced]
                     if not self.program_kernel.settled:
                         replaced = [(leaf, leaf._g) for leaf in dropped]
                 self.program_kernel.settled = True
@@ -474,7 +474,7 @@ class Entry:
         own = self._overwritten(args)
         if own and max(map(sys.getrefcount, own)) > _HOLDERS:
             own = [jnp.array(x) if sys.getrefcount(x) > _HOLDERS + 1 else x for x in own]
-        return own + [spare(of_args(leaf, args), m) for leaf, m in self.spare]
+        return own + [spare(resolve_argument(leaf, args), m) for leaf, m in self.spare]
 
     def _differentiable(
         self, args: Sequence[Tensor], arrays: list[Any], drawn: dict[Any, Any]
@@ -523,7 +523,7 @@ class Entry:
         for vc, count, n in zip(counters, counts, self.increments):
             vc.version = count + n * times
         for leaf, k, m, version in self.grads if times else ():
-            leaf = of_args(leaf, args)
+            leaf = resolve_argument(leaf, args)
             if m is None:
                 leaf._g = k
             else:
@@ -536,11 +536,11 @@ class Entry:
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
         if self.spec.kind is None:
             (o,) = self.outs
-            if isinstance(o, Out) and not o.requires and not MODES.bits & INFERENCE:
+            if isinstance(o, ResultTensor) and not o.requires and not MODES.bits & INFERENCE:
                 return make(arrays[o.index], o.meta)
         leaves: list[Any] = []
         for o in self.outs:
-            if not isinstance(o, Out):
+            if not isinstance(o, ResultTensor):
                 leaves.append(o.tensor(args) if isinstance(o, ELSEWHERE) else o)
                 continue
             t = make(arrays[o.index], o.meta)
@@ -563,8 +563,10 @@ class Entry:
         def run(leaves: Sequence[Any]) -> list[Any]:
             return self.parts.forward(*leaves)[:last]  # type: ignore[union-attr]
 
-        wanted = {o.index for o in self.outs if isinstance(o, Out) and o.requires and not o.freed}
-        names = [o.node for o in self.outs if isinstance(o, Out) and o.index in wanted]
+        wanted = {
+            o.index for o in self.outs if isinstance(o, ResultTensor) and o.requires and not o.freed
+        }
+        names = [o.node for o in self.outs if isinstance(o, ResultTensor) and o.index in wanted]
         self._again = Call(
             "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
             nondiff=tuple(k for k in range(last) if k not in wanted),
@@ -573,7 +575,7 @@ class Entry:
         return self._again
 
 
-ELSEWHERE = (Handed, HandedView, Returned)
+ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)
 """What stands for results that the program does not compute."""
 _HIDE_NOTHING = (int, float, complex, str, bytes, type(None), dtype, device, np.ndarray, np.generic)
 """Kinds of results that cannot have a number of the arguments in them, other than as a plain one."""
@@ -581,4 +583,4 @@ _HOLDERS = 3
 """References to an array that only its storage and a list hold, while it is counted."""
 
 
-__all__ = ["ELSEWHERE", "Entry", "Out"]
+__all__ = ["ELSEWHERE", "Entry", "ResultTensor"]

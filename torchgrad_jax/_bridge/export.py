@@ -25,11 +25,11 @@ from .._engine.passes.walk import run as run_pass
 from .._engine.strided import read
 from .._engine.tensor import Tensor, wrap_array
 from .any_size import SIZES, AnySize, SizeMatters, corners
+from .container_forms import build, describe, leaves_of
 from .exported import needs_flatbuffers, read_exported
-from .forms import build, describe, leaves_of
 from .forward_mode import is_inexact, with_tangents
 from .interop import from_jax
-from .state import discover
+from .traced_program import trace_program
 
 
 class Exported:
@@ -327,7 +327,7 @@ class _Maker:
             outs = self._call(leaves)
             return (self._gradients(outs, leaves, slopes) if backward else outs), None
 
-        program, _ = discover(run, [*leaves, *slopes], checked=False)
+        program, _ = trace_program(run, [*leaves, *slopes], checked=False)
         _refuse_what_cannot_be_exported(program)
         return program, [*leaves, *slopes]
 
@@ -364,7 +364,7 @@ class _Maker:
             shapes[:] = [(tuple(outs[k].shape), outs[k].dtype) for k in self.sloped]
             return outs, None
 
-        discover(run, list(leaves), checked=False)
+        trace_program(run, list(leaves), checked=False)
         if not shapes:
             raise RuntimeError("export: no result requires a gradient")
         return [self.leaves[0].new_zeros(shape, dtype=dtype) for shape, dtype in shapes]

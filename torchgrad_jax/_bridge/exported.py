@@ -17,7 +17,7 @@ from jax.extend.mlir import ir
 
 from .._core import dtypes
 from .._core.archive import Archive
-from .forms import is_form
+from .container_forms import is_form
 
 # Custom calls that JAX guarantees to be stable and that are routines of numerical libraries or facts about placement.
 # Those that run what the file brings along (kernels of Pallas, graphs of TensorFlow) are not among them.

@@ -29,7 +29,7 @@ from .._engine.tensor import Tensor, make, wrap_array
 from .._engine.trace import Call
 from .._engine.values import sealed
 from . import trees as trees
-from .watch import Watch
+from .python_guards import PythonGuards
 
 # --- JAX functions as operators -------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class _Operator:
             t._al is None and t._fn is None and t._st.born < lifted.birth
             for t in self.captured[:n_captured]
         )
-        self.watch = watch = Watch()
+        self.watch = watch = PythonGuards()
         watch.function(f)
         for k in kept:
             if isinstance(k, _Kept):

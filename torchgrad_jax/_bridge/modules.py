@@ -13,7 +13,7 @@ import jax
 
 from .._core.state import MODES
 from .._engine.tensor import Tensor, alias_of
-from .frames import Frame, Reader, Writer
+from .module_snapshots import ModuleSnapshot, SnapshotReader, SnapshotWriter
 from .trees import MODULES, as_class, rebuilt
 
 _EMPTY: dict[str, type] = {}
@@ -49,12 +49,12 @@ def is_module(x: Any) -> bool:
     return isinstance(x, *_BASES)
 
 
-def _children(module: Any) -> tuple[list[Tensor], Frame]:
+def _children(module: Any) -> tuple[list[Tensor], ModuleSnapshot]:
     named, frame = _taken_apart(module)
     return [t for _, t, _ in named], frame
 
 
-def _keyed_children(module: Any) -> tuple[list[tuple[Any, Tensor]], Frame]:
+def _keyed_children(module: Any) -> tuple[list[tuple[Any, Tensor]], ModuleSnapshot]:
     named, frame = _taken_apart(module)
     return [(_Name(name), t) for name, t, _ in named], frame
 
@@ -64,10 +64,10 @@ def _parts(module: Any) -> tuple[list[str], list[Tensor]]:
     return [name for name, _, _ in named], [t for _, t, _ in named]
 
 
-def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], Frame]:
+def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSnapshot]:
     """Name and tensor of each child, and whether it is a buffer."""
     modules = dict(_named_modules(module, "", {}))
-    writer = Writer(_BASES[0], _HIDDEN, {id(m): m for m in modules.values()})
+    writer = SnapshotWriter(_BASES[0], _HIDDEN, {id(m): m for m in modules.values()})
     named = [
         (f"{path}.{name}" if path else name, t, kind == "_buffers")
         for kind in ("_parameters", "_buffers")
@@ -84,7 +84,7 @@ def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], Frame]:
     return named, frame
 
 
-def _told(writer: Writer, name: str, t: Tensor, buffer: bool) -> tuple[Any, ...]:
+def _told(writer: SnapshotWriter, name: str, t: Tensor, buffer: bool) -> tuple[Any, ...]:
     requires = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     return (name, t.__class__, requires, buffer, *writer.code(t.__dict__ or None, name))
 
@@ -101,10 +101,10 @@ def _named_modules(module: Any, path: str, seen: dict[int, Any]) -> Iterator[tup
         stack += [each for each in reversed(below) if each[1] is not None]
 
 
-def _module_of(frame: Frame, children: Any) -> Any:
+def _module_of(frame: ModuleSnapshot, children: Any) -> Any:
     """A module with the given tensors (or whatever JAX has in their place), without calling its constructor."""
     leaves = [_leaf(told, child) for told, child in zip(frame.leaves, children)]
-    reader = Reader(frame, leaves, _constant)
+    reader = SnapshotReader(frame, leaves, _constant)
     module = reader.root()
     for told, leaf in zip(frame.leaves, leaves):
         if told[5] is not None:

@@ -27,7 +27,7 @@ from .._engine.views import chain_to
 from .._functions import random
 from .._functions.shape import movedim
 from .._functions.splitting import narrow
-from .handed import reaches, view_again
+from .outside_results import is_plain_view_of, rebuild_view
 
 _KEPT = 512
 _CALLS: dict[Any, Call] = {}
@@ -164,7 +164,7 @@ class _View(NamedTuple):
 
     def of(self, owner: Tensor) -> Tensor:
         """The view of a tensor for all examples."""
-        t = view_again(owner, self.meta, self.alias, self.node, self.counted)
+        t = rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
         if self.alias.chain or (owner._al is not None and owner._al.chain):
             t._al.chain = chain_to(owner, self.node or "AsStridedBackward0", t)  # type: ignore[union-attr]
         return t
@@ -217,7 +217,7 @@ def _find_given(run: lift.Lift, t: Tensor, known: dict[int, _Given | None]) -> _
         return None
     node = None
     if requires:
-        if not reaches(t, base, chained=True) or _is_watched(t):
+        if not is_plain_view_of(t, base, chained=True) or _is_watched(t):
             return None
         node = _over_the_batch(grad_fn_of(t).name())
     bytes_apart = whole._m.strides[dim] * whole._m.dtype.itemsize

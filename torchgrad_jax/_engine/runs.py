@@ -2,8 +2,8 @@
 
 `MODES.run` is the run that the code is in. `Run` itself is the ordinary case: values are there, kernels run when they
 are called, and a write is done when it is made. `lift.Lift` (for `vmap` and for JAX functions made of tensor code)
-and `_bridge.state.StateLift` (for `compile`) answer the same questions in their own way, so that whoever asks need
-not know which of them runs.
+and `_bridge.traced_program.StateLift` (for `compile`) answer the same questions in their own way, so that whoever asks
+need not know which of them runs.
 """
 
 from __future__ import annotations

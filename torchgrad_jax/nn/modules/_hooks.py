@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..._bridge.watch import AMBIENT
+from ..._bridge.python_guards import AMBIENT
 from ..._engine.tensor import Tensor
 from ...utils.hooks import BackwardHook, RemovableHandle
 

@@ -13,10 +13,10 @@ _SYSTEM = "urandom uuid1 uuid4 token_bytes token_hex token_urlsafe randbits rand
 _FILES = """open input write writelines read readline readlines truncate flush write_text write_bytes read_text
 read_bytes dump save savez remove unlink rename replace mkdir makedirs rmdir rmtree touch"""
 _QUEUES = "recv send sendall put get put_nowait get_nowait"
-NAMES = frozenset(" ".join((_TIME, _SYSTEM, _FILES, _QUEUES)).split())
+IMPURE_NAMES = frozenset(" ".join((_TIME, _SYSTEM, _FILES, _QUEUES)).split())
 """Names of what may act. Only where a function has one of them are its calls of C functions looked at."""
 CLOCKS = ("time",)
-MODULES = frozenset(
+IMPURE_MODULES = frozenset(
     ["_io", "io", "posix", "nt", "_socket", "_posixsubprocess", "select", "_sqlite3", "mmap", "fcntl", *CLOCKS]
 )  # fmt: skip
 """Modules of C functions that act."""
@@ -25,7 +25,7 @@ readable writable seekable fileno isatty tell get_terminal_size strftime sleep""
 _HARMLESS = frozenset(_ASKS.split())
 
 
-def what_is_called(function: Any) -> str | None:
+def describe_impure_call(function: Any) -> str | None:
     """What a C function does, in words, if it acts."""
     name, owner = function.__name__, getattr(function, "__self__", None)
     if name in _HARMLESS:
@@ -34,7 +34,7 @@ def what_is_called(function: Any) -> str | None:
         return f"{name}() of a file was called"
     if isinstance(owner, _queue.SimpleQueue):
         return f"{name}() of a queue was called"
-    acts = isinstance(owner, types.ModuleType) and owner.__name__ in MODULES
+    acts = isinstance(owner, types.ModuleType) and owner.__name__ in IMPURE_MODULES
     if acts or is_clock(function):
         return f"{getattr(owner, '__name__', '')}.{name}() was called"
     return f"{name}() was called" if function is input or function is open else None
@@ -48,4 +48,4 @@ def is_clock(function: Any) -> bool:
     return isinstance(owner, types.ModuleType) and owner.__name__ in CLOCKS
 
 
-__all__ = ["CLOCKS", "MODULES", "NAMES", "is_clock", "what_is_called"]
+__all__ = ["CLOCKS", "IMPURE_MODULES", "IMPURE_NAMES", "describe_impure_call", "is_clock"]

@@ -39,7 +39,7 @@ _ATOMS = frozenset({int, bool, str, bytes, complex, type(None), type(...), range
 _BUILT_IN = (dict, list, tuple, set, frozenset, collections.deque)
 
 
-class Frame:
+class ModuleSnapshot:
     """A table of rows, and the objects in it that are the same in every copy.
 
     Args:
@@ -56,7 +56,7 @@ class Frame:
         self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Frame) and self.key == other.key)
+        return self is other or (isinstance(other, ModuleSnapshot) and self.key == other.key)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -70,7 +70,7 @@ class Frame:
 # --- taking apart ---------------------------------------------------------------------------------
 
 
-class Writer:
+class SnapshotWriter:
     """Makes the rows of everything that is reached from a root.
 
     Args:
@@ -97,7 +97,7 @@ class Writer:
         self.memories[id(t._st)] = t
         return True
 
-    def frame(self, root: Any, leaves: Callable[[], Any]) -> Frame:
+    def frame(self, root: Any, leaves: Callable[[], Any]) -> ModuleSnapshot:
         """All rows; `leaves` tells of the children, and may ask for rows of its own."""
         self.code(root)
         told = leaves()
@@ -105,7 +105,7 @@ class Writer:
         for x in self.objects:  # which grows
             self.now = len(rows)
             rows.append(self._row(x))
-        return Frame(tuple(rows), told, self.kept)
+        return ModuleSnapshot(tuple(rows), told, self.kept)
 
     def code(self, x: Any, step: Any = "") -> tuple[Any, Any]:
         """How a row says `x`: its class and itself, or `REF` and a number."""
@@ -290,10 +290,14 @@ class Writer:
 
 
 _ROWS: dict[type, Any] = {
-    types.FunctionType: Writer._function, types.CellType: Writer._cell, types.MethodType: Writer._method,
-    functools.partial: Writer._partial, weakref.ref: Writer._weak, np.ndarray: Writer._array,
-    Compiled: Writer._compiled,
-}  # fmt: skip
+    types.FunctionType: SnapshotWriter._function,
+    types.CellType: SnapshotWriter._cell,
+    types.MethodType: SnapshotWriter._method,
+    functools.partial: SnapshotWriter._partial,
+    weakref.ref: SnapshotWriter._weak,
+    np.ndarray: SnapshotWriter._array,
+    Compiled: SnapshotWriter._compiled,
+}
 
 
 def _held_by(x: Any) -> list[Any]:
@@ -387,10 +391,10 @@ def _is_node(x: Any) -> bool:
 # --- putting together -----------------------------------------------------------------------------
 
 
-class Reader:
+class SnapshotReader:
     """Builds what a frame describes around other tensors."""
 
-    def __init__(self, frame: Frame, leaves: Sequence[Any], constant: Any) -> None:
+    def __init__(self, frame: ModuleSnapshot, leaves: Sequence[Any], constant: Any) -> None:
         self.rows, self.kept, self.leaves, self.constant = (
             frame.rows, frame.kept, leaves, constant,
         )  # fmt: skip
@@ -520,22 +524,25 @@ class Reader:
 
 
 _SHELLS: dict[str, Any] = {
-    "object": Reader._fill_object, "list": Reader._fill_list, "dict": Reader._fill_dict, "cell": Reader._fill_cell,
-}  # fmt: skip
+    "object": SnapshotReader._fill_object,
+    "list": SnapshotReader._fill_list,
+    "dict": SnapshotReader._fill_dict,
+    "cell": SnapshotReader._fill_cell,
+}
 _MAKE: dict[str, Any] = {
-    "set": Reader._set,
-    "tuple": Reader._tuple,
-    "leaf": Reader._leaf,
-    "view": Reader._view,
-    "tensor": Reader._tensor,
-    "function": Reader._function,
-    "method": Reader._method,
-    "partial": Reader._partial,
-    "weak": Reader._weak,
-    "compiled": Reader._compiled,
-    "array": Reader._array,
-    "tree": Reader._tree,
-    "same": Reader._same,
+    "set": SnapshotReader._set,
+    "tuple": SnapshotReader._tuple,
+    "leaf": SnapshotReader._leaf,
+    "view": SnapshotReader._view,
+    "tensor": SnapshotReader._tensor,
+    "function": SnapshotReader._function,
+    "method": SnapshotReader._method,
+    "partial": SnapshotReader._partial,
+    "weak": SnapshotReader._weak,
+    "compiled": SnapshotReader._compiled,
+    "array": SnapshotReader._array,
+    "tree": SnapshotReader._tree,
+    "same": SnapshotReader._same,
 }
 
 
@@ -551,4 +558,4 @@ def _shell(row: Any) -> Any:
     return cls.__new__(cls)
 
 
-__all__ = ["Frame", "Reader", "Writer", "is_plain"]
+__all__ = ["ModuleSnapshot", "SnapshotReader", "SnapshotWriter", "is_plain"]

@@ -11,10 +11,10 @@ from .._engine.history import edge_of, grad_fn_of, requires_grad_of, view_node
 from .._engine.strided import storage_offset
 from .._engine.tensor import Alias, Tensor, Version, alias_of
 from .._engine.trace import ViewPlan
-from .state import StateLift, of_args
+from .traced_program import StateLift, resolve_argument
 
 
-class Handed:
+class OutsideTensor:
     """An argument (its number) or a tensor from outside, returned as it is."""
 
     __slots__ = ("of",)
@@ -24,10 +24,10 @@ class Handed:
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
-        return of_args(self.of, args)
+        return resolve_argument(self.of, args)
 
 
-class HandedView:
+class OutsideView:
     """A view of one, or another tensor on its storage, made anew for each run."""
 
     __slots__ = ("alias", "counted", "meta", "node", "of")
@@ -42,11 +42,11 @@ class HandedView:
 
     def tensor(self, args: Sequence[Tensor]) -> Tensor:
         """The result of a run on these arguments."""
-        owner = of_args(self.of, args)
-        return view_again(owner, self.meta, self.alias, self.node, self.counted)
+        owner = resolve_argument(self.of, args)
+        return rebuild_view(owner, self.meta, self.alias, self.node, self.counted)
 
 
-def view_again(
+def rebuild_view(
     owner: Tensor, m: Meta, seen: Alias | None, node: str | None, counted: bool = True
 ) -> Tensor:
     """A view of `owner` that looks as `m`, and begins where a view made in a run began, which `seen` says.
@@ -79,28 +79,28 @@ def view_again(
     return t
 
 
-def handed(current: StateLift, x: Tensor) -> Handed | HandedView | None:
+def describe_outside_result(current: StateLift, x: Tensor) -> OutsideTensor | OutsideView | None:
     """What to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
     current.refuse_last_rates(x)
     for i, (t, _, _, m, al, inner, _) in enumerate(current.swapped):
         if inner is st:
             if x is t:
-                return Handed(i)
+                return OutsideTensor(i)
             if m is not inner.meta or (al is not None and (al.chain or al.base is not None)):
                 return None  # in the run it is laid out otherwise than outside
-            return HandedView(i, t, x) if reaches(x, t) else None
+            return OutsideView(i, t, x) if is_plain_view_of(x, t) else None
     if id(st) in current.gradient_of or (current.ours(st.array) and id(st) not in current.storages):
         return None
     if x._al is None:
-        return Handed(x)
+        return OutsideTensor(x)
     owner = x._al.base
     if owner is None or owner._al is not None:
         return None
-    return HandedView(owner, owner, x) if reaches(x, owner) else None
+    return OutsideView(owner, owner, x) if is_plain_view_of(x, owner) else None
 
 
-def reaches(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
+def is_plain_view_of(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
     """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view.
 
     With `chained` also one that reads conjugates, or another dtype.
@@ -121,4 +121,10 @@ def reaches(x: Tensor, owner: Tensor, chained: bool = False) -> bool:
     return False
 
 
-__all__ = ["Handed", "HandedView", "handed", "reaches", "view_again"]
+__all__ = [
+    "OutsideTensor",
+    "OutsideView",
+    "describe_outside_result",
+    "is_plain_view_of",
+    "rebuild_view",
+]

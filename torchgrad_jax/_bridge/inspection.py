@@ -10,7 +10,7 @@ import jax
 
 from .._engine.tensor import Tensor
 from .entry import Entry
-from .state import Source
+from .traced_program import Source
 
 _COLLECTIVES = (
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast",
@@ -18,7 +18,7 @@ _COLLECTIVES = (
 _COLLECTIVE = re.compile(rf"= (\(.*?\)|\S+) ({'|'.join(_COLLECTIVES)})(?:-start)?\(")
 
 
-class Found(Exception):
+class ProgramInspected(Exception):
     """Ends a call whose program was looked at and not run; all that the call did is undone."""
 
     def __init__(self, result: Any) -> None:
@@ -238,4 +238,4 @@ def _name(name: str, value: Any, names: dict[int, str], depth: int) -> None:
             _name(f"{name}[{key!r}]", held, names, depth - 1)
 
 
-__all__ = ["Collective", "Found", "Lowered", "explanation", "lowered"]
+__all__ = ["Collective", "Lowered", "ProgramInspected", "explanation", "lowered"]

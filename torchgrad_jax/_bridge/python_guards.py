@@ -22,10 +22,10 @@ import numpy as np
 
 from .._core.state import MODES, SETTINGS
 from .._engine.tensor import Tensor
-from .acting import MODULES, NAMES
-from .carry import can_be_carried, is_number, without_numbers
-from .given import asks_for_type
-from .hidden import Hidden, has_hidden_state
+from .hidden_state import HiddenState, has_hidden_state
+from .impure_calls import IMPURE_MODULES, IMPURE_NAMES
+from .number_arguments import asks_for_type
+from .number_log import is_number, is_number_or_list, with_plain_numbers
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
@@ -34,7 +34,7 @@ _KNOWN = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
 _MOST = 20_000
 
 
-class Watch:
+class PythonGuards:
     """Places and what was found there."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Watch:
         """Dicts of several entries, and their keys in order."""
         self.arrays: list[tuple[Any, Any]] = []
         """Arrays of NumPy and of Python, bytearrays, and what was in them."""
-        self.hidden: list[Hidden] = []
+        self.hidden: list[HiddenState] = []
         """Iterators, generators of random numbers, files."""
         self.calls = False
         """Whether some function names what asks for the time, or reads or writes outside of the program."""
@@ -206,18 +206,18 @@ class Watch:
         """Put plain numbers where the function has put those that were carried while it was traced."""
         for holder, key, _ in self.places:
             value = holder.get(key, _MISSING)
-            if (found := without_numbers(value)) is not value:
+            if (found := with_plain_numbers(value)) is not value:
                 holder[key] = found
                 self.put.append((holder, key))
         for held, _ in self.dicts:
             if isinstance(held, dict):
                 for key, value in list(held.items()):
-                    if (found := without_numbers(value)) is not value:
+                    if (found := with_plain_numbers(value)) is not value:
                         held[key] = found
                         self.put.append((held, key))
         for held, before in self.lists:
             if len(held) != len(before) or not all(map(is_, held, before)):
-                found = [without_numbers(v) for v in held]
+                found = [with_plain_numbers(v) for v in held]
                 if not all(map(is_, held, found)):
                     self.put += [(held, i) for i, v in enumerate(held) if found[i] is not v]
                     held.clear()
@@ -234,7 +234,7 @@ class Watch:
             for group in optimizer.param_groups:
                 cycled = ("momentum", "betas") if "max_momentum" in group else ()
                 for key in ("lr", *cycled):
-                    if can_be_carried(group.get(key)):
+                    if is_number_or_list(group.get(key)):
                         found[id(group), key] = (group, key)
         for schedule in self.schedules:
             held = vars(schedule)
@@ -275,8 +275,8 @@ class Watch:
             now = holder.get(key, _MISSING)
             if (
                 now is not before
-                and can_be_carried(now)
-                and can_be_carried(before)
+                and is_number_or_list(now)
+                and is_number_or_list(before)
                 and now != before
             ):
                 found.append((holder, key))
@@ -306,7 +306,7 @@ class Watch:
         self._dict(vars(fn))
         names = list(dict.fromkeys(_names(fn.__code__)))
         words = list(dict.fromkeys(_words(fn.__code__)))
-        self.calls = self.calls or not NAMES.isdisjoint(names)
+        self.calls = self.calls or not IMPURE_NAMES.isdisjoint(names)
         self.asks_for_types = self.asks_for_types or asks_for_type(fn.__code__)
         for cell in fn.__closure__ or ():
             try:
@@ -378,7 +378,7 @@ class Watch:
             return
         if isinstance(x, types.BuiltinFunctionType | types.MethodWrapperType):
             owner = getattr(x, "__self__", None)
-            self.calls = self.calls or getattr(x, "__module__", None) in MODULES
+            self.calls = self.calls or getattr(x, "__module__", None) in IMPURE_MODULES
             if not isinstance(owner, type):
                 self.value(owner)
             return
@@ -395,7 +395,7 @@ class Watch:
         if not self._mark(x):
             return
         if has_hidden_state(x):
-            self.hidden.append(Hidden(x))
+            self.hidden.append(HiddenState(x))
         elif isinstance(x, np.ndarray | bytearray | array.array):
             self.arrays.append((x, _content(x)))
         elif isinstance(x, functools.partial):
@@ -627,4 +627,4 @@ def _shown(x: Any) -> str:
     return "missing" if x is _MISSING else text
 
 
-__all__ = ["AMBIENT", "Watch", "place_of"]
+__all__ = ["AMBIENT", "PythonGuards", "place_of"]

@@ -32,7 +32,7 @@ from .._core.python_numbers import (
     same,
 )
 from .._engine.tensor import Tensor
-from .given import Given
+from .number_arguments import NumberArguments
 
 _CONTAINERS = (list, tuple)
 
@@ -42,28 +42,28 @@ def is_number(x: Any) -> bool:
     return type(x) is int or type(x) is float
 
 
-def can_be_carried(x: Any) -> bool:
+def is_number_or_list(x: Any) -> bool:
     """Whether a value is a number, or a list or tuple of numbers."""
     return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
 
 
-def without_numbers(value: Any) -> Any:
+def with_plain_numbers(value: Any) -> Any:
     """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place."""
     if type(value) is tuple:
-        found = tuple(map(without_numbers, value))
+        found = tuple(map(with_plain_numbers, value))
         return value if all(map(is_, value, found)) else found
     if type(value) is list:
-        value[:] = map(without_numbers, value)
+        value[:] = map(with_plain_numbers, value)
     elif type(value) is dict:
-        value.update([(k, without_numbers(v)) for k, v in value.items()])
+        value.update([(k, with_plain_numbers(v)) for k, v in value.items()])
     return plain(value)
 
 
-class Carried(Recording):
+class NumberLog(Recording):
     """The numbers at some places, and what a function does with them: written down once, then done in each run."""
 
     def __init__(
-        self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: Given
+        self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments
     ) -> None:
         super().__init__()
         self.given = given
@@ -127,7 +127,7 @@ class Carried(Recording):
             value = holder[key]
             if is_number(value):
                 found: Any = self._read(holder, key, (), value)
-            elif can_be_carried(value):
+            elif is_number_or_list(value):
                 self.steps.append((SHAPE, holder, key, type(value), len(value)))
                 found = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
             else:
@@ -156,10 +156,10 @@ class Carried(Recording):
 
     def _write(self, holder: Any, key: Any, value: Any) -> None:
         structure = self._structure(value)
-        holder[key] = found = without_numbers(value)
-        if key == "_last_lr" and not can_be_carried(found):
+        holder[key] = found = with_plain_numbers(value)
+        if key == "_last_lr" and not is_number_or_list(found):
             return
-        if can_be_carried(found):
+        if is_number_or_list(found):
             self.steps.append((WRITE, holder, key, structure))
         else:
             self.unfit = self.unfit or f"{key!r} became a {type(found).__name__}"
@@ -259,7 +259,11 @@ class Carried(Recording):
                 continue
             if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
                 changed.add(slot)
-            found.append((*step, LOOKED if slot in changed else DEPENDS) if kind == CHECK else step)
+            found.append(
+                (*step, CHANGED_NUMBER_DECIDES if slot in changed else NUMBER_DECIDES)
+                if kind == CHECK
+                else step
+            )
         self.steps = found
 
     def _prune(self) -> None:
@@ -346,12 +350,16 @@ class Carried(Recording):
         return None
 
 
-LOOKED = "a number that the function changes itself decides what it does or is turned into text or a size at"
+CHANGED_NUMBER_DECIDES = (
+    "a number that the function changes itself decides what it does "
+    "or is turned into text or a size at"
+)
+NUMBER_DECIDES = (
+    "what the function does, a text or a size depends on numbers among its arguments at"
+)
 
-DEPENDS = "what the function does, a text or a size depends on numbers among its arguments at"
 
-
-class Returned:
+class ReturnedNumber:
     """A result of a compiled function that is a carried number."""
 
     __slots__ = ("slot", "values")
@@ -366,7 +374,7 @@ class Returned:
 
 
 @contextmanager
-def carrying(log: Carried | None, lift: Any) -> Iterator[None]:
+def logging_numbers(log: NumberLog | None, lift: Any) -> Iterator[None]:
     """A run whose numbers are carried."""
     if log is None:
         yield
@@ -379,11 +387,11 @@ def carrying(log: Carried | None, lift: Any) -> Iterator[None]:
 
 
 __all__ = [
-    "LOOKED",
-    "Carried",
-    "Returned",
-    "can_be_carried",
-    "carrying",
+    "CHANGED_NUMBER_DECIDES",
+    "NumberLog",
+    "ReturnedNumber",
     "is_number",
-    "without_numbers",
+    "is_number_or_list",
+    "logging_numbers",
+    "with_plain_numbers",
 ]

@@ -29,10 +29,10 @@ from .._engine.lift import Lift, is_tracked
 from .._engine.lifted import evaluate
 from .._engine.strided import read, stored
 from .._engine.tensor import Storage, Tensor, make
-from .carry import Carried, carrying
 from .checks import Checks, Noted, Part
-from .given import settle
-from .once import equal_results
+from .equal_steps import equal_results
+from .number_arguments import use_plain_numbers_in_closure
+from .number_log import NumberLog, logging_numbers
 
 
 class Source:
@@ -54,7 +54,7 @@ class Source:
         if kind == "arg":
             return read(args[self.what])
         if kind == "grad":
-            return of_args(self.what, args)._g._st.array
+            return resolve_argument(self.what, args)._g._st.array
         if kind == "draw":
             return self.what()
         if kind == "given":
@@ -63,10 +63,10 @@ class Source:
 
     def storage(self, args: Sequence[Tensor]) -> Storage:
         """The storage now, of a tensor or a gradient."""
-        return self.what if self.kind == "tensor" else of_args(self.what, args)._g._st
+        return self.what if self.kind == "tensor" else resolve_argument(self.what, args)._g._st
 
 
-def of_args(leaf: Any, args: Sequence[Tensor]) -> Tensor:
+def resolve_argument(leaf: Any, args: Sequence[Tensor]) -> Tensor:
     """A tensor from outside, or the argument of that number."""
     return args[leaf] if isinstance(leaf, int) else leaf
 
@@ -80,7 +80,7 @@ class StateLift(Lift):
 
     stateful = True
     pure = False
-    log: Carried | None = None
+    log: NumberLog | None = None
     """Numbers of Python that are carried from run to run."""
 
     def __init__(self, args: Sequence[Tensor], checked: bool = True) -> None:
@@ -297,7 +297,7 @@ class StateLift(Lift):
 
     def draw(self, m: Meta, values: Callable[[], Any]) -> Any:
         """Random numbers, drawn for each run of the program; what the draw is given is a constant of it."""
-        settle(values)
+        use_plain_numbers_in_closure(values)
         return self._input(Source("draw", values, None, m), m)
 
     def number(self, values: Values, slot: int) -> Any:
@@ -361,9 +361,9 @@ class Program:
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
 
-def discover(
+def trace_program(
     run: Callable[[], tuple[list[Any], Any]], args: Sequence[Tensor],
-    more: Callable[[], list[Any]] = list, log: Carried | None = None, checked: bool = True,
+    more: Callable[[], list[Any]] = list, log: NumberLog | None = None, checked: bool = True,
 ) -> tuple[Program, Any]:  # fmt: skip
     """Run a function once for its steps and its effects; nothing outside changes.
 
@@ -395,7 +395,7 @@ def discover(
                     MODES.run, MODES.lifts = lift, (*lift.outer_lifts, lift)
                     MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
                     lift.enter()
-                    with carrying(log, lift):
+                    with logging_numbers(log, lift):
                         out = _results(run, lift, told)
                     out += _effects(program, lift, len(out))
                 finally:
@@ -535,4 +535,4 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
     return [st.array for st in found]
 
 
-__all__ = ["Program", "Source", "StateLift", "discover"]
+__all__ = ["Program", "Source", "StateLift", "trace_program"]

@@ -31,7 +31,7 @@ def is_input(x: Any) -> bool:
     return kind is float or kind is complex or (kind is int and -_LARGEST <= x < _LARGEST)
 
 
-class Given:
+class NumberArguments:
     """The arguments of the call that is traced, and where the numbers are among them.
 
     Args:
@@ -135,26 +135,26 @@ class Constant:
         return f"{self.name} was {self.value!r} and is {now!r}{told}"
 
 
-def settle(fn: Any) -> None:
+def use_plain_numbers_in_closure(fn: Any) -> None:
     """Put plain numbers in the closure of a function that runs when the trace is over; they are constants then."""
     for cell in getattr(fn, "__closure__", None) or ():
         held = cell.cell_contents
         if type(held) is Number:
             cell.cell_contents = held._log.look(held)
         elif isinstance(held, tuple):
-            cell.cell_contents = _settled(held)
+            cell.cell_contents = _with_plain_numbers(held)
         elif isinstance(held, types.FunctionType) and held is not fn:
-            settle(held)
+            use_plain_numbers_in_closure(held)
         elif isinstance(held, functools.partial):
-            settle(held.func)
+            use_plain_numbers_in_closure(held.func)
             cell.cell_contents = functools.partial(
                 held.func,
-                *_settled(held.args),
-                **dict(zip(held.keywords, _settled(tuple(held.keywords.values())))),
+                *_with_plain_numbers(held.args),
+                **dict(zip(held.keywords, _with_plain_numbers(tuple(held.keywords.values())))),
             )
 
 
-def _settled(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _with_plain_numbers(values: tuple[Any, ...]) -> tuple[Any, ...]:
     found = [v._log.look(v) if type(v) is Number else v for v in values]
     return values if all(map(is_, values, found)) else tuple(found)
 
@@ -172,4 +172,11 @@ def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
     return (c for c in code.co_consts if isinstance(c, types.CodeType))
 
 
-__all__ = ["Constant", "Given", "NeedsPlainNumbers", "asks_for_type", "is_input", "settle"]
+__all__ = [
+    "Constant",
+    "NeedsPlainNumbers",
+    "NumberArguments",
+    "asks_for_type",
+    "is_input",
+    "use_plain_numbers_in_closure",
+]

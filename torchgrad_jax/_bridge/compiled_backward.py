@@ -28,13 +28,13 @@ from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
 from .checks import Checks, any_of, complain, is_true
 from .donation import surely
-from .state import Source, StateLift
+from .traced_program import Source, StateLift
 
 _FIRST = 1 << 30
 """The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
 
 
-class Backward:
+class BackwardDescription:
     """What was found out about the backward part while the function was traced."""
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class Backward:
 
 def trace_backward(
     current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int
-) -> tuple[Backward, list[Any]]:
+) -> tuple[BackwardDescription, list[Any]]:
     """Trace the pass from these results (with their numbers); arrays of the gradients found."""
-    told = Backward()
+    told = BackwardDescription()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
     edges = _boundary(told, [fn for fn, _ in roots], began)
     cts = []
@@ -87,7 +87,7 @@ def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
     return make(array, source.meta)
 
 
-def _boundary(told: Backward, roots: Sequence[Any], began: int) -> list[tuple[Any, int]]:
+def _boundary(told: BackwardDescription, roots: Sequence[Any], began: int) -> list[tuple[Any, int]]:
     """Edges from nodes recorded inside to what was there before."""
     seen: set[Any] = set()
     edges: dict[tuple[Any, int], None] = {}
@@ -130,7 +130,7 @@ def _named(current: StateLift, node: Any, nr: int) -> Any:
     return current.named(node.variable)
 
 
-class Parts:
+class ForwardAndBackward:
     """Forward and backward part as compiled functions."""
 
     def __init__(
@@ -205,7 +205,7 @@ class CompiledFunctionBackward(Node):
     __slots__ = ("again", "leaves", "metas", "parts", "told")
 
     def __init__(
-        self, parts: Parts, told: Backward, saved: Sequence[Any], args: Sequence[Tensor],
+        self, parts: ForwardAndBackward, told: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
         leaves: Sequence[Any], again: Callable[[], Call],
     ) -> None:  # fmt: skip
         self.gp = self.extras = None
@@ -282,9 +282,9 @@ def already_passed(fn: Any) -> bool:
 
 
 __all__ = [
-    "Backward",
+    "BackwardDescription",
     "CompiledFunctionBackward",
-    "Parts",
+    "ForwardAndBackward",
     "already_passed",
     "leaf_of",
     "trace_backward",

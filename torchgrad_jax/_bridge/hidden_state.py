@@ -1,7 +1,7 @@
 """State that Python objects keep to themselves: iterators, generators of random numbers, open files.
 
-Attributes, lists and dicts can be compared (`watch`). What an iterator has still to give, or a `random.Random`,
-is no attribute; a `Hidden` describes it, so that it is noticed when a function advanced one.
+Attributes, lists and dicts can be compared (`python_guards`). What an iterator has still to give, or a `random.Random`,
+is no attribute; a `HiddenState` describes it, so that it is noticed when a function advanced one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def has_hidden_state(x: Any) -> bool:
     return advance is not None and not written and not hasattr(x, "__dict__")
 
 
-class Hidden:
+class HiddenState:
     """An object, and its state when it was looked at."""
 
     __slots__ = ("of", "state")
@@ -159,4 +159,4 @@ def _part(v: Any, depth: int) -> Any:
     return id(v)
 
 
-__all__ = ["Hidden", "has_hidden_state"]
+__all__ = ["HiddenState", "has_hidden_state"]

@@ -21,12 +21,12 @@ from .._core.meta import meta
 from .._engine.bind import ops
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor, make
-from .carry import Returned
 from .checks import any_of
 from .donation import Donating, put_back, surely
-from .entry import ELSEWHERE, Entry, Out
-from .handed import Handed, HandedView
-from .state import of_args
+from .entry import ELSEWHERE, Entry, ResultTensor
+from .number_log import ReturnedNumber
+from .outside_results import OutsideTensor, OutsideView
+from .traced_program import resolve_argument
 
 _HOST_BYTES = 1 << 28
 """How much memory random numbers that are drawn ahead may take; more of them make several loops."""
@@ -35,7 +35,7 @@ _KEPT = 8
 """For how many numbers of steps the loops of a program are kept."""
 
 
-class Done(NamedTuple):
+class StepsDone(NamedTuple):
     """Some steps' results: each leaf for all of them."""
 
     count: int
@@ -71,7 +71,7 @@ class Batches:
 
 def run_all(call: Callable[..., Any], batches: Batches) -> Any:
     """Take all steps; `call(args, kwargs, run)` finds or makes the program for a step and gives it to `run`."""
-    done: list[Done] = []
+    done: list[StepsDone] = []
     at = 0
     if batches.length == 0:
         raise ValueError("many() was given tensors without rows: there is no step to take")
@@ -85,25 +85,27 @@ def run_all(call: Callable[..., Any], batches: Batches) -> Any:
             if not any(n.startswith("In step") for n in getattr(error, "__notes__", ())):
                 error.add_note(f"In step {at} of many().")
             raise
-        done.append(out if isinstance(out, Done) else _of_one(out, batches.length == 1))
+        done.append(out if isinstance(out, StepsDone) else _of_one(out, batches.length == 1))
         at += done[-1].count
     return _joined(done)
 
 
-def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> Done:
+def _of_one(out: Any, alone: bool, outside: Sequence[bool] = ()) -> StepsDone:
     """The results of one step. If it is the only one, each tensor gets its row here, save those from `outside`."""
     leaves, spec = tree.flatten(out)
     stacked = [alone and isinstance(x, Tensor) for x in leaves]
     for i, as_it_is in enumerate(outside):
         stacked[i] &= not as_it_is
-    return Done(1, [ops.stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec)
+    return StepsDone(
+        1, [ops.stack([x]) if s else _Rows([x]) for x, s in zip(leaves, stacked)], spec
+    )
 
 
 class _Rows(list[Any]):
     """A leaf of the result, step by step."""
 
 
-def _joined(done: Sequence[Done]) -> Any:
+def _joined(done: Sequence[StepsDone]) -> Any:
     spec = done[0].spec
     if any(d.spec != spec for d in done):
         raise RuntimeError("many(): the steps return results of different structures")
@@ -188,7 +190,9 @@ class Loop:
         more = [*self.fed.values(), *[k for _, k, m, _ in program.grads if m is not None]]
         self.finals = list(dict.fromkeys([*self.finals, *more]))
         """Which results of the last step are kept, those first that take the place of an input."""
-        self.stacked = sorted({entry.place[o.index] for o in entry.outs if isinstance(o, Out)})
+        self.stacked = sorted(
+            {entry.place[o.index] for o in entry.outs if isinstance(o, ResultTensor)}
+        )
         self.checked = entry.checks is not None
         self.room = self._room(length)
         """How many steps one call takes at most."""
@@ -254,7 +258,7 @@ class Loop:
         return [*state, *buffers, *([i] if self.checked else [])]
 
     # -- running
-    def run(self, inputs: Sequence[Any], batches: Batches, at: int) -> Done:
+    def run(self, inputs: Sequence[Any], batches: Batches, at: int) -> StepsDone:
         """Take the steps from `at` on; step `at` is one for this program, and Python did its part of it."""
         entry, log = self.entry, self.entry.log
         args = [inputs[i] for i in entry.args] if entry.repeats else inputs
@@ -328,7 +332,7 @@ class Loop:
                 for column, s in zip(columns, self.hosted):
                     column.append(sources[s].array(()))
                 for rows, o in zip(told, entry.outs):
-                    if isinstance(o, Returned):
+                    if isinstance(o, ReturnedNumber):
                         rows.append(o.tensor(()))
         return [self._padded(column) for column in columns], high
 
@@ -352,16 +356,16 @@ class Loop:
 
     def _done(
         self, arrays: Sequence[Any], told: list[Any], args: Sequence[Any], steps: int, row: Callable[[int], Any]
-    ) -> Done:  # fmt: skip
+    ) -> StepsDone:  # fmt: skip
         entry = self.entry
         buffers = dict(zip(self.stacked, arrays[len(self.finals) :]))
         leaves: list[Any] = []
         for o, rows in zip(entry.outs, told):
-            if isinstance(o, Out):
+            if isinstance(o, ResultTensor):
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
                 array = buffers[entry.place[o.index]]
                 leaves.append(make(array if steps == self.room else array[:steps], m))
-            elif isinstance(o, Returned):
+            elif isinstance(o, ReturnedNumber):
                 leaves.append(_Rows(rows[:steps]))
             elif _is_argument(o):
                 given = [row(i) for i in range(steps)]
@@ -369,7 +373,7 @@ class Loop:
                 leaves.append(ops.stack([o.tensor(xs).detach() for xs in taken]))
             else:
                 leaves.append(_Rows([o.tensor(args) if isinstance(o, ELSEWHERE) else o] * steps))
-        return Done(steps, leaves, entry.spec)
+        return StepsDone(steps, leaves, entry.spec)
 
     def _fail(
         self, inputs: Sequence[Any], batches: Batches, at: int, began: Any, drawn: Any, steps: int
@@ -397,7 +401,7 @@ class Loop:
 
 def _is_argument(o: Any) -> bool:
     """Whether a result is one of the step's arguments, or a view of one."""
-    return isinstance(o, Handed | HandedView) and isinstance(o.of, int)
+    return isinstance(o, OutsideTensor | OutsideView) and isinstance(o.of, int)
 
 
 def _split(xs: Sequence[Any], *sizes: int) -> list[Sequence[Any]]:
@@ -419,4 +423,4 @@ def _as(like: Any, x: Any) -> Any:
     return lax.convert_element_type(x, like.dtype)
 
 
-__all__ = ["Batches", "Done", "of_args", "run_all"]
+__all__ = ["Batches", "StepsDone", "resolve_argument", "run_all"]

@@ -23,7 +23,9 @@ _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
 
 
-def evaluate_once(jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+def evaluate_equal_steps_once(
+    jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any]
+) -> list[Any]:
     """What the steps give for these values from outside; the arrays are those of a program being traced."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
     _Run(captured).take(jaxpr.eqns, env)

@@ -221,3 +221,33 @@ def test_a_gradient_scaler_after_the_step_skips_where_eager_code_does():
         torch.testing.assert_close(v, w)
         assert own.get_scale() == scaler.get_scale()
     assert fast.counts["eager"] == 0
+
+
+def test_the_second_call_compiles_nothing():
+    # Parameters that NumPy holds are overwritten by arrays of JAX's: no second program for those.
+    from jax import monitoring
+
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    opt = torch.optim.AdamW(net.parameters())
+
+    @torch.compile
+    def step(x):
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    x, compiled = torch.ones(4, 3), []
+    step(x)
+
+    def listen(event, duration, **_):
+        if "jaxpr_to_mlir" in event:
+            compiled.append(event)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        step(x)
+    finally:
+        monitoring.unregister_event_duration_listener(listen)
+    assert not compiled

@@ -29,6 +29,7 @@ from .._engine.cut import under_jax
 from .._engine.history import requires_grad_of
 from .._engine.tensor import Tensor
 from . import explain
+from .buckets import Bucketed
 from .donation import surely
 from .effects import EffectWatcher
 from .entry import VALUES_CHANGED, Entry
@@ -490,7 +491,7 @@ def compile(
     backend: str | Callable[..., Any] | None = None, mode: str | None = None,
     options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
     recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None,
-    checks: bool | None = None,
+    checks: bool | None = None, buckets: dict[str, Any] | None = None, shapes: dict[str, str] | None = None,
 ) -> Any:  # fmt: skip
     """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
 
@@ -515,6 +516,10 @@ def compile(
         checks: whether what an eager call checks (indices in range, divisors, factorizations, probabilities) is
             checked, and raises before anything is written. False saves that; such a step then gives what
             XLA gives. `options={"checks": False}` says the same.
+        buckets: sizes by the name of a dimension, as `{"length": (64, 128)}`: tensors are padded with zeros to the
+            next of these. For each name the function is given a tensor of bools, `length_mask`, that says what is
+            no padding.
+        shapes: the dimensions of the arguments that `buckets` names, as `{"x": "_, length", "y": "..., length"}`.
 
     Returns:
         The compiled function. Its `counts` tell how often it was traced and run.
@@ -532,7 +537,7 @@ def compile(
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
             name=name, disable=disable, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
-            shapes_spec=shapes_spec, checks=checks,
+            shapes_spec=shapes_spec, checks=checks, buckets=buckets, shapes=shapes,
         )  # fmt: skip
     asked = checked_mode(mode, options)
     backend = get_default_backend() if backend is None else checked_backend(backend)
@@ -546,6 +551,16 @@ def compile(
         )
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if buckets or shapes:
+        if hasattr(model, "named_parameters"):
+            raise TypeError(
+                "torch.compile: buckets are for functions; compile one that calls the module"
+            )
+        plain = compile(
+            model, fullgraph=fullgraph, backend=backend, mode=mode, options=options, disable=disable,
+            recompile_limit=recompile_limit, checks=checks,
+        )  # fmt: skip
+        return Bucketed(plain, model, buckets or {}, shapes)
     if disable or backend in EAGER:
         return model
     settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit}

@@ -397,6 +397,8 @@ class Entry:
         ]
         counts = [vc.version for vc in counters]
         try:
+            if not self.ran:
+                self._leave_numpy(args)
             if self.parts is not None:
                 node = self._differentiable(args, arrays, drawn)
             else:
@@ -416,6 +418,21 @@ class Entry:
             surely(lambda: self._settle(arrays, args, counters, counts, drawn, replaced))
             raise
         return self._outputs(arrays, node, args)
+
+    def _leave_numpy(self, args: Sequence[Tensor]) -> None:
+        """Hold what the program overwrites in arrays of JAX's, as it is held from the first run on.
+
+        A program that was given an array of NumPy's would be compiled once more for the array of JAX's that follows it.
+        """
+        storages = [st for st, _, _ in self.stored]
+        sources = self.program.sources
+        storages += [sources[i].storage(args) for i, _, _ in self.stored_elsewhere if i >= 0]
+        moved: dict[int, Any] = {}
+        """By identity of the old array, which several storages may hold."""
+        for st in storages:
+            if type(st) is Storage and isinstance(st.array, np.ndarray):
+                old = st.array
+                st.array = moved.setdefault(id(old), (old, jnp.array(old)))[1]
 
     def _settle(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],

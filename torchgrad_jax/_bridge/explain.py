@@ -68,7 +68,7 @@ def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:
     _warn(
         f"torch.compile: {place(fn)} has reached its recompile_limit of {limit} programs, and forgets the one that "
         f"was not used for longest: {what}. Each shape and each value of an argument is a program of its own: pad or "
-        f"cut tensors to a few sizes, pass numbers as tensors, or raise recompile_limit"
+        f"cut tensors to a few sizes (compile(..., buckets=...)), pass numbers as tensors, or raise recompile_limit"
     )
 
 
@@ -119,7 +119,7 @@ def one_program_per_shape(what: str) -> None:
         _TOLD.add(what)
         _warn(
             f"{what} has no effect here: XLA compiles each combination of shapes for itself, with the same results. "
-            "Pad or cut tensors to a few sizes where their number is large"
+            "Pad or cut tensors to a few sizes where their number is large: compile(..., buckets=...) does that"
         )
 
 

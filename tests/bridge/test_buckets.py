@@ -1,0 +1,93 @@
+"""`compile(..., buckets=...)` pads named dimensions to a few sizes, and gives the function a mask."""
+
+import pytest
+
+import torchgrad_jax as torch
+
+SHAPES = {"x": "_, length", "y": "_, length"}
+
+
+def bucketed(f, sizes=(4, 8), shapes=None, **settings):
+    return torch.compile(f, buckets={"length": sizes}, shapes=shapes or SHAPES, **settings)
+
+
+def error(x, y, length_mask):
+    return ((x - y).square() * length_mask).sum() / (length_mask.sum() * len(x))
+
+
+@pytest.mark.parametrize("device", ["kept", "needs a gradient"])
+def test_sizes_share_the_program_of_their_bucket(device):
+    f = bucketed(error)
+    for n in (1, 3, 4, 5, 8):
+        x = torch.randn(2, n, requires_grad=device != "kept")
+        y = torch.randn(2, n)
+        found, wanted = f(x, y), (x - y).square().mean()
+        torch.testing.assert_close(found, wanted)
+        if x.requires_grad:
+            (g,), (h,) = (torch.autograd.grad(t, x) for t in (found, wanted))
+            torch.testing.assert_close(g, h)
+    assert f.counts["traced"] == 2
+
+
+def test_a_whole_step_with_two_names():
+    w = torch.zeros(3, requires_grad=True)
+    opt = torch.optim.SGD([w], lr=0.1)
+
+    def step(x, y, rows_mask, length_mask):
+        opt.zero_grad()
+        loss = ((x @ w - y).square() * rows_mask[:, None] * length_mask).sum() / rows_mask.sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    shapes = {"x": "rows, length, _", "y": "rows, length"}
+    run = torch.compile(step, buckets={"rows": [4], "length": [8, 2]}, shapes=shapes)
+    got = []
+    for rows, length in [(1, 2), (3, 1), (4, 5), (2, 8)]:
+        x, y = torch.randn(rows, length, 3), torch.randn(rows, length)
+        before = w.detach().clone()
+        loss = run(x, y)
+        torch.testing.assert_close(loss, ((x @ before - y) ** 2).sum() / rows)
+        got.append(w.detach().clone())
+    assert not any(torch.equal(a, b) for a, b in zip(got, got[1:]))
+    assert run.counts["traced"] == 2
+
+
+def test_by_keyword_with_kwargs_in_methods_and_decorated():
+    class Model:
+        @torch.compile(buckets={"length": 4}, shapes={"x": "..., length"})
+        def masked_sum(self, x, scale=1.0, **masks):
+            return (x * masks["length_mask"]).sum(-1) * scale + (~masks["length_mask"]).sum()
+
+    assert Model().masked_sum(x=torch.ones(2, 1, 3), scale=2.0).tolist() == [[7.0], [7.0]]
+
+
+def test_many_and_lower():
+    f = bucketed(error)
+    xs, ys = torch.randn(3, 2, 5), torch.randn(3, 2, 5)
+    torch.testing.assert_close(f.many(xs, ys), (xs - ys).square().mean((1, 2)))
+    assert "2x8" in f.lower(xs[0], ys[0]).as_text()
+
+
+REFUSED = {
+    "too long": (lambda: bucketed(error)(torch.ones(1, 9), torch.ones(1, 9)), ValueError, "'length' is 9 in x.*largest.*8"),
+    "two sizes": (lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 4)), ValueError, "3 in x and 4 in y"),
+    "rank": (lambda: bucketed(error)(torch.ones(3), torch.ones(3)), ValueError, "says '_, length' of x"),
+    "no tensor": (lambda: bucketed(error)(1.0, torch.ones(1, 3)), TypeError, "x, which has to be a tensor"),
+    "a mask by hand": (
+        lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 3), torch.ones(3)), TypeError, "length_mask is given",
+    ),
+    "no mask taken": (lambda: bucketed(lambda x, y: x), ValueError, "has to take length_mask"),
+    "unknown argument": (lambda: bucketed(error, shapes={"z": "length"}), ValueError, "names the argument 'z'"),
+    "unknown name": (lambda: bucketed(error, shapes={"x": "_, width"}), ValueError, "without buckets"),
+    "unused name": (lambda: bucketed(error, shapes={"x": "_, _"}), ValueError, "no argument has"),
+    "no sizes": (lambda: bucketed(error, ()), ValueError, "are sizes"),
+    "a module": (lambda: bucketed(torch.nn.Linear(1, 1)), TypeError, "that calls the module"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    make, kind, told = REFUSED[case]
+    with pytest.raises(kind, match=told):
+        make()

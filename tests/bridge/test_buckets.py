@@ -1,5 +1,7 @@
 """`compile(..., buckets=...)` pads named dimensions to a few sizes, and gives the function a mask."""
 
+import itertools
+
 import pytest
 
 import torchgrad_jax as torch
@@ -49,7 +51,7 @@ def test_a_whole_step_with_two_names():
         loss = run(x, y)
         torch.testing.assert_close(loss, ((x @ before - y) ** 2).sum() / rows)
         got.append(w.detach().clone())
-    assert not any(torch.equal(a, b) for a, b in zip(got, got[1:]))
+    assert not any(torch.equal(a, b) for a, b in itertools.pairwise(got))
     assert run.counts["traced"] == 2
 
 
@@ -70,7 +72,9 @@ def test_many_and_lower():
 
 
 REFUSED = {
-    "too long": (lambda: bucketed(error)(torch.ones(1, 9), torch.ones(1, 9)), ValueError, "'length' is 9 in x.*largest.*8"),
+    "too long": (
+        lambda: bucketed(error)(torch.ones(1, 9), torch.ones(1, 9)), ValueError, "'length' is 9 in x.*largest.*8",
+    ),
     "two sizes": (lambda: bucketed(error)(torch.ones(1, 3), torch.ones(1, 4)), ValueError, "3 in x and 4 in y"),
     "rank": (lambda: bucketed(error)(torch.ones(3), torch.ones(3)), ValueError, "says '_, length' of x"),
     "no tensor": (lambda: bucketed(error)(1.0, torch.ones(1, 3)), TypeError, "x, which has to be a tensor"),

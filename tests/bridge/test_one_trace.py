@@ -251,3 +251,27 @@ def test_the_second_call_compiles_nothing():
     finally:
         monitoring.unregister_event_duration_listener(listen)
     assert not compiled
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad", "Rprop"])
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+def test_parameters_of_one_element_share_nothing(name, shape):
+    # The zeros that two parameters or their averages begin with are one array of constants.
+    def losses(compiled):
+        ps = [torch.nn.Parameter(torch.zeros(shape)) for _ in range(2)]
+        opt = getattr(optim, name)(ps, lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+
+        def step(x):
+            opt.zero_grad()
+            loss = (ps[0] * x + ps[1] * 2 - 3).square().sum()
+            loss.backward()
+            opt.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        found = [run(torch.tensor(float(i + 1))).item() for i in range(4)]
+        if compiled:
+            assert run.counts["traced"] == 1, run.reasons
+        return found
+
+    assert losses(True) == pytest.approx(losses(False), rel=1e-5)

@@ -427,12 +427,9 @@ class Entry:
         storages = [st for st, _, _ in self.stored]
         sources = self.program.sources
         storages += [sources[i].storage(args) for i, _, _ in self.stored_elsewhere if i >= 0]
-        moved: dict[int, Any] = {}
-        """By identity of the old array, which several storages may hold."""
         for st in storages:
             if type(st) is Storage and isinstance(st.array, np.ndarray):
-                old = st.array
-                st.array = moved.setdefault(id(old), (old, jnp.array(old)))[1]
+                st.array = jnp.array(st.array)
 
     def _settle(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],

@@ -203,7 +203,12 @@ class StateLift(Lift):
         return found
 
     def _shared(self, st: Storage) -> Any:
-        """The input that stands for a number that several storages hold as one array, as step counts do."""
+        """The input that stands for a number that several storages hold as one array, as step counts do.
+
+        Constants of one element, as of `zeros`, are one array of NumPy's for all tensors, and are not meant.
+        """
+        if not isinstance(st.array, jax.Array):
+            return None
         first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
         if (
             first is None

@@ -123,17 +123,17 @@ class Checks:
                 return True
         return self.early is not None and is_true(self.early(*read))
 
-    def complain(self, values: Sequence[Any]) -> NoReturn:
+    def raise_failed_check(self, values: Sequence[Any]) -> NoReturn:
         """Raise for the first check that fails on these values of the sources."""
 
         def compute(wanted: Sequence[Any]) -> list[Any]:
             steps, consts = sliced(self._jaxpr, wanted), self._consts
             return jax.jit(lambda *xs: evaluate(steps, (), xs, consts))(*values)
 
-        complain(self._noted, compute)
+        raise_failed_check(self._noted, compute)
 
 
-def complain(
+def raise_failed_check(
     checks: Sequence[Noted], compute: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> NoReturn:
     """Raise for the first check that fails; `compute` gives the values of these steps of the program."""
@@ -216,4 +216,4 @@ def sliced(jaxpr: Any, wanted: Sequence[Any]) -> Part:
     return Part(eqns[::-1], jaxpr.invars, jaxpr.constvars, list(wanted))
 
 
-__all__ = ["Checks", "Noted", "Part", "any_of", "complain", "is_true", "sliced"]
+__all__ = ["Checks", "Noted", "Part", "any_of", "is_true", "raise_failed_check", "sliced"]

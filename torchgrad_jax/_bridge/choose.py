@@ -55,13 +55,16 @@ class _Snapshot:
         self.counts = {
             (id(owner), name): getattr(owner, name) for owner, name, _ in self._counters()
         }
-        self.gradients = {key: known[0]._g for key, known in run.known.items()}
+        self.gradients = {key: known.tensor._g for key, known in run.known_tensors.items()}
         self.born = len(run.born)
         self.facts = self._facts()
 
     def _storages(self) -> list[Any]:
         born = [ref() for ref in self.run.born]
-        return [*[s[0] for s in self.run.storages.values()], *[st for st in born if st is not None]]
+        return [
+            *[s.storage for s in self.run.storages.values()],
+            *[st for st in born if st is not None],
+        ]
 
     def _counters(self) -> list[tuple[Any, str, int]]:
         """Counters of writes to what is outside, and what they were before the run."""
@@ -74,7 +77,7 @@ class _Snapshot:
     def _before(self, st: Any) -> Any:
         """What a storage held then; one from outside that the run had not met is as it was before the run."""
         found = self.arrays.get(id(st))
-        return self.run.storages[id(st)][1] if found is None else found[1]
+        return self.run.storages[id(st)].array if found is None else found[1]
 
     def put_back(self) -> None:
         """Let storages and counters be as they were then."""
@@ -105,7 +108,7 @@ class _Snapshot:
     def _traced(self, st: Any, array: Any) -> Any:
         """An array of the run: an outside storage's own array is an input."""
         outside = self.run.storages.get(id(st))
-        return self.run.tracers[id(st)] if outside is not None and array is outside[1] else array
+        return self.run.tracers[id(st)] if outside is not None and array is outside.array else array
 
     def _facts(self) -> dict[str, Any]:
         """What a flag cannot choose between."""
@@ -120,8 +123,8 @@ class _Snapshot:
     def insist_on_writes(self) -> None:
         """Refuse everything that was done since but writing to tensors."""
         wrong = [told for told, value in self._facts().items() if value != self.facts[told]]
-        for key, known in self.run.known.items():
-            if known[0]._g is not self.gradients.get(key, known[7]):
+        for key, known in self.run.known_tensors.items():
+            if known.tensor._g is not self.gradients.get(key, known.gradient):
                 wrong.append("a gradient is replaced")
         if self._new_state():
             gc.collect()

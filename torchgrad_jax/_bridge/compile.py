@@ -109,15 +109,15 @@ class Compiled:
             self.counts["eager"] += 1
             return self.fn(*args, **kwargs)
         if last is not None and not kwargs:
-            if last.quickly is None or mode & INFERENCE:
+            if last.run_quickly is None or mode & INFERENCE:
                 with TRACE_LOCK, WRITE_LOCK:
-                    if last.fits(args, mode):
+                    if last.takes(args, mode):
                         self.counts["run"] += 1
                         return last.run(args)
-            elif last.fits(args, mode):
+            elif last.takes(args, mode):
                 self.counts["run"] += 1
                 try:
-                    return last.quickly(args)
+                    return last.run_quickly(args)
                 except UnexpectedTracerError:  # another thread traces a write to one of the tensors
                     with TRACE_LOCK:
                         return last.run(args)
@@ -186,7 +186,7 @@ class Compiled:
                 raise ProgramInspected(lowered(entry, inputs))
             finally:
                 if entry.log is not None:
-                    entry.log.put_back()
+                    entry.log.restore()
 
         try:
             if not (self.written or MODES.bits & ~TRACED & _OTHER_MODES):
@@ -253,7 +253,7 @@ class Compiled:
         reason = "" if entries is None else None
         for entry in entries or ():
             with WRITE_LOCK:
-                reason = entry.stale(inputs)
+                reason = entry.why_stale(inputs)
                 if reason is None:
                     self.counts["run"] += 1
                     self.wasted = 0
@@ -274,7 +274,7 @@ class Compiled:
             x.__class__ is Tensor and x._al is None and x._x is None and x._m.dense for x in args
         )
         alone = len({id(x._st) for x in args}) == len(args) if plain else False
-        if plain and alone and not kwargs and entry.simple:
+        if plain and alone and not kwargs and entry.only_reads_arguments:
             entry.plain = (mode, tuple([(x._m, x._rg) for x in args]))
             self.last = entry
 
@@ -322,64 +322,70 @@ class Compiled:
             told = reason or self.effect or "arguments of other shapes, dtypes, flags or values"
             self.reasons.append(told)
             explain.traced_again(self.fn, told)
-        watch, containers = PythonGuards(), PythonGuards()
-        watch.function(self.fn)
+        guards, containers = PythonGuards(), PythonGuards()
+        guards.add_function(self.fn)
         for x in flat:
-            watch.value(x)
-        containers.value(given)
-        if (why := watch.unknowable() or containers.unknowable()) is not None:
+            guards.add_value(x)
+        containers.add_value(given)
+        if (
+            why := guards.describe_unknowable_state() or containers.describe_unknowable_state()
+        ) is not None:
             return self._not_traced(why)
         for entry in self.entries.get(
             key, ()
         ):  # numbers that were changed from outside may change again
-            self.carried.update({place_of(*place): place for place in entry.watch.drifted()})
-        plain = self.plain_numbers or watch.asks_for_types
-        arguments = NumberArguments(given, flat, lambda x: id(x) not in watch.seen, plain)
-        numbers = self._carrying(arguments, watch, containers)
+            self.carried.update(
+                {place_of(*place): place for place in entry.python_guards.drifted_numbers()}
+            )
+        plain = self.plain_numbers or guards.calls_type
+        arguments = NumberArguments(given, flat, lambda x: id(x) not in guards.visited_ids, plain)
+        numbers = self._carrying(arguments, guards, containers)
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
         modes = MODES.bits & ~TRACED
-        noticed = EffectWatcher(
-            [id(h.of) for w in (watch, containers) for h in w.hidden], watch.calls, lenient
+        effects = EffectWatcher(
+            [id(h.of) for w in (guards, containers) for h in w.hidden],
+            guards.may_be_impure,
+            lenient,
         )
         entry: Entry | None = None
         try:
             try:
-                with noticed:
+                with effects:
                     entry = Entry(
-                        self.fn, flat, watch, tensors, numbers, self.checks,
+                        self.fn, flat, guards, tensors, numbers, self.checks,
                         lambda i: explain.argument(self.fn, key[1], i),
                     )  # fmt: skip
             finally:
-                watch.make_plain()
-                containers.make_plain()
-            noticed.release()
-            for optimizer in entry.program.started:
-                watch.state_began(optimizer)
-                containers.state_began(optimizer)
-            effect = noticed.found or numbers.unfit
-            for watched in (watch, containers):
-                effect = effect or watched.advanced() or watched.changed()
+                guards.put_plain_numbers()
+                containers.put_plain_numbers()
+            effects.release_output()
+            for optimizer in entry.program.started_optimizers:
+                guards.optimizer_state_began(optimizer)
+                containers.optimizer_state_began(optimizer)
+            effect = effects.first_effect or numbers.unrepeatable
+            for watched in (guards, containers):
+                effect = effect or watched.describe_advanced_state() or watched.describe_change()
             if MODES.bits & ~TRACED != modes:
                 effect = (
                     "a mode, such as whether operations are recorded, is another one afterwards"
                 )
             if effect:
-                self.carried.update({place_of(*place): place for place in watch.drifted()})
-            entry.once = bool(effect)
+                self.carried.update({place_of(*place): place for place in guards.drifted_numbers()})
+            entry.single_use = bool(effect)
             self._keep(key, entry, effect, reason, known)
             with WRITE_LOCK:
                 out = run(entry, [*tensors, *arguments.values])
             caches.KERNELS.program()
         except BaseException as error:
             failed = error
-            if entry is None or not entry.ran:
-                surely(numbers.put_back)
+            if entry is None or not entry.has_run:
+                surely(numbers.restore)
             if not isinstance(error, AsWritten) and not (
                 lenient and isinstance(error, Unsupported)
             ):
-                if entry is None or not entry.ran:
+                if entry is None or not entry.has_run:
                     self._forget(entry)
-                    surely(lambda: self._undo(noticed, (watch, containers), modes))
+                    surely(lambda: self._restore_python(effects, (guards, containers), modes))
                 if entry is None and numbers.reads_arguments() and isinstance(error, Exception):
                     raise NeedsPlainNumbers from error
                 raise
@@ -387,7 +393,7 @@ class Compiled:
             if self.wasted > _PATIENCE:
                 self._give_up(effect or reason)
             return out
-        return self._as_written(failed, noticed, (watch, containers), modes)
+        return self._as_written(failed, effects, (guards, containers), modes)
 
     def _not_traced(self, why: str) -> Any:
         """Let the function run as it is written, now and from now on."""
@@ -411,7 +417,7 @@ class Compiled:
         )
         self.wasted = self.wasted + 1 if wasted else 0
         # What made state, or changed what it depends on, does other things the next time.
-        if not entry.program.fresh and not effect:
+        if not entry.program.new_state and not effect:
             if known >= (self.limit or POLICY.recompile_limit):
                 self._tell_limit(key, entry)
                 self._drop_oldest()
@@ -431,17 +437,19 @@ class Compiled:
 
     def _forget(self, entry: Entry | None) -> None:
         """Drop a program that did not run once, and the state with it that was made for it."""
-        if entry is not None and entry.program.started:
+        if entry is not None and entry.program.started_optimizers:
             for key, kept in list(self.entries.items()):
                 self.entries[key] = [e for e in kept if e is not entry]
 
-    def _undo(self, noticed: EffectWatcher, watches: Sequence[PythonGuards], modes: int) -> None:
+    def _restore_python(
+        self, effects: EffectWatcher, all_guards: Sequence[PythonGuards], modes: int
+    ) -> None:
         """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
-        noticed.leave()
-        noticed.release()
-        noticed.undo()
-        for watch in watches:
-            watch.undo()
+        effects.leave()
+        effects.release_output()
+        effects.restore()
+        for guards in all_guards:
+            guards.restore()
         MODES.bits = MODES.bits & TRACED | modes
 
     def _give_up(self, why: Any) -> None:
@@ -450,22 +458,24 @@ class Compiled:
         self.reasons.append(f"from now on it runs as it is written: {why}")
         explain.given_up(self.fn, why)
 
-    def _carrying(self, arguments: NumberArguments, *watches: PythonGuards) -> NumberLog:
+    def _carrying(self, arguments: NumberArguments, *all_guards: PythonGuards) -> NumberLog:
         """The log of the numbers that a run of the function changes."""
         places = {
-            place_of(*place): place for w in watches for place in w.numbers(self.carried.values())
+            place_of(*place): place
+            for w in all_guards
+            for place in w.take_number_places(self.carried.values())
         }
-        tensors = {id(t): t for w in watches for t in w.tensors()}
+        tensors = {id(t): t for w in all_guards for t in w.optimizer_tensors()}
         return NumberLog(list(places.values()), list(tensors.values()), arguments)
 
     def _as_written(
-        self, error: BaseException, noticed: EffectWatcher, watches: Any, modes: int
+        self, error: BaseException, effects: EffectWatcher, all_guards: Any, modes: int
     ) -> Any:
         """Let the function run as it is written, once all that the attempt to trace it has done is undone."""
-        noticed.undo()
-        for watch in watches:
-            watch.undo()
-            done = watch.advanced() or watch.changed()
+        effects.restore()
+        for guards in all_guards:
+            guards.restore()
+            done = guards.describe_advanced_state() or guards.describe_change()
             if MODES.bits & ~TRACED != modes or done is not None:  # nobody may see an effect twice
                 raise (
                     Unsupported(f"{error} (and {done})") if isinstance(error, AsWritten) else error

@@ -26,7 +26,7 @@ from .._engine.record import apply, zeros_for
 from .._engine.strided import read
 from .._engine.tensor import Tensor, make
 from .._engine.trace import Call
-from .checks import Checks, any_of, complain, is_true
+from .checks import Checks, any_of, is_true, raise_failed_check
 from .donation import surely
 from .traced_program import Source, StateLift
 
@@ -52,14 +52,14 @@ def trace_backward(
     current: StateLift, outs: Sequence[tuple[int, Tensor]], began: int
 ) -> tuple[BackwardDescription, list[Any]]:
     """Trace the pass from these results (with their numbers); arrays of the gradients found."""
-    told = BackwardDescription()
+    description = BackwardDescription()
     roots = [(grad_fn_of(t), t._onr) for _, t in outs]
-    edges = _boundary(told, [fn for fn, _ in roots], began)
+    edges = _boundary(description, [fn for fn, _ in roots], began)
     cts = []
     for k, t in outs:
         m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
-        told.roots.append(k)
-        told.metas.append(m)
+        description.roots.append(k)
+        description.metas.append(m)
         array = lifted.outside_value(_FIRST + len(cts), m)
         cts.append(make(array, m))
     silenced: list[tuple[Any, str, Any]] = []
@@ -68,9 +68,9 @@ def trace_backward(
         found = run_pass(roots, cts, keep=False, create=False, targets=edges, accumulate=False)
     finally:
         surely(lambda: [setattr(holder, name, value) for holder, name, value in silenced])
-    told.targets = [_named(current, node, nr) for node, nr in edges]
-    told.grad_metas = [None if g is None else g._m for g in found]
-    return told, [current.array_of(g) for g in found if g is not None]
+    description.targets = [_named(current, node, nr) for node, nr in edges]
+    description.grad_metas = [None if g is None else g._m for g in found]
+    return description, [current.array_of(g) for g in found if g is not None]
 
 
 def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
@@ -87,7 +87,9 @@ def leaf_of(source: Source, args: Sequence[Tensor], array: Any) -> Any:
     return make(array, source.meta)
 
 
-def _boundary(told: BackwardDescription, roots: Sequence[Any], began: int) -> list[tuple[Any, int]]:
+def _boundary(
+    description: BackwardDescription, roots: Sequence[Any], began: int
+) -> list[tuple[Any, int]]:
     """Edges from nodes recorded inside to what was there before."""
     seen: set[Any] = set()
     edges: dict[tuple[Any, int], None] = {}
@@ -99,7 +101,7 @@ def _boundary(told: BackwardDescription, roots: Sequence[Any], began: int) -> li
         seen.add(node)
         hooked = node.extras is not None and node.extras.observed
         if hooked or isinstance(node, PyNode):
-            told.plain = False
+            description.plain = False
         for edge in node.edges:
             if edge is None:
                 continue
@@ -191,7 +193,9 @@ class ForwardAndBackward:
         """What the backward part gives, unless a check in it fails."""
         found = self.backward(saved, cts)
         if self.checks and is_true(found[-1]):
-            complain(self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts))
+            raise_failed_check(
+                self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts)
+            )
         return found
 
 
@@ -202,20 +206,20 @@ def _read(names: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
 class CompiledFunctionBackward(Node):
     """The node of a compiled call."""
 
-    __slots__ = ("again", "leaves", "metas", "parts", "told")
+    __slots__ = ("again", "leaves", "metas", "parts", "description")
 
     def __init__(
-        self, parts: ForwardAndBackward, told: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
+        self, parts: ForwardAndBackward, description: BackwardDescription, saved: Sequence[Any], args: Sequence[Tensor],
         leaves: Sequence[Any], again: Callable[[], Call],
     ) -> None:  # fmt: skip
         self.gp = self.extras = None
-        self.parts, self.told, self.metas = parts, told, told.metas
+        self.parts, self.description, self.metas = parts, description, description.metas
         self.saved: Any = tuple(saved)
         self.vers = tuple([t._vc.version if isinstance(t, Tensor) else 0 for t in leaves])
         self.leaves: Any = leaves
         self.again = again
         edges = []
-        for target in told.targets:
+        for target in description.targets:
             if isinstance(target, tuple):
                 edges.append(target)
             else:
@@ -245,11 +249,11 @@ class CompiledFunctionBackward(Node):
         if MODES.bits & GRAD:
             return self._recorded(given)
         arrays = iter(self.parts.gradients(self.saved, [read(g) for g in given]))
-        return [None if m is None else make(next(arrays), m) for m in self.told.grad_metas]
+        return [None if m is None else make(next(arrays), m) for m in self.description.grad_metas]
 
     def _recorded(self, cts: Sequence[Tensor]) -> list[Any]:
         """The same as part of a graph: the forward is recorded once more, and differentiated."""
-        if not self.told.plain:
+        if not self.description.plain:
             raise RuntimeError(
                 "torch.compile: hooks or custom Functions inside of a compiled function cannot be differentiated twice"
             )
@@ -261,7 +265,7 @@ class CompiledFunctionBackward(Node):
                     )
                 )
         outs = apply(self.again(), self.leaves)
-        roots = [(grad_fn_of(outs[k]), outs[k]._onr) for k in self.told.roots]
+        roots = [(grad_fn_of(outs[k]), outs[k]._onr) for k in self.description.roots]
         return run_pass(
             roots, list(cts), keep=True, create=True, targets=list(self.edges), accumulate=False
         )

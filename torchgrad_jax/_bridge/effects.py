@@ -31,7 +31,7 @@ _SILENT = ("torchgrad_jax", "jax", "jaxlib", "logging", "warnings")
 class EffectWatcher:
     """A context that notices such calls of the thread that entered it.
 
-    Output waits for `release`, and is lost after `undo`.
+    Output waits for `release_output`, and is lost after `restore`.
 
     Args:
         iterators: identities of iterators from outside.
@@ -43,19 +43,19 @@ class EffectWatcher:
         self, iterators: Iterable[int] = (), calls: bool = False, stops: bool = False
     ) -> None:
         self._iterators = frozenset(iterators)
-        self._calls, self._stops, self._profiles = calls, stops, False
-        self.found: str | None = None
+        self._looks_at_c_calls, self._stops_before_effects, self._profiles = calls, stops, False
+        self.first_effect: str | None = None
         """What was noticed, in words."""
-        self._held: list[Callable[[], Any]] = []
+        self._held_output: list[Callable[[], Any]] = []
         self._outer: EffectWatcher | None = None
         self._random: Any = None
 
     def __enter__(self) -> EffectWatcher:
         self._numpy = np.random.get_state()  # noqa: NPY002 - the old generator
         self._random = random.getstate()
-        self._outer, _here.noticing = _here.noticing, self
+        self._outer, _thread.watcher = _thread.watcher, self
         _replaced.enter(self)
-        self._profiles = self._calls and sys.getprofile() is None
+        self._profiles = self._looks_at_c_calls and sys.getprofile() is None
         if self._profiles:
             sys.setprofile(self._profile)
         return self
@@ -63,82 +63,86 @@ class EffectWatcher:
     def __exit__(self, *exc: object) -> None:
         self.leave()
         if random.getstate() != self._random:
-            self.found = self.found or "a number was drawn from the module random"
+            self.first_effect = self.first_effect or "a number was drawn from the module random"
         drawn: Any = np.random.get_state()  # noqa: NPY002 - the old generator
         then: Any = self._numpy
         if drawn[2:] != then[2:] or not np.array_equal(drawn[1], then[1]):
-            self.found = self.found or "a number was drawn from numpy.random"
+            self.first_effect = self.first_effect or "a number was drawn from numpy.random"
 
     def leave(self) -> None:
         """Notice nothing any more; once more after an interrupt, what was left to do."""
         if self._profiles:
             sys.setprofile(None)
             self._profiles = False
-        if _here.noticing is self:
-            _here.noticing = self._outer
+        if _thread.watcher is self:
+            _thread.watcher = self._outer
         _replaced.leave(self)
 
-    def release(self) -> None:
+    def release_output(self) -> None:
         """Let the output out that was held back."""
-        held, self._held = self._held, []
+        held, self._held_output = self._held_output, []
         for call in held:
             call()
 
-    def undo(self) -> None:
+    def restore(self) -> None:
         """Put the random numbers back that were drawn, and forget the output that was held back."""
         if self._random is not None:
             random.setstate(self._random)
             np.random.set_state(self._numpy)  # noqa: NPY002 - the old generator
-        self._held.clear()
+        self._held_output.clear()
 
-    def notice(self, what: str) -> None:
+    def note(self, what: str) -> None:
         """Remember what was done first, and where."""
-        if self.found is None:
-            self.found = f"{what} at {users_place()}"
+        if self.first_effect is None:
+            self.first_effect = f"{what} at {users_place()}"
 
-    def meet(self, what: str) -> None:
+    def stop_or_note(self, what: str) -> None:
         """Something that cannot be undone is about to be done."""
-        if self._stops:
+        if self._stops_before_effects:
             raise AsWritten(f"{what} at {users_place()}", lasting=True)
-        self.notice(what)
+        self.note(what)
 
     def _profile(self, frame: Any, event: str, called: Any) -> None:
-        if event != "c_call" or not (what := describe_impure_call(called)) or not _is_users(frame):
+        if (
+            event != "c_call"
+            or not (what := describe_impure_call(called))
+            or not _is_user_code(frame)
+        ):
             return
         if is_clock(called):
-            self.notice(what)
+            self.note(what)
         else:
-            self.meet(what)
+            self.stop_or_note(what)
 
-    def advances(self, iterator: Any) -> None:
+    def before_next(self, iterator: Any) -> None:
         """`next` is about to be called."""
         if id(iterator) in self._iterators:
-            self.meet(f"next() of a {type(iterator).__name__} from outside was called")
+            self.stop_or_note(f"next() of a {type(iterator).__name__} from outside was called")
 
-    def say(self, what: str, call: Callable[[], Any]) -> None:
+    def hold_output(self, what: str, call: Callable[[], Any]) -> None:
         """Hold a piece of output back."""
-        self.notice(what)
-        self._held.append(call)
+        self.note(what)
+        self._held_output.append(call)
 
 
-class _Here(threading.local):
-    noticing: EffectWatcher | None = None
+class _ThreadState(threading.local):
+    watcher: EffectWatcher | None = None
     """Who notices what this thread does."""
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
-def _users() -> EffectWatcher | None:
+def _watcher_of_user_code() -> EffectWatcher | None:
     """Who notices, if what called the function that calls this is no part of this package."""
-    noticing = _here.noticing
-    if noticing is None:
+    watcher = _thread.watcher
+    if watcher is None:
         return None
     module = sys._getframe(2).f_globals.get("__name__") or ""
-    return None if module.partition(".")[0] in _SILENT else noticing
+    return None if module.partition(".")[0] in _SILENT else watcher
 
 
-def _is_users(frame: Any) -> bool:
+def _is_user_code(frame: Any) -> bool:
     """Whether code of the user's runs, or code of the standard library for it."""
     while frame is not None:
         top = (frame.f_globals.get("__name__") or "").partition(".")[0]
@@ -152,22 +156,22 @@ def _is_users(frame: Any) -> bool:
 
 def _printing(name: str, before: Any) -> Any:
     def output(*args: Any, **kwargs: Any) -> None:
-        noticing = _users()
-        if noticing is None:
+        watcher = _watcher_of_user_code()
+        if watcher is None:
             before(*args, **kwargs)
             return
         texts = [str(x) for x in args]  # as they are now
-        noticing.say(f"{name}() was called", lambda: before(*texts, **kwargs))
+        watcher.hold_output(f"{name}() was called", lambda: before(*texts, **kwargs))
 
     return output
 
 
 def _logging(name: str, before: Any) -> Any:
     def handle(logger: Any, record: Any) -> Any:
-        noticing = _here.noticing
-        if noticing is None or logger.name.partition(".")[0] in _SILENT:
+        watcher = _thread.watcher
+        if watcher is None or logger.name.partition(".")[0] in _SILENT:
             return before(logger, record)
-        return noticing.say("a log line was written", lambda: before(logger, record))
+        return watcher.hold_output("a log line was written", lambda: before(logger, record))
 
     return handle
 
@@ -176,9 +180,9 @@ def _warning(name: str, before: Any) -> Any:
     def warn(
         message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any
     ) -> None:
-        noticing = _users()
-        if noticing is not None:
-            noticing.notice("warnings.warn() was called")
+        watcher = _watcher_of_user_code()
+        if watcher is not None:
+            watcher.note("warnings.warn() was called")
         before(message, category, stacklevel + 1, source, **more)
 
     return warn
@@ -186,8 +190,8 @@ def _warning(name: str, before: Any) -> Any:
 
 def _next(name: str, before: Any) -> Any:
     def advance(iterator: Any, *default: Any) -> Any:
-        if (noticing := _users()) is not None:
-            noticing.advances(iterator)
+        if (watcher := _watcher_of_user_code()) is not None:
+            watcher.before_next(iterator)
         return before(iterator, *default)
 
     return advance
@@ -195,15 +199,15 @@ def _next(name: str, before: Any) -> Any:
 
 def _clock(name: str, before: Any) -> Any:
     def clock() -> Any:
-        noticing = _users()
-        if noticing is not None:
-            noticing.notice(f"time.{name}() was called")
+        watcher = _watcher_of_user_code()
+        if watcher is not None:
+            watcher.note(f"time.{name}() was called")
         return before()
 
     return clock
 
 
-class _Replaced:
+class _ReplacedFunctions:
     """The functions that are noticed, replaced while some thread wants to know: once, however many do."""
 
     def __init__(self) -> None:
@@ -244,6 +248,6 @@ class _Replaced:
         setattr(owner, name, ours)
 
 
-_replaced = _Replaced()
+_replaced = _ReplacedFunctions()
 
 __all__ = ["EffectWatcher"]

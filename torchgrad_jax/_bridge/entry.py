@@ -70,22 +70,22 @@ class Entry:
     """One traced run: its program, what it takes for granted, and how its result is put together."""
 
     def __init__(
-        self, fn: Any, flat: list[Any], watch: PythonGuards, tensors: list[Tensor], log: NumberLog,
+        self, fn: Any, flat: list[Any], python_guards: PythonGuards, tensors: list[Tensor], log: NumberLog,
         checked: bool = True, name: Callable[[int], str] = str,
     ) -> None:  # fmt: skip
         # Identities of arguments are part of the key: they must stay theirs.
-        self.held = [x for x in flat if not isinstance(x, Tensor)]
-        self.watch = watch
+        self.kept_arguments = [x for x in flat if not isinstance(x, Tensor)]
+        self.python_guards = python_guards
         unique = {id(t): t for t in tensors}
         self.args = [next(i for i, t in enumerate(tensors) if t is u) for u in unique.values()]
-        log.first, given_numbers = len(self.args), log.given.values
+        log.first_number_input, given_numbers = len(self.args), log.given.values
         self.args += range(len(tensors), len(tensors) + len(given_numbers))
         """Which tensors and then numbers among the arguments the program takes."""
-        self.repeats = log.first < len(tensors)
+        self.repeats_a_tensor = log.first_number_input < len(tensors)
         """Whether one tensor is given twice."""
-        self.once = False
+        self.single_use = False
         """Whether this is a run that cannot be repeated, for what the function does in Python."""
-        self.ran = False
+        self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.backward: BackwardDescription | None = None
         self._gradients: list[Any] = []
@@ -104,8 +104,14 @@ class Entry:
         self.spec, self.outs = told
         given = log.given
         self.constants = [
-            Constant(len(tensors) + i, given.where[i], given.values[i], name(given.where[i]), place)
-            for i, place in given.exact.items()
+            Constant(
+                len(tensors) + i,
+                given.leaf_positions[i],
+                given.values[i],
+                name(given.leaf_positions[i]),
+                place,
+            )
+            for i, place in given.constants.items()
         ]
         """Numbers among the arguments whose values are part of the program."""
         self.log: NumberLog | None = log
@@ -117,22 +123,26 @@ class Entry:
             n_results = len(program.jaxpr.outvars) - len(self._gradients)
             self.parts = ForwardAndBackward(program.jaxpr, program.consts, n_results, self.checks)
         self._gradients = []
-        self._again: Call | None = None
+        self._as_operator: Call | None = None
         self._reorder()
         overwritten = len(self.donated) + len(self.spare)
         self.program_kernel = Donating(lambda *xs: self._kernel(xs), overwritten, bool(self.spare))
         self.kernel = self.program_kernel.call
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
-        self.plain: tuple[int, Any] = (-1, ())
-        touched = [*program.counters, *program.guards, *program.grads]
+        self.plain_arguments: tuple[int, Any] = (-1, ())
+        touched = [*program.counters, *program.gradient_guards, *program.grads]
         of_arguments = any(isinstance(entry[0], int) for entry in touched)
         writes_arguments = any(i < 0 for i, _, _ in program.writes)
-        self.simple = not (self.parts or program.fresh or of_arguments or writes_arguments)
+        self.only_reads_arguments = not (
+            self.parts or program.new_state or of_arguments or writes_arguments
+        )
         """Whether plain tensors as arguments are only read."""
-        self.looks = bool(program.peers or program.looked or program.guards or self.numbers)
+        self.has_more_guards = bool(
+            program.peers or program.looked_at or program.gradient_guards or self.numbers
+        )
         """Whether there is more to look at than tensors from outside and Python's values."""
-        self.quickly = self._without_effects()
+        self.run_quickly = self._shorter_run()
 
     def _placements(self, args: Sequence[Tensor]) -> dict[int, Any]:
         program, pins = self.program, {}
@@ -232,14 +242,14 @@ class Entry:
             k for leaf, k, m, _ in program.grads
             if m is not None and (id(leaf) if isinstance(leaf, Tensor) else leaf) in spare
         ]  # fmt: skip
-        self.place = list(dict.fromkeys([*first, *range(n)]))
-        at = {k: new for new, k in enumerate(self.place)} if self.parts is None else range(n)
+        self.result_order = list(dict.fromkeys([*first, *range(n)]))
+        at = {k: new for new, k in enumerate(self.result_order)} if self.parts is None else range(n)
         self.stored = [(st, at[k], stamps) for st, k, stamps in self.stored]
         self.stored_elsewhere = [(i, at[k], stamps) for i, k, stamps in self.stored_elsewhere]
         self.grads = [
             (leaf, k if m is None else at[k], m, version) for leaf, k, m, version in program.grads
         ]
-        self.fresh = [(st, at[k]) for st, k in program.fresh]
+        self.new_state = [(st, at[k]) for st, k in program.new_state]
         for o in self.outs:
             if isinstance(o, ResultTensor):
                 o.index = at[o.index]
@@ -282,34 +292,34 @@ class Entry:
         return tensors, (out_spec, outs)
 
     # -- is it still right?
-    def stale(self, tensors: Sequence[Tensor]) -> str | None:
+    def why_stale(self, tensors: Sequence[Tensor]) -> str | None:
         """Why the program must not be used any more, or None."""
         for constant in self.constants:
-            if (why := constant.changed(tensors)) is not None:
+            if (why := constant.describe_change(tensors)) is not None:
                 return why
-        for ref, st, m, al, rg in self.program.known:
+        for ref, st, m, al, rg in self.program.known_tensors:
             t = ref()
             if t is not None and (
                 t._m is not m or t._rg is not rg or t._al is not al or t._st is not st
             ):
                 return "a tensor from outside has another shape, storage or requires_grad"
-        args = [tensors[i] for i in self.args] if self.looks or self.log else tensors
-        if not self.looks:
-            return self.watch.changed() or (self.log and self.log.replay(args))
+        args = [tensors[i] for i in self.args] if self.has_more_guards or self.log else tensors
+        if not self.has_more_guards:
+            return self.python_guards.describe_change() or (self.log and self.log.replay(args))
         for st, first, _, _ in self.program.peers:
             if st.array is not first.array:
                 return "tensors that held one number hold different ones"
-        for st, array in self.program.looked:
+        for st, array in self.program.looked_at:
             if st.array is not array:
                 return VALUES_CHANGED
         for holder, key, kind in self.numbers:
             if type(holder[key]) is not kind:
                 return f"{key!r} was a {kind.__name__}"
-        for leaf, m in self.program.guards:
+        for leaf, m in self.program.gradient_guards:
             g = resolve_argument(leaf, args)._g
             if (None if g is None else g._m) is not m:
                 return "the gradient of a leaf is there, or not there, as it was not before"
-        return self.watch.changed() or (self.log and self.log.replay(args))
+        return self.python_guards.describe_change() or (self.log and self.log.replay(args))
 
     # -- running
     def _kernel(self, xs: Sequence[Any]) -> list[Any]:
@@ -318,11 +328,11 @@ class Entry:
         for i, x in zip(self.order, (*xs[:n], *xs[n + len(self.spare) :])):
             values[i] = x
         found = self.steps(values)
-        out = [found[k] for k in self.place]
+        out = [found[k] for k in self.result_order]
         if not self.late:
             return out
-        failed = any_of(found[len(self.place) :])
-        out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
+        failed = any_of(found[len(self.result_order) :])
+        out[:n] = [jnp.leaf_positions(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
 
     def steps(self, values: Sequence[Any]) -> list[Any]:
@@ -338,9 +348,9 @@ class Entry:
         """The tensors that the program returns."""
         return [o for o in self.outs if isinstance(o, ResultTensor)]
 
-    def fits(self, args: Sequence[Any], mode: int) -> bool:
+    def takes(self, args: Sequence[Any], mode: int) -> bool:
         """Whether `run` may be called on these arguments without a closer look."""
-        then, kinds = self.plain
+        then, kinds = self.plain_arguments
         if mode != then or len(args) != len(kinds):
             return False
         for x, (m, requires) in zip(args, kinds):
@@ -355,13 +365,24 @@ class Entry:
                 return False
         if len(args) > 1 and len({id(x._st) for x in args}) != len(args):
             return False
-        return self.stale(args) is None
+        return self.why_stale(args) is None
 
-    def _without_effects(self) -> Callable[[Sequence[Tensor]], Any] | None:
+    def _shorter_run(self) -> Callable[[Sequence[Tensor]], Any] | None:
         """A shorter `run` for a program that only computes one tensor of plain ones; None for any other."""
         program, kept = self.program, self.kept_storages
-        effects = (program.writes, program.grads, program.counters, program.fresh, program.peers)
-        if self.parts is not None or any(effects) or self.spec.kind is not None or not self.simple:
+        effects = (
+            program.writes,
+            program.grads,
+            program.counters,
+            program.new_state,
+            program.peers,
+        )
+        if (
+            self.parts is not None
+            or any(effects)
+            or self.spec.kind is not None
+            or not self.only_reads_arguments
+        ):
             return None
         (out,) = self.outs
         if not isinstance(out, ResultTensor) or out.requires:
@@ -386,7 +407,7 @@ class Entry:
 
         An exception that a signal raises finds everything as it was, or all of the step done.
         """
-        args = [tensors[i] for i in self.args] if self.repeats else tensors
+        args = [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
         arrays: list[Any] = []
         """The results; as long as there are none, nothing has happened."""
         drawn: dict[Any, Any] = {}
@@ -411,11 +432,13 @@ class Entry:
                 self.program_kernel.settled = True
                 arrays += self.program_kernel.results(inputs, dropped)  # no signal comes in between
                 if self.late and is_true(arrays[-1]):
-                    self._complain([*arrays[: len(self.donated)], *inputs[len(self.donated) :]])
+                    self._raise_failed_check(
+                        [*arrays[: len(self.donated)], *inputs[len(self.donated) :]]
+                    )
             self.store(arrays, args, counters, counts)
-            self.ran = True
+            self.has_run = True
         except BaseException:
-            surely(lambda: self._settle(arrays, args, counters, counts, drawn, replaced))
+            surely(lambda: self._finish_or_restore(arrays, args, counters, counts, drawn, replaced))
             raise
         return self._outputs(arrays, node, args)
 
@@ -431,13 +454,13 @@ class Entry:
             if type(st) is Storage and isinstance(st.array, np.ndarray):
                 st.array = jnp.array(st.array)
 
-    def _settle(
+    def _finish_or_restore(
         self, arrays: Sequence[Any], args: Sequence[Tensor], counters: Sequence[Any], counts: Sequence[int],
         drawn: dict[Any, Any], replaced: Sequence[Any],
     ) -> None:  # fmt: skip
         """After an error or an interrupt: finish the step if its program ran, else let all be as it was."""
         if arrays and not (self.late and self.parts is None and is_true(arrays[-1])):
-            self.ran = True
+            self.has_run = True
             self.store(arrays, args, counters, counts)
             return
         storages = [*self.donated_storages, *[s.storage(args) for s in self.donated_gradients]]
@@ -447,23 +470,23 @@ class Entry:
         if self.log is not None:
             self.log.put_back()
 
-    def complain(self, tensors: Sequence[Any]) -> NoReturn:
+    def raise_failed_check(self, tensors: Sequence[Any]) -> NoReturn:
         """Raise what the call with these arguments raises, whose numbers in Python have been computed."""
-        args = [tensors[i] for i in self.args] if self.repeats else tensors
+        args = [tensors[i] for i in self.args] if self.repeats_a_tensor else tensors
         drawn: dict[Any, Any] = {}
         with restorable(drawn):
             values = [s.array(args) for s in self.program.sources]
         put_back(drawn, ())
         assert self.checks is not None
-        self.checks.complain(values)
+        self.checks.raise_failed_check(values)
 
-    def _complain(self, inputs: Sequence[Any]) -> NoReturn:
+    def _raise_failed_check(self, inputs: Sequence[Any]) -> NoReturn:
         """Raise what the check raises that fails for these inputs of the program."""
         values: list[Any] = [None] * len(self.order)
         for i, x in zip(self.order, inputs):
             values[i] = x
         assert self.checks is not None
-        self.checks.complain(values)
+        self.checks.raise_failed_check(values)
 
     def _inputs(self, args: Sequence[Tensor], drawn: dict[Any, Any]) -> list[Any]:
         """What the program reads now, in its order; `drawn` gets the states of generators before their draws."""
@@ -476,14 +499,14 @@ class Entry:
             others = [s.array(args) for s in self.kept_others]
         kept = [st.array for st in self.kept_storages]
         if self.checks is not None and self.checks.fail_ahead(others, self.ahead):
-            self._complain([*self._overwritten(args), *kept, *others])
-        return [*self.own_arrays(args), *kept, *others]
+            self._raise_failed_check([*self._overwritten(args), *kept, *others])
+        return [*self.arrays_to_overwrite(args), *kept, *others]
 
     def _overwritten(self, args: Sequence[Tensor]) -> list[Any]:
         own = [st.array for st in self.donated_storages]
         return own + [s.storage(args).array for s in self.donated_gradients]
 
-    def own_arrays(self, args: Sequence[Tensor]) -> list[Any]:
+    def arrays_to_overwrite(self, args: Sequence[Tensor]) -> list[Any]:
         """The arrays whose memory the program gets; copies of those that somebody else looks at."""
         own = self._overwritten(args)
         if own and max(map(sys.getrefcount, own)) > _HOLDERS:
@@ -501,10 +524,10 @@ class Entry:
             values = [s.array(args) for s in sources]
         checks = self.checks
         if checks is not None and checks.fail_ahead(values, checks.inputs):
-            checks.complain(values)
+            checks.raise_failed_check(values)
         found = parts.forward(*values)
         if checks is not None and self.late and is_true(found.pop()):
-            checks.complain(values)
+            checks.raise_failed_check(values)
         node = None
         if MODES.bits & GRAD:
             leaves = tuple(leaf_of(s, args, x) for s, x in zip(sources, values))
@@ -544,7 +567,7 @@ class Entry:
                 g = make(arrays[k], m)
                 g._st.version = version
                 leaf._g = g
-        for st, k in self.fresh:
+        for st, k in self.new_state:
             st.array = arrays[k]
 
     def _outputs(self, arrays: Sequence[Any], node: Any, args: Sequence[Tensor]) -> Any:
@@ -561,7 +584,7 @@ class Entry:
             if o.freed:
                 t._fn, t._rg = spent(o.node, o.meta), True
             elif o.requires and node is not None:
-                t._fn, t._onr, t._rg = node, node.told.roots.index(o.index), True
+                t._fn, t._onr, t._rg = node, node.description.roots.index(o.index), True
             if MODES.bits & INFERENCE:
                 mark_inference(t)
             leaves.append(t)
@@ -569,8 +592,8 @@ class Entry:
 
     def _recorded_call(self) -> Call:
         """The program as one operator, differentiable from outside."""
-        if self._again is not None:
-            return self._again
+        if self._as_operator is not None:
+            return self._as_operator
         assert self.parts is not None
         last, n = self.parts.n_results, len(self.program.sources)
 
@@ -581,12 +604,12 @@ class Entry:
             o.index for o in self.outs if isinstance(o, ResultTensor) and o.requires and not o.freed
         }
         names = [o.node for o in self.outs if isinstance(o, ResultTensor) and o.index in wanted]
-        self._again = Call(
+        self._as_operator = Call(
             "compiled", lambda leaves: tuple(run(leaves)), node_name=names[0],
             nondiff=tuple(k for k in range(last) if k not in wanted),
             edges=lambda keys: tuple(i for i in range(n) if isinstance(keys[i], Meta) and keys[i].dtype.category >= 2),
         )  # fmt: skip
-        return self._again
+        return self._as_operator
 
 
 ELSEWHERE = (OutsideTensor, OutsideView, ReturnedNumber)

@@ -49,8 +49,8 @@ class HiddenState:
         except _Opaque:
             self.state = _UNKNOWN
 
-    def changed(self) -> str | None:
-        """What has been done to it since, in words."""
+    def describe_change(self) -> str | None:
+        """What has been done to it since, in words; None if nothing."""
         if self.state is _UNKNOWN or state_of(self.of) == self.state:
             return None
         if hasattr(type(self.of), "__next__") and not isinstance(self.of, io.IOBase):
@@ -59,11 +59,11 @@ class HiddenState:
             return "a file was read or written"
         return f"a number was drawn from a {type(self.of).__name__}"
 
-    def opaque(self) -> bool:
+    def is_unknown(self) -> bool:
         """Whether nothing tells that it was advanced."""
         return self.state is _UNKNOWN
 
-    def undo(self) -> None:
+    def restore(self) -> None:
         """Put a generator of random numbers back."""
         if isinstance(self.of, random.Random):
             self.of.setstate(self.state)  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ class Lowered:
 
 def lowered(entry: Entry, inputs: Sequence[Any]) -> Lowered:
     """The program of an entry for these arguments, which is not run."""
-    args = [inputs[i] for i in entry.args] if entry.repeats else inputs
+    args = [inputs[i] for i in entry.args] if entry.repeats_a_tensor else inputs
     sources = entry.program.sources
     if entry.parts is None:
         xs = [_input(sources[i], args) for i in entry.order]

@@ -130,7 +130,7 @@ class _Operator:
     """
 
     __slots__ = (
-        "call", "captured", "keys", "lasts", "looked", "metas", "out_tree", "single", "watch",
+        "call", "captured", "keys", "lasts", "looked", "metas", "out_tree", "single", "guards",
     )  # fmt: skip
 
     def __init__(
@@ -158,7 +158,7 @@ class _Operator:
         lifted = _recorded(run, [aval_of(t._m) for t in leaves], reading)
         n_captured = len(lifted.captured) - len(lifted.jaxpr.constvars)
         self.captured: list[Tensor] = []
-        self.looked, self.watch = reading.looked, None
+        self.looked, self.guards = reading.looked, None
         self.lasts = all(t._st.born < lifted.birth for t, _ in self.looked)
         if n_captured or not plain:  # else JAX sees the function itself
             self._close_over(f, kept, lifted, n_captured)
@@ -183,26 +183,26 @@ class _Operator:
             t._al is None and t._fn is None and t._st.born < lifted.birth
             for t in self.captured[:n_captured]
         )
-        self.watch = watch = PythonGuards()
-        watch.function(f)
+        self.guards = guards = PythonGuards()
+        guards.add_function(f)
         for k in kept:
             if isinstance(k, _Kept):
-                watch.value(k.value)
+                guards.add_value(k.value)
 
     def holds(self) -> bool:
         """Whether the function would read the same tensors again, and be told the same values."""
         if not self.lasts or any(t._st.array is not array for t, array in self.looked):
             return False
-        if self.watch is None:
+        if self.guards is None:
             return True
         same = all(t._m is m for t, m in zip(self.captured, self.metas))
-        return same and self.watch.changed() is None
+        return same and self.guards.describe_change() is None
 
     def is_simple(self) -> bool:
         """Whether it reads its arguments alone, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
-        return self.watch is None and not self.looked and not self.keys and (flat or self.single)
+        return self.guards is None and not self.looked and not self.keys and (flat or self.single)
 
     def of_tensors(self, leaves: Sequence[Tensor]) -> Any:
         """Of plain tensors, for an operator that is simple."""

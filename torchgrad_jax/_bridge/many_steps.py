@@ -135,17 +135,22 @@ def _leaf(parts: list[Any]) -> Any:
 def is_steady(entry: Entry) -> bool:
     """Whether a program may be run again after itself, whatever it computed."""
     program = entry.program
-    if entry.once or entry.parts is not None or not entry.simple or program.fresh:
+    if (
+        entry.single_use
+        or entry.parts is not None
+        or not entry.only_reads_arguments
+        or program.new_state
+    ):
         return False
     written = {id(st): k for st, k, _ in entry.stored}
-    if any(id(st) in written for st, _ in program.looked):
+    if any(id(st) in written for st, _ in program.looked_at):
         return False
     if any(written.get(id(st), -1) != written.get(id(f), -1) for st, f, _, _ in program.peers):
         return False
     after = {id(leaf): (k, m) for leaf, k, m, _ in program.grads}
     if any(m is None and k is not None for k, m in after.values()):
         return False
-    return all(after.get(id(leaf), (None, m))[1] is m for leaf, m in program.guards)
+    return all(after.get(id(leaf), (None, m))[1] is m for leaf, m in program.gradient_guards)
 
 
 def run_from(entry: Entry, inputs: Sequence[Any], batches: Batches, at: int) -> Any:
@@ -191,7 +196,7 @@ class Loop:
         self.finals = list(dict.fromkeys([*self.finals, *more]))
         """Which results of the last step are kept, those first that take the place of an input."""
         self.stacked = sorted(
-            {entry.place[o.index] for o in entry.outs if isinstance(o, ResultTensor)}
+            {entry.result_order[o.index] for o in entry.outs if isinstance(o, ResultTensor)}
         )
         self.checked = entry.checks is not None
         self.room = self._room(length)
@@ -261,10 +266,10 @@ class Loop:
     def run(self, inputs: Sequence[Any], batches: Batches, at: int) -> StepsDone:
         """Take the steps from `at` on; step `at` is one for this program, and Python did its part of it."""
         entry, log = self.entry, self.entry.log
-        args = [inputs[i] for i in entry.args] if entry.repeats else inputs
+        args = [inputs[i] for i in entry.args] if entry.repeats_a_tensor else inputs
         stacks = [x for x in batches.flat if isinstance(x, Tensor)]
         stacks = [*stacks, *inputs[len(stacks) :]]
-        rows = [stacks[i] for i in entry.args] if entry.repeats else stacks
+        rows = [stacks[i] for i in entry.args] if entry.repeats_a_tensor else stacks
         began = None if log is None else log.state()
         counters = entry.counters
         counts = [vc.version for vc in counters]
@@ -275,7 +280,7 @@ class Loop:
 
         def stored() -> None:
             entry.store(self._placed(arrays), args, counters, counts, steps)
-            entry.ran = entry.ran or steps > 0
+            entry.has_run = entry.has_run or steps > 0
 
         try:
             hosted, high = self._in_python(inputs, batches.length, at, drawn, told)
@@ -286,7 +291,7 @@ class Loop:
             given = [sources[i].array(rows) for i in (*self.rows, *self.rest)]
             n = len(self.rows)
             bounds = np.int32(at), np.int32(high)
-            own = entry.own_arrays(args)
+            own = entry.arrays_to_overwrite(args)
             arrays += self.kernel.results([*own, *given[:n], *hosted, *given[n:], *bounds], ())
             self.kernel.settled = True
             if self.checked:
@@ -343,8 +348,8 @@ class Loop:
 
     def _placed(self, arrays: Sequence[Any]) -> list[Any]:
         """The last step's results in the order of the program of one step."""
-        out: list[Any] = [None] * len(self.entry.place)
-        at = {k: new for new, k in enumerate(self.entry.place)}
+        out: list[Any] = [None] * len(self.entry.result_order)
+        at = {k: new for new, k in enumerate(self.entry.result_order)}
         for k, array in zip(self.finals, arrays):
             out[at[k]] = array
         return out
@@ -363,13 +368,13 @@ class Loop:
         for o, rows in zip(entry.outs, told):
             if isinstance(o, ResultTensor):
                 m = meta((steps, *o.meta.shape), o.meta.dtype, o.meta.device)
-                array = buffers[entry.place[o.index]]
+                array = buffers[entry.result_order[o.index]]
                 leaves.append(make(array if steps == self.room else array[:steps], m))
             elif isinstance(o, ReturnedNumber):
                 leaves.append(_Rows(rows[:steps]))
             elif _is_argument(o):
                 given = [row(i) for i in range(steps)]
-                taken = [[r[k] for k in entry.args] if entry.repeats else r for r in given]
+                taken = [[r[k] for k in entry.args] if entry.repeats_a_tensor else r for r in given]
                 leaves.append(ops.stack([o.tensor(xs).detach() for xs in taken]))
             else:
                 leaves.append(_Rows([o.tensor(args) if isinstance(o, ELSEWHERE) else o] * steps))
@@ -390,13 +395,13 @@ class Loop:
             for s in draws:
                 sources[s].array(())
         try:
-            entry.complain(self._row(inputs, batches, at))
+            entry.raise_failed_check(self._row(inputs, batches, at))
         except Exception as error:
             error.add_note(f"In step {at} of many().")
             raise
         finally:
             if entry.log is not None:
-                entry.log.put_back()
+                entry.log.restore()
 
 
 def _is_argument(o: Any) -> bool:

@@ -45,16 +45,16 @@ class NumberArguments:
         self, arguments: Any, flat: Sequence[Any], apart: Callable[[Any], bool], plain: bool
     ) -> None:
         self._arguments, self._apart = arguments, apart
-        self.where = [i for i, x in enumerate(flat) if is_input(x)]
+        self.leaf_positions = [i for i, x in enumerate(flat) if is_input(x)]
         """The leaves that are numbers."""
-        self.values = [flat[i] for i in self.where]
-        self.exact: dict[int, str] = {}
+        self.values = [flat[i] for i in self.leaf_positions]
+        self.constants: dict[int, str] = {}
         """By its position among the numbers: where the value of one was asked for."""
-        self._seen: dict[int, Any] = {}
-        self._put: list[tuple[Any, Any, Any, Any]] = []
+        self._containers: dict[int, Any] = {}
+        self._replaced_items: list[tuple[Any, Any, Any, Any]] = []
         self._n = 0
         if plain or not self._each_once(arguments):
-            self.exact = dict.fromkeys(range(len(self.where)), "")
+            self.constants = dict.fromkeys(range(len(self.leaf_positions)), "")
 
     def _each_once(self, x: Any) -> bool:
         """Whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
@@ -62,30 +62,30 @@ class NumberArguments:
         if parts is None:
             return True
         if isinstance(x, list | dict | deque):
-            if id(x) in self._seen or not self._apart(x):
+            if id(x) in self._containers or not self._apart(x):
                 return False
-            self._seen[id(x)] = x
+            self._containers[id(x)] = x
         return all(map(self._each_once, parts[0]))
 
-    def enter(self, number: Callable[[int], Any]) -> Any:
+    def with_numbers(self, number: Callable[[int], Any]) -> Any:
         """The arguments with `number(i)` in the place of each number that is an input."""
         self._n = 0
-        return self._replaced(self._arguments, number, True)
+        return self._with_numbers(self._arguments, number, True)
 
-    def _replaced(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
+    def _with_numbers(self, x: Any, number: Callable[[int], Any], can: bool) -> Any:
         parts = tree._parts(x)
         if parts is None:
             return self._leaf(x, number, can)
         can = can and (isinstance(x, dict | deque) or type(x) is list or _is_tuple(x))
         before = parts[0]
-        now = [self._replaced(c, number, can) for c in before]
+        now = [self._with_numbers(c, number, can) for c in before]
         if all(map(is_, before, now)):
             return x
         if _is_tuple(x):
             return x._make(now) if hasattr(x, "_make") else tuple(now)
         for key, old, new in zip(x if isinstance(x, dict) else range(len(x)), before, now):
             if new is not old:
-                self._put.append((x, key, old, new))
+                self._replaced_items.append((x, key, old, new))
                 x[key] = new
         return x
 
@@ -94,13 +94,13 @@ class NumberArguments:
             return x
         i, self._n = self._n, self._n + 1
         if not can:
-            self.exact[i] = ""
-        return x if i in self.exact else number(i)
+            self.constants[i] = ""
+        return x if i in self.constants else number(i)
 
-    def leave(self) -> bool:
+    def put_plain_numbers(self) -> bool:
         """Put plain numbers back into lists and dicts; whether the function wrote to none of them."""
         kept = True
-        put, self._put = self._put, []
+        put, self._replaced_items = self._replaced_items, []
         for holder, key, before, number in reversed(put):
             there = holder.get(key) if isinstance(holder, dict) else _item(holder, key)
             if there is number:
@@ -126,7 +126,7 @@ class Constant:
     def __init__(self, at: int, leaf: int, value: Any, name: str, place: str) -> None:
         self.at, self.leaf, self.value, self.name, self.place = at, leaf, value, name, place
 
-    def changed(self, args: Sequence[Any]) -> str | None:
+    def describe_change(self, args: Sequence[Any]) -> str | None:
         """Why a program that holds this number is not the one for these arguments, or None."""
         now = args[self.at]
         if same(now, self.value):

@@ -66,11 +66,11 @@ class NumberLog(Recording):
         self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments
     ) -> None:
         super().__init__()
-        self.given = given
+        self.number_arguments = given
         """The arguments, whose numbers are read anew in each run as well."""
-        self.first = 0
+        self.first_number_input = 0
         """How many inputs of the program come before the numbers among the arguments."""
-        self._given: dict[int, int] = {}
+        self._argument_of_slot: dict[int, int] = {}
         """The slots of these numbers, and which of them they are."""
         self.places = places
         """(holder, key) of numbers, lists and tuples of them."""
@@ -78,17 +78,15 @@ class NumberLog(Recording):
         """Tensors that schedules may write to: learning rates."""
         self.lift: Any = None
         self.inputs: dict[int, Any] = {}
-        self._originals: list[tuple[Any, Any, Any]] = []
         self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
         self._wrapped: dict[int, tuple[Any, Any]] = {}
         """By the position of a place: what was put there, and what was there."""
         self._arrays: dict[int, int] = {}
-        self._final: list[tuple[Any, Any, Any]] = []
         self.returned: list[int] = []
         """Slots of numbers that the function returns."""
-        self.unfit: str | None = None
-        """What the function does that cannot be repeated from the log."""
+        self.unrepeatable: str | None = None
+        """What the function does that the log cannot repeat, in words."""
 
     # -- while the function is traced
     def begin(self, lift: Any) -> None:
@@ -99,20 +97,20 @@ class NumberLog(Recording):
 
     def arguments(self) -> Any:
         """The arguments with numbers in them that are inputs."""
-        return self.given.enter(self._argument)
+        return self.number_arguments.with_numbers(self._argument)
 
     def reads_arguments(self) -> bool:
         """Whether numbers among the arguments are inputs."""
-        return bool(self._given)
+        return bool(self._argument_of_slot)
 
     def _argument(self, i: int) -> Number:
-        value = self.given.values[i]
+        value = self.number_arguments.values[i]
         slot = self.slot_of(value)
-        self._given[slot] = i
+        self._argument_of_slot[slot] = i
         self.steps.append((GIVEN, slot, i))
         return Number(self, slot, value)
 
-    def holds(self, t: Tensor) -> bool:
+    def is_last_rate(self, t: Tensor) -> bool:
         """Whether a tensor is one that a schedule makes anew in each step, which a program cannot read."""
         lists = [h[k] for h, k in self.places if k == "_last_lr" and isinstance(h[k], list)]
         return any(t is v for held in lists for v in held)
@@ -147,7 +145,9 @@ class NumberLog(Recording):
             put, before = self._wrapped.get(i, (None, self._before[i][2]))
             if now is (before if put is None else put):
                 if type(now) is list and list(map(plain, now)) != before:
-                    self.unfit = self.unfit or f"the list under {key!r} was written to"
+                    self.unrepeatable = (
+                        self.unrepeatable or f"the list under {key!r} was written to"
+                    )
                     before[:] = map(plain, now)
                 holder[key] = before
             else:
@@ -162,7 +162,7 @@ class NumberLog(Recording):
         if is_number_or_list(found):
             self.steps.append((WRITE, holder, key, structure))
         else:
-            self.unfit = self.unfit or f"{key!r} became a {type(found).__name__}"
+            self.unrepeatable = self.unrepeatable or f"{key!r} became a {type(found).__name__}"
 
     def _structure(self, value: Any) -> Any:
         if type(value) in _CONTAINERS:
@@ -202,7 +202,7 @@ class NumberLog(Recording):
         slot = self.slot_of(st.array)
         self.steps.insert(0, (ARRAY, slot, st))
         self._arrays[id(st)] = slot
-        source = self.lift.sources[known[3]]
+        source = self.lift.sources[known.source]
         if source.kind != "number":
             source.kind, source.what, source.of = "number", self.values, slot
 
@@ -224,10 +224,10 @@ class NumberLog(Recording):
         """The function is done: plain numbers take their places again."""
         if self.open:
             self._unwrap()
-            if not self.given.leave():
-                self.unfit = self.unfit or "a number in an argument was written to"
+            if not self.number_arguments.put_plain_numbers():
+                self.unrepeatable = self.unrepeatable or "a number in an argument was written to"
             self.open = False
-            self._say_why()
+            self._explain_checks()
             self._prune()
 
     def state(self) -> Any:
@@ -237,25 +237,25 @@ class NumberLog(Recording):
     def resume(self, state: Any) -> None:
         """Everything is as it was before the run that had this `state()`."""
         self._before, self._arrays_before = state
-        self.put_back()
+        self.restore()
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Everything is as it was before the run."""
         self.open = False
-        self.given.leave()
+        self.number_arguments.put_plain_numbers()
         for holder, key, before in self._before:
             holder[key] = before
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
 
-    def _say_why(self) -> None:
+    def _explain_checks(self) -> None:
         """Leave out numbers among the arguments that are constants, and tell of other values why they matter."""
         changed: set[int] = set()
         found = []
         for step in self.steps:
             kind, slot = step[0], step[1]
-            if kind == CHECK and slot in self._given:
-                self.given.exact.setdefault(self._given[slot], step[3])
+            if kind == CHECK and slot in self._argument_of_slot:
+                self.number_arguments.constants.setdefault(self._argument_of_slot[slot], step[3])
                 continue
             if kind in (READ, ARRAY) or (kind == OP and not changed.isdisjoint(step[3])):
                 changed.add(slot)
@@ -302,24 +302,28 @@ class NumberLog(Recording):
     def reads(self) -> Iterator[tuple[int, Any, Any]]:
         """(slot, dict, key) of what is read; (slot, None, number of the input) of an argument."""
         for s in self.steps:
-            yield (s[1], None, self.first + s[2]) if s[0] == GIVEN else (s[1], s[2], s[3])
+            yield (
+                (s[1], None, self.first_number_input + s[2])
+                if s[0] == GIVEN
+                else (s[1], s[2], s[3])
+            )
 
     # -- in each run
     def replay(self, args: Sequence[Any]) -> str | None:
         """Do what the function does with numbers; why it does other things this time, or None."""
         self._snapshot()
         try:
-            why = self._take(self.values.own, args)
+            why = self._replay_steps(self.values.own, args)
         except Exception:  # which tracing the function again will show to the user
             why = "computing a number failed"
         except BaseException:
-            self.put_back()
+            self.restore()
             raise
         if why is not None:
-            self.put_back()
+            self.restore()
         return why
 
-    def _take(self, values: list[Any], args: Sequence[Any]) -> str | None:
+    def _replay_steps(self, values: list[Any], args: Sequence[Any]) -> str | None:
         for step in self.steps:
             kind, slot = step[0], step[1]
             if kind == READ:
@@ -330,7 +334,7 @@ class NumberLog(Recording):
                     return f"{step[3]!r} has become a {type(value).__name__}"
                 values[slot] = value
             elif kind == GIVEN:
-                values[slot] = args[self.first + step[2]]
+                values[slot] = args[self.first_number_input + step[2]]
             elif kind == OP:
                 values[slot] = step[2](*[values[i] for i in step[3]])
             elif kind == CHECK:

@@ -1,8 +1,13 @@
-"""What a compiled function depends on besides its arguments: the Python values it can reach.
+"""Guards: the Python values that a compiled function can reach, compared before its program is used again.
 
-The steps of a run hold for as long as the Python code would take the same branches. What it can look at
-(closures, globals that it names, attributes of its `self`, modules, optimizers) is written down as a
-list of places with what was found there, to be compared before the steps are used again.
+A program is right for as long as the Python code would take the same branches. So while a function is traced,
+`PythonGuards` lists the places that it can look at (closures, the globals that it names, attributes of its `self`,
+modules, optimizers) with the value that each of them had:
+
+    guards = PythonGuards()
+    guards.add_function(step)
+    guards.describe_change()  # None, or "'scale' was 2 and is 3"
+    guards.restore()          # after a trace that failed: puts the values back
 """
 
 from __future__ import annotations
@@ -30,52 +35,55 @@ from .number_log import is_number, is_number_or_list, with_plain_numbers
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _MISSING = object()
 _ABSENT = repeat(_MISSING)
-_KNOWN = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
-_MOST = 20_000
+_KNOWN_LIBRARIES = ("torchgrad_jax", "torch", "jax", "jaxlib", "numpy")
+_MOST_PLACES = 20_000
 
 
 class PythonGuards:
-    """Places and what was found there."""
+    """Places in Python objects, and the value that each had when the function was traced."""
 
     __slots__ = (
-        "arrays", "asks_for_types", "before_state", "calls", "columns", "dicts", "hidden", "lists",
-        "objects", "optimizers", "orders", "places", "put", "schedules", "seen",
+        "arrays", "calls_type", "before_optimizer_state", "may_be_impure", "quick_places", "dicts", "hidden", "lists",
+        "kept_alive", "optimizers", "orders", "places", "replaced_numbers", "schedules", "visited_ids",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.places: list[tuple[dict[Any, Any], Any, Any]] = []
+        """(holder, key, value): a dict, or something that is looked at like one."""
         self.dicts: list[tuple[dict[Any, Any], int]] = []
+        """Dicts, and how many entries they had."""
         self.lists: list[tuple[Any, list[Any]]] = []
-        self.columns: Any = None
-        """`places` and `dicts` by column, for a quick look."""
+        """Lists, sets and deques, and copies of them."""
+        self.quick_places: Any = None
+        """`places` and `dicts` by column, so that C code compares them; None until it is needed."""
         self.orders: list[tuple[dict[Any, Any], list[Any]]] = []
         """Dicts of several entries, and their keys in order."""
         self.arrays: list[tuple[Any, Any]] = []
         """Arrays of NumPy and of Python, bytearrays, and what was in them."""
         self.hidden: list[HiddenState] = []
         """Iterators, generators of random numbers, files."""
-        self.calls = False
-        """Whether some function names what asks for the time, or reads or writes outside of the program."""
-        self.asks_for_types = False
+        self.may_be_impure = False
+        """Whether a function names something that may ask for the time, or read or write outside of the program."""
+        self.calls_type = False
         """Whether some function calls `type`."""
-        self.put: list[tuple[Any, Any]] = []
-        """Places where the function put a number that is another one in each call."""
-        self.before_state: list[tuple[Any, Any, Any]] = []
-        """Places and dicts as they were found before the state of an optimizer began."""
+        self.replaced_numbers: list[tuple[Any, Any]] = []
+        """Places where the function put a number that differs from call to call; a plain one is there now."""
+        self.before_optimizer_state: list[tuple[Any, Any, Any]] = []
+        """`places`, `dicts` and `orders` as they were before the optimizer made its state."""
         self.optimizers: list[Any] = []
         self.schedules: list[Any] = []
-        self.seen: set[int] = set()
-        self.objects: list[Any] = []
-        """Kept alive, so that ids stay theirs."""
+        self.visited_ids: set[int] = set()
+        self.kept_alive: list[Any] = []
+        """The objects of `visited_ids`, so that no other object gets one of these ids."""
         for setting in AMBIENT:
-            self._dict(setting)
+            self._add_dict(setting)
         self.places += [(_Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]  # type: ignore[misc]
 
-    def changed(self) -> str | None:
-        """What is no longer as it was, in words; None if all is."""
-        if self.columns is None:
-            self.columns = _columns(self.places, self.dicts)
-        looks, dicts, sizes = self.columns
+    def describe_change(self) -> str | None:
+        """What is no longer as it was, in words; None if everything is."""
+        if self.quick_places is None:
+            self.quick_places = _quick_places(self.places, self.dicts)
+        looks, dicts, sizes = self.quick_places
         # No loop in Python where everything is the very object that it was.
         try:
             for look, owners, keys, found in looks:
@@ -92,24 +100,27 @@ class PythonGuards:
                 continue
             if now.__class__ is before.__class__ and isinstance(now, _SIMPLE) and now == before:
                 self.places[at] = (holder, key, now)
-                self.columns = None
+                self.quick_places = None
                 continue
             name = (
                 repr(key)
                 if isinstance(key, _SIMPLE)
                 else f"what a {type(key).__name__} has in a dict"
             )
-            return f"{name} was {_shown(before)} and is {_shown(now)}"
+            return f"{name} was {_describe_value(before)} and is {_describe_value(now)}"
         for holder, n in self.dicts:
             if len(holder) != n:
                 return f"a dict had {n} entries and has {len(holder)}"
         return self._lists_changed()
 
-    def undo(self) -> None:
-        """Put everything back to what was found."""
-        if self.before_state:
-            (self.places, self.dicts, self.orders), self.columns = self.before_state[0], None
-            self.before_state.clear()
+    def restore(self) -> None:
+        """Put back the values of all places, after a trace that failed or was undone."""
+        if self.before_optimizer_state:
+            (self.places, self.dicts, self.orders), self.quick_places = (
+                self.before_optimizer_state[0],
+                None,
+            )
+            self.before_optimizer_state.clear()
         there: dict[int, set[Any]] = {}
         for holder, key, before in self.places:
             if isinstance(holder, dict):
@@ -123,7 +134,7 @@ class PythonGuards:
                 for key in [k for k in holder if k not in there.get(id(holder), ())]:
                     del holder[key]
         for hidden in self.hidden:
-            hidden.undo()
+            hidden.restore()
         for held, keys in self.orders:
             if list(held) != keys and held.keys() == set(keys):
                 entries = {key: held[key] for key in keys}
@@ -136,15 +147,15 @@ class PythonGuards:
             held.update(before) if isinstance(held, set) else held.extend(before)
             self.lists[i] = (held, list(held))  # a set that is filled anew may have another order
 
-    def state_began(self, optimizer: Any) -> None:
+    def optimizer_state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.
 
         So are the tensors that a gradient scaler made of its first scale.
         """
         if not any(optimizer is known for known in self.optimizers):
-            self._tensors_began(vars(optimizer))
+            self._scaler_tensors_began(vars(optimizer))
             return
-        self.before_state.append((list(self.places), list(self.dicts), list(self.orders)))
+        self.before_optimizer_state.append((list(self.places), list(self.dicts), list(self.orders)))
         found = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
         ids = {id(held) for held in found}
         self.dicts, self.places, self.orders = (
@@ -152,22 +163,22 @@ class PythonGuards:
             for rows in (self.dicts, self.places, self.orders)
         )  # type: ignore[assignment]
         for held in found:
-            self._mark(held)
-            self._dict(held)
+            self._visit(held)
+            self._add_dict(held)
             if len(held) > 1:
                 self.orders.append((held, list(held)))
-        self.columns = None
+        self.quick_places = None
 
-    def _tensors_began(self, held: dict[str, Any]) -> None:
+    def _scaler_tensors_began(self, held: dict[str, Any]) -> None:
         """Attributes that were None and are tensors now."""
         if not any(holder is held for holder, _, _ in self.places):
             return
-        self.before_state.append((self.places, list(self.dicts), list(self.orders)))
+        self.before_optimizer_state.append((self.places, list(self.dicts), list(self.orders)))
         self.places = [
             (h, k, h[k]) if h is held and v is None and isinstance(h.get(k), Tensor) else (h, k, v)
             for h, k, v in self.places
         ]
-        self.columns = None
+        self.quick_places = None
 
     def _lists_changed(self) -> str | None:
         for holder, before in self.lists:
@@ -182,48 +193,48 @@ class PythonGuards:
             if not all(map(is_, held, keys)) and list(held) != keys:
                 return "the entries of a dict have another order"
         for held, before in self.arrays:
-            if _content(held) != before:
+            if _array_content(held) != before:
                 return "the values of an array changed"
         return None
 
-    def unknowable(self) -> str | None:
+    def describe_unknowable_state(self) -> str | None:
         """What nothing tells the state of, in words; None if there is no such thing."""
-        opaque = next((h.of for h in self.hidden if h.opaque()), None)
-        if opaque is None:
+        unknown = next((h.of for h in self.hidden if h.is_unknown()), None)
+        if unknown is None:
             return None
-        return (
-            f"it can reach an iterator that does not tell how far it is (a {type(opaque).__name__})"
-        )
+        return f"it can reach an iterator that does not tell how far it is (a {type(unknown).__name__})"
 
-    def advanced(self) -> str | None:
+    def describe_advanced_state(self) -> str | None:
         """What was done to state that objects keep to themselves, in words; None if nothing."""
-        if self.put:
+        if self.replaced_numbers:
             return f"a number that is another one in each call was put under {self.put[0][1]!r}"
-        return next((told for h in self.hidden if (told := h.changed()) is not None), None)
+        return next((told for h in self.hidden if (told := h.describe_change()) is not None), None)
 
     # -- numbers that are carried
-    def make_plain(self) -> None:
+    def put_plain_numbers(self) -> None:
         """Put plain numbers where the function has put those that were carried while it was traced."""
         for holder, key, _ in self.places:
             value = holder.get(key, _MISSING)
             if (found := with_plain_numbers(value)) is not value:
                 holder[key] = found
-                self.put.append((holder, key))
+                self.replaced_numbers.append((holder, key))
         for held, _ in self.dicts:
             if isinstance(held, dict):
                 for key, value in list(held.items()):
                     if (found := with_plain_numbers(value)) is not value:
                         held[key] = found
-                        self.put.append((held, key))
+                        self.replaced_numbers.append((held, key))
         for held, before in self.lists:
             if len(held) != len(before) or not all(map(is_, held, before)):
                 found = [with_plain_numbers(v) for v in held]
                 if not all(map(is_, held, found)):
-                    self.put += [(held, i) for i, v in enumerate(held) if found[i] is not v]
+                    self.replaced_numbers += [
+                        (held, i) for i, v in enumerate(held) if found[i] is not v
+                    ]
                     held.clear()
                     held.update(found) if isinstance(held, set) else held.extend(found)
 
-    def numbers(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def take_number_places(self, more: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """The places of numbers that are read anew in each run: (holder, key). They are no longer watched.
 
         These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), what
@@ -258,7 +269,7 @@ class PythonGuards:
                     if (id(held), j) not in found
                 ]
                 self.lists[i] = ([], [])
-        self.columns = None
+        self.quick_places = None
         return list(found.values())
 
     def tensors(self) -> list[Tensor]:
@@ -268,9 +279,9 @@ class PythonGuards:
             return []
         return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
 
-    def drifted(self) -> list[tuple[Any, Any]]:
+    def drifted_numbers(self) -> list[tuple[Any, Any]]:
         """The places where a number has become another one: (holder, key)."""
-        found: list[tuple[Any, Any]] = list(self.put)
+        found: list[tuple[Any, Any]] = list(self.replaced_numbers)
         for holder, key, before in self.places:
             now = holder.get(key, _MISSING)
             if (
@@ -290,24 +301,24 @@ class PythonGuards:
         return found
 
     # -- collecting
-    def function(self, fn: Any) -> None:
+    def add_function(self, fn: Any) -> None:
         """A function: its closure, the globals that it names, its `self`."""
         if isinstance(fn, types.MethodType):
-            self.value(fn.__self__)
+            self.add_value(fn.__self__)
             fn = fn.__func__
         while hasattr(fn, "__wrapped__"):
             fn = fn.__wrapped__
-        if not isinstance(fn, types.FunctionType) or id(fn) in self.seen:
+        if not isinstance(fn, types.FunctionType) or id(fn) in self.visited_ids:
             if not isinstance(fn, type | types.BuiltinFunctionType | types.FunctionType):
-                self.value(fn)
+                self.add_value(fn)
             return
-        self._mark(fn)
+        self._visit(fn)
         self.places += [(_Attributes(fn), key, getattr(fn, key)) for key in _OF_FUNCTIONS]  # type: ignore[misc]
-        self._dict(vars(fn))
-        names = list(dict.fromkeys(_names(fn.__code__)))
-        words = list(dict.fromkeys(_words(fn.__code__)))
-        self.calls = self.calls or not IMPURE_NAMES.isdisjoint(names)
-        self.asks_for_types = self.asks_for_types or asks_for_type(fn.__code__)
+        self._add_dict(vars(fn))
+        names = list(dict.fromkeys(_global_names(fn.__code__)))
+        strings = list(dict.fromkeys(_string_constants(fn.__code__)))
+        self.may_be_impure = self.may_be_impure or not IMPURE_NAMES.isdisjoint(names)
+        self.calls_type = self.calls_type or asks_for_type(fn.__code__)
         for cell in fn.__closure__ or ():
             try:
                 content = cell.cell_contents
@@ -315,35 +326,35 @@ class PythonGuards:
                 continue
             self.places.append((_Cell(cell), "cell_contents", content))  # type: ignore[arg-type]
             if isinstance(content, types.ModuleType):
-                self._module(content, names + words)
+                self._add_module(content, names + strings)
             else:
-                self.value(content)
-        for name in names + words if "globals" in names else names:
+                self.add_value(content)
+        for name in names + strings if "globals" in names else names:
             found = fn.__globals__.get(name, sys.modules.get(name))
             if isinstance(found, types.ModuleType):
-                self._module(found, names + words)
+                self._add_module(found, names + strings)
             elif name in fn.__globals__:
-                self._place(fn.__globals__, name)
+                self._add_place(fn.__globals__, name)
         if "modules" in names:  # of sys
-            for name in words:
+            for name in strings:
                 if isinstance(sys.modules.get(name), types.ModuleType):
-                    self._module(sys.modules[name], names + words)
+                    self._add_module(sys.modules[name], names + strings)
         for value in (fn.__defaults__, fn.__kwdefaults__):
-            self.value(value)
+            self.add_value(value)
 
-    def _module(self, module: types.ModuleType, names: list[str]) -> None:
+    def _add_module(self, module: types.ModuleType, names: list[str]) -> None:
         """What a function may look up in a module of the user's: attributes that it names."""
         top = module.__name__.partition(".")[0]
-        if top in sys.stdlib_module_names or top in _KNOWN:
+        if top in sys.stdlib_module_names or top in _KNOWN_LIBRARIES:
             return
         for name in names:
             if name in vars(module):
-                self._place(vars(module), name)
+                self._add_place(vars(module), name)
 
-    def _class(self, cls: type) -> None:
+    def _add_class(self, cls: type) -> None:
         """Attributes of a class of the user's, which instances fall back on."""
         for base in cls.__mro__:
-            if base is not object and not _ours(base) and self._mark(base):
+            if base is not object and not _is_known_library(base) and self._visit(base):
                 held = vars(base)
                 own = _Class(base)
                 self.places += [
@@ -354,120 +365,124 @@ class PythonGuards:
                 for value in held.values():
                     code = getattr(value, "fget", None) or getattr(value, "__func__", value)
                     if isinstance(code, types.FunctionType):
-                        self.function(code)
+                        self.add_function(code)
 
-    def _mark(self, x: Any) -> bool:
-        if id(x) in self.seen:
+    def _visit(self, x: Any) -> bool:
+        if id(x) in self.visited_ids:
             return False
-        self.seen.add(id(x))
-        self.objects.append(x)
+        self.visited_ids.add(id(x))
+        self.kept_alive.append(x)
         return True
 
-    def _place(self, holder: dict[Any, Any], key: Any) -> None:
-        if len(self.places) < _MOST:
+    def _add_place(self, holder: dict[Any, Any], key: Any) -> None:
+        if len(self.places) < _MOST_PLACES:
             value = holder[key]
             if isinstance(value, types.ModuleType):
                 return
             self.places.append((holder, key, value))
-            self.value(value)
+            self.add_value(value)
 
-    def value(self, x: Any) -> None:
+    def add_value(self, x: Any) -> None:
         """Something reachable."""
         if isinstance(x, type):
-            self._class(x)
+            self._add_class(x)
             return
         if isinstance(x, types.BuiltinFunctionType | types.MethodWrapperType):
             owner = getattr(x, "__self__", None)
-            self.calls = self.calls or getattr(x, "__module__", None) in IMPURE_MODULES
+            self.may_be_impure = (
+                self.may_be_impure or getattr(x, "__module__", None) in IMPURE_MODULES
+            )
             if not isinstance(owner, type):
-                self.value(owner)
+                self.add_value(owner)
             return
         if isinstance(x, (*_SIMPLE, Tensor, types.ModuleType)):
             return
         if isinstance(x, types.FunctionType | types.MethodType):
-            if not _ours(x):
-                self.function(x)
+            if not _is_known_library(x):
+                self.add_function(x)
             elif isinstance(x, types.MethodType):
-                self.value(x.__self__)
+                self.add_value(x.__self__)
             return
-        if _there(x, "__wrapped__"):  # a function that was compiled or scripted
-            self.function(x)
-        if not self._mark(x):
+        if _has_attribute(x, "__wrapped__"):  # a function that was compiled or scripted
+            self.add_function(x)
+        if not self._visit(x):
             return
         if has_hidden_state(x):
             self.hidden.append(HiddenState(x))
         elif isinstance(x, np.ndarray | bytearray | array.array):
-            self.arrays.append((x, _content(x)))
+            self.arrays.append((x, _array_content(x)))
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords, vars(x)):
-                self.value(part)
+                self.add_value(part)
         elif isinstance(x, dict):
-            self._dict(x)
+            self._add_dict(x)
             if len(x) > 1:
                 self.orders.append((x, list(x)))
-            self._instance(x)
+            self._add_instance(x)
         elif isinstance(x, list | tuple | set | frozenset | deque):
-            self._instance(x)
+            self._add_instance(x)
             if not isinstance(x, tuple | frozenset):
                 self.lists.append((x, list(x)))
             for v in x:
-                self.value(v)
-        elif _there(x, "param_groups") and _there(x, "state"):  # an optimizer
-            self._optimizer(x)
-        elif _there(x, "optimizer") and _there(x, "get_last_lr"):  # a schedule
+                self.add_value(v)
+        elif _has_attribute(x, "param_groups") and _has_attribute(x, "state"):  # an optimizer
+            self._add_optimizer(x)
+        elif _has_attribute(x, "optimizer") and _has_attribute(x, "get_last_lr"):  # a schedule
             self.schedules.append(x)
-            self._class(type(x))
-            self._dict(vars(x))
+            self._add_class(type(x))
+            self._add_dict(vars(x))
         else:
-            self._instance(x)
+            self._add_instance(x)
 
-    def _optimizer(self, x: Any) -> None:
+    def _add_optimizer(self, x: Any) -> None:
         """Options, which parameters there are, and which tensors make up the state."""
         self.optimizers.append(x)
-        self._class(type(x))
+        self._add_class(type(x))
         self.lists.append((x.param_groups, list(x.param_groups)))
         for group in x.param_groups:
-            self._mark(group)
+            self._visit(group)
             for key in group:
                 if key != "params":
-                    self._place(group, key)
+                    self._add_place(group, key)
             self.lists.append((group["params"], list(group["params"])))
         for key, held in vars(x).items():
             if isinstance(held, dict):  # the state, hooks
                 self.places.append((vars(x), key, held))
-                self._dict(held)
+                self._add_dict(held)
 
-    def _instance(self, x: Any) -> None:
+    def _add_instance(self, x: Any) -> None:
         """Attributes of an object of the user's, and of its class."""
         cls = type(x)
-        known = any(_there(x, name) for name in _LOOKED_INTO) or hasattr(cls, "__next__")
-        if _ours(cls) and not known and cls.__module__ not in _CONTAINERS:
+        known = any(_has_attribute(x, name) for name in _ATTRIBUTES_LOOKED_INTO) or hasattr(
+            cls, "__next__"
+        )
+        if _is_known_library(cls) and not known and cls.__module__ not in _CONTAINERS:
             return
-        self._class(cls)
+        self._add_class(cls)
         if hasattr(x, "__dict__"):
-            self._dict(vars(x))
+            self._add_dict(vars(x))
         for base in cls.__mro__:
-            if _ours(base):
+            if _is_known_library(base):
                 continue
             slots = vars(base).get("__slots__", ())
             for name in (slots,) if isinstance(slots, str) else slots:
                 if name not in ("__dict__", "__weakref__"):
                     value = getattr(x, name, _MISSING)
                     self.places.append((_Attributes(x), name, value))  # type: ignore[arg-type]
-                    self.value(value)
+                    self.add_value(value)
 
-    def _dict(self, x: dict[Any, Any]) -> None:
+    def _add_dict(self, x: dict[Any, Any]) -> None:
         self.dicts.append((x, len(x)))
         for key in list(x):
-            self._place(x, key)
+            self._add_place(x, key)
 
 
-def _there(x: Any, name: str) -> bool:
+def _has_attribute(x: Any, name: str) -> bool:
     """Whether an object has an attribute, without asking a `__getattr__`, which may do anything."""
     return inspect.getattr_static(x, name, _MISSING) is not _MISSING
 
 
-def _columns(places: Any, dicts: Any) -> tuple[Any, ...]:
+def _quick_places(places: Any, dicts: Any) -> tuple[Any, ...]:
     rows: dict[Any, list[Any]] = {look: [] for look in (dict.get, getattr, _of_class, _item)}
     for holder, key, found in places:
         if isinstance(holder, dict):
@@ -496,7 +511,7 @@ def _item(held: list[Any], i: int, default: Any) -> Any:
 _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
-_LOOKED_INTO = ("_parameters", "_per_optimizer_states")
+_ATTRIBUTES_LOOKED_INTO = ("_parameters", "_per_optimizer_states")
 """Attributes of modules and of gradient scalers."""
 _CONTAINERS = ("types", "argparse", "collections", "queue", "dataclasses")
 """Modules of the standard library whose classes are nothing but a place for attributes."""
@@ -504,7 +519,7 @@ AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
 
 
-def _content(held: Any) -> tuple[Any, ...]:
+def _array_content(held: Any) -> tuple[Any, ...]:
     if isinstance(held, bytearray):
         return (bytes(held),)
     if not isinstance(held, np.ndarray):
@@ -598,31 +613,31 @@ def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
             yield from (v for v in value if isinstance(v, Tensor))
 
 
-def _words(code: types.CodeType) -> Iterator[str]:
+def _string_constants(code: types.CodeType) -> Iterator[str]:
     """Strings in a function and in those defined in it: by one of them it may look something up."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _words(const)
+            yield from _string_constants(const)
         elif isinstance(const, str):
             yield const
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def _global_names(code: types.CodeType) -> Iterator[str]:
     """Global names of a function and of those defined in it."""
     yield from code.co_names
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
-            yield from _names(const)
+            yield from _global_names(const)
 
 
-def _ours(x: Any) -> bool:
+def _is_known_library(x: Any) -> bool:
     """Whether something belongs to this package, whose state is known."""
     module = getattr(x, "__module__", None) or ""
     top = module.partition(".")[0]
-    return top in _KNOWN or top in sys.stdlib_module_names
+    return top in _KNOWN_LIBRARIES or top in sys.stdlib_module_names
 
 
-def _shown(x: Any) -> str:
+def _describe_value(x: Any) -> str:
     text = repr(x) if isinstance(x, _SIMPLE) else f"a {type(x).__name__}"
     return "missing" if x is _MISSING else text
 

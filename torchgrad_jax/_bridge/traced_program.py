@@ -1,4 +1,6 @@
-"""Tensor code with its state: what it reads and writes of the outside, found while it runs.
+"""A function traced with its state: what it reads and writes of the outside is found while it runs.
+
+A caller uses `trace_program(run, args)`, which gives a `Program`.
 
 `StateLift` runs a function once with tracers in place of every array that it touches: those of its
 arguments, of tensors from outside, of random draws. What it has written when it is done (elements of
@@ -12,7 +14,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax import lax
@@ -71,6 +73,41 @@ def resolve_argument(leaf: Any, args: Sequence[Tensor]) -> Tensor:
     return args[leaf] if isinstance(leaf, int) else leaf
 
 
+class KnownTensor(NamedTuple):
+    """A tensor from outside, as it was before the run."""
+
+    tensor: Tensor
+    storage: Storage
+    meta: Meta
+    alias: Any
+    requires_grad: bool
+    node: Any
+    output_nr: int
+    gradient: Tensor | None
+
+
+class OutsideStorage(NamedTuple):
+    """A storage from outside that the program reads, as it was before the run."""
+
+    storage: Storage
+    array: Any
+    stamp: int
+    source: int
+    """The number of its source."""
+
+
+class SwappedArgument(NamedTuple):
+    """An argument, what it was made of, and the storage with a tracer that it has during the run."""
+
+    tensor: Tensor
+    storage: Storage
+    version: Any
+    meta: Meta
+    alias: Any
+    traced_storage: Storage
+    tracer: Any
+
+
 _WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
 """Of what a program reads a Python number as, which no dtype of a tensor has to do with."""
 
@@ -87,23 +124,29 @@ class StateLift(Lift):
         super().__init__("host")
         self.args = args
         self.sources: list[Source] = []
-        self.storages: dict[int, tuple[Storage, Any, int, int]] = {}
-        """By identity: a storage from outside, its array and stamp before, its source."""
+        self.storages: dict[int, OutsideStorage] = {}
+        """By identity."""
         self.tracers: dict[int, Any] = {}
+        """The inputs that stand for storages, by the identity of the storage."""
         self.counters: dict[int, tuple[Any, int]] = {}
-        self.known: dict[int, tuple[Any, ...]] = {}
+        """Version counters from outside, by identity, and their values before the run."""
+        self.known_tensors: dict[int, KnownTensor] = {}
+        """By identity."""
         self.gradient_of: dict[int, Tensor] = {}
+        """Leaves, by the identity of the storages of their gradients."""
         self.assigned: set[int] = set()
+        """Identities of leaves whose gradient was replaced before anybody looked at it."""
         self.born: list[Any] = []
-        self.swapped: list[tuple[Any, ...]] = []
+        """Weak references to the storages made during the run."""
+        self.swapped: list[SwappedArgument] = []
         self.numbers: dict[int, tuple[Storage, Any, int]] = {}
         """Arrays of one number, by identity: who holds it first, and as which source."""
-        self.looked: dict[int, tuple[Storage, Any]] = {}
+        self.looked_at: dict[int, tuple[Storage, Any]] = {}
         """Storages, by identity, whose values Python has seen, and these values."""
         self.checked = checked
         """Whether what an eager call checks is checked in the program."""
         self.checks: list[Noted] = []
-        self.started: dict[int, Any] = {}
+        self.started_optimizers: dict[int, Any] = {}
         """Optimizers whose state began in this run, by identity."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
@@ -111,7 +154,7 @@ class StateLift(Lift):
     @contextmanager
     def making_state(self, optimizer: Any) -> Iterator[None]:
         """State that an optimizer makes on its first step is made before the program, which finds it there."""
-        self.started[id(optimizer)] = optimizer
+        self.started_optimizers[id(optimizer)] = optimizer
         with self.outside():
             yield
 
@@ -124,7 +167,7 @@ class StateLift(Lift):
             self.know(t)
             m = t._m if t._m.dense else meta(t._m.shape, t._m.dtype, t._m.device)
             st = Storage(self._input(Source("arg", i, None, m), m), m)
-            self.swapped.append((t, t._st, t._vc, t._m, t._al, st, st.array))
+            self.swapped.append(SwappedArgument(t, t._st, t._vc, t._m, t._al, st, st.array))
             t._st, t._m, t._al = st, m, None
             if t._rg or t._fn is not None:  # the graph recorded inside begins here
                 t._rg, t._fn, t._onr = True, None, 0
@@ -149,10 +192,12 @@ class StateLift(Lift):
 
     def know(self, t: Tensor) -> None:
         """Remember how a tensor from outside was before the run."""
-        if id(t) in self.known or (self.ours(t._st.array) and id(t._st) not in self.storages):
+        if id(t) in self.known_tensors or (
+            self.ours(t._st.array) and id(t._st) not in self.storages
+        ):
             return
         self.refuse_last_rates(t)
-        self.known[id(t)] = (t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
+        self.known_tensors[id(t)] = KnownTensor(t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
         self._count(t)
         if t._g is not None:
             self.gradient_of.setdefault(id(t._g._st), t)
@@ -161,7 +206,7 @@ class StateLift(Lift):
 
     def refuse_last_rates(self, t: Tensor) -> None:
         """A schedule of tensors makes new ones in each step in Python: the program cannot know which."""
-        if self.log is not None and self.log.tensors and self.log.holds(t):
+        if self.log is not None and self.log.tensors and self.log.is_last_rate(t):
             raise Unsupported(
                 "torch.compile: get_last_lr() of a schedule whose learning rate is a tensor is read in the function"
             )
@@ -181,7 +226,7 @@ class StateLift(Lift):
         if is_abstract(st.array):
             raise AsWritten("a tensor on the meta device is part of it", lasting=False)
         found = self.tracers.get(id(st))
-        if found is None or self.storages[id(st)][1] is not st.array:
+        if found is None or self.storages[id(st)].array is not st.array:
             self.know(t)
             if st.meta.numel == 1 and (shared := self._shared(st)) is not None:
                 return shared
@@ -197,7 +242,7 @@ class StateLift(Lift):
                 owner = t if t._al is None or t._al.base is None else t._al.base
                 source = Source("tensor", st, owner, st.meta)
             found = self.tracers[id(st)] = self._input(source, st.meta)
-            self.storages[id(st)] = (st, st.array, st.stamp, len(self.sources) - 1)
+            self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
             if source.kind == "tensor":
                 self.numbers.setdefault(id(st.array), (st, found, len(self.sources) - 1))
         return found
@@ -212,12 +257,12 @@ class StateLift(Lift):
         first, tracer, source = self.numbers.get(id(st.array), (None, None, 0))
         if (
             first is None
-            or self.storages[id(first)][1] is not st.array
+            or self.storages[id(first)].array is not st.array
             or first.meta is not st.meta
         ):
             return None
         self.tracers[id(st)] = tracer
-        self.storages[id(st)] = (st, st.array, st.stamp, source)
+        self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, source)
         self.peers[id(st)] = first
         return tracer
 
@@ -245,18 +290,18 @@ class StateLift(Lift):
         tracer, entry = self.tracers.pop(id(st), None), self.storages.pop(id(st), None)
         if tracer is None or entry is None:
             tracer = self._input(Source("tensor", kept, owner, st.meta), st.meta)
-        elif self.sources[entry[3]].what is st:
-            self.sources[entry[3]].what, self.sources[entry[3]].of = kept, owner
+        elif self.sources[entry.source].what is st:
+            self.sources[entry.source].what, self.sources[entry.source].of = kept, owner
             self.tracers[id(kept)] = tracer
-            self.storages[id(kept)] = (kept, *entry[1:])
+            self.storages[id(kept)] = entry._replace(storage=kept)
             self.numbers = {
                 k: (kept if first is st else first, *rest)
                 for k, (first, *rest) in self.numbers.items()
             }  # type: ignore[misc]
             self.peers = {k: kept if first is st else first for k, first in self.peers.items()}
         self.peers.pop(id(st), None)
-        for seen in [known[0] for known in self.known.values() if known[1] is st]:
-            del self.known[id(seen)]
+        for seen in [k.tensor for k in self.known_tensors.values() if k.storage is st]:
+            del self.known_tensors[id(seen)]
             self.counters.pop(id(seen._vc), None)
         st.array = tracer
 
@@ -273,7 +318,7 @@ class StateLift(Lift):
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of an outside tensor, which must be the same the next time."""
-        self.looked[id(t._st)] = (t._st, t._st.array)
+        self.looked_at[id(t._st)] = (t._st, t._st.array)
 
     def look_at_grad(self, t: Tensor) -> None:
         """The user looks at the gradient of a leaf."""
@@ -281,7 +326,7 @@ class StateLift(Lift):
 
     def assign_grad(self, t: Tensor) -> None:
         """The gradient of a leaf is replaced whatever it was."""
-        if id(t) not in self.known:
+        if id(t) not in self.known_tensors:
             self.know(t)
             self.assigned.add(id(t))
 
@@ -319,7 +364,7 @@ class StateLift(Lift):
         self.counters[id(t._vc)] = (t._vc, t._vc.version)
         source = Source("number", values, slot, st.meta)
         self.tracers[id(st)] = self._input(source, st.meta)
-        self.storages[id(st)] = (st, st.array, st.stamp, len(self.sources) - 1)
+        self.storages[id(st)] = OutsideStorage(st, st.array, st.stamp, len(self.sources) - 1)
 
 
 class Program:
@@ -329,16 +374,16 @@ class Program:
         "checks",
         "consts",
         "counters",
-        "fresh",
+        "new_state",
         "grads",
-        "guards",
+        "gradient_guards",
         "jaxpr",
-        "known",
-        "looked",
+        "known_tensors",
+        "looked_at",
         "peers",
         "run",
         "sources",
-        "started",
+        "started_optimizers",
         "writes",
     )
 
@@ -346,11 +391,11 @@ class Program:
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
     sources: list[Source]
-    known: list[tuple[Any, ...]]
+    known_tensors: list[tuple[Any, ...]]
     """Tensors from outside (weakly), and how they were."""
-    guards: list[tuple[Any, Meta | None]]
+    gradient_guards: list[tuple[Any, Meta | None]]
     """Leaves, and what their gradients were like."""
-    looked: list[tuple[Storage, Any]]
+    looked_at: list[tuple[Storage, Any]]
     """Storages from outside, and what was in them when Python looked."""
     writes: list[tuple[int, int, int]]
     """(source, result, how often it was written): elements of storages; ~i for argument i."""
@@ -360,9 +405,9 @@ class Program:
     """(leaf or argument's number, result or tensor, meta, version): gradients that were replaced."""
     counters: list[tuple[Any, int]]
     """(version counter or argument's number, how much it grows)."""
-    started: list[Any]
+    started_optimizers: list[Any]
     """Optimizers whose state was made for the run, before it."""
-    fresh: list[tuple[Any, int]]
+    new_state: list[tuple[Any, int]]
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
 
 
@@ -380,7 +425,7 @@ def trace_program(
 
     lift = StateLift(args, checked)
     lift.log = log
-    told: list[Any] = []
+    descriptions: list[Any] = []
     program = Program()
 
     def pure() -> list[Any]:
@@ -401,7 +446,7 @@ def trace_program(
                     MODES.bits = before & ~TRACED | lift.outer_traced | LIFT
                     lift.enter()
                     with logging_numbers(log, lift):
-                        out = _results(run, lift, told)
+                        out = _results(run, lift, descriptions)
                     out += _effects(program, lift, len(out))
                 finally:
                     close()
@@ -422,19 +467,19 @@ def trace_program(
     program.sources = lift.sources
     if any(k >= 0 for _, _, k, _ in program.peers):
         _let_peers_share(program)
-    program.started = list(lift.started.values())
-    program.looked = list(lift.looked.values())
-    program.known = [
-        (weakref.ref(k[0]), *k[1:5])
-        for k in lift.known.values()
-        if not isinstance(lift.named(k[0]), int)
+    program.started_optimizers = list(lift.started_optimizers.values())
+    program.looked_at = list(lift.looked_at.values())
+    program.known_tensors = [
+        (weakref.ref(k.tensor), *k[1:5])
+        for k in lift.known_tensors.values()
+        if not isinstance(lift.named(k.tensor), int)
     ]
-    program.guards = [
-        (lift.named(k[0]), None if k[7] is None else k[7]._m)
-        for k in lift.known.values()
-        if k[4] and k[5] is None and id(k[0]) not in lift.assigned
+    program.gradient_guards = [
+        (lift.named(k.tensor), None if k.gradient is None else k.gradient._m)
+        for k in lift.known_tensors.values()
+        if k.requires_grad and k.node is None and id(k.tensor) not in lift.assigned
     ]
-    return program, told[0]
+    return program, descriptions[0]
 
 
 def _let_peers_share(program: Program) -> None:
@@ -452,9 +497,9 @@ def _let_peers_share(program: Program) -> None:
     program.peers = [(st, first, shared.get(k, k), n) for st, first, k, n in program.peers]
 
 
-def _results(run: Any, lift: StateLift, told: list[Any]) -> list[Any]:
+def _results(run: Any, lift: StateLift, descriptions: list[Any]) -> list[Any]:
     tensors, description = run()
-    told.append(description)
+    descriptions.append(description)
     return [lift.array_of(t) for t in tensors]
 
 
@@ -489,7 +534,7 @@ def _effects(program: Program, lift: StateLift, at: int) -> list[Any]:
         if st.array is not array:
             program.writes.append((~i, result(st.array), st.stamp))
     program.grads = []
-    for t, st, m, al, rg, fn, _, g in list(lift.known.values()):
+    for t, st, m, al, rg, fn, _, g in list(lift.known_tensors.values()):
         if id(t) not in swapped and (t._st is not st or t._m is not m or t._al is not al):
             raise Unsupported(
                 "torch.compile: a compiled function may not change the shape or the storage of a tensor from outside"
@@ -519,7 +564,7 @@ def _restore(program: Program, lift: StateLift) -> None:
             vc.version = version
     for st, array, stamp, _ in lift.storages.values():
         st.array, st.stamp = array, stamp
-    for t, _, _, _, rg, fn, onr, g in lift.known.values():
+    for t, _, _, _, rg, fn, onr, g in lift.known_tensors.values():
         t._g, t._rg, t._fn, t._onr = g, rg, fn, onr
 
 
@@ -530,13 +575,13 @@ def _survivors(program: Program, lift: StateLift, at: int) -> list[Any]:
         found = [ref() for ref in lift.born]
         return [st for st in found if st is not None and id(st) not in own and lift.ours(st.array)]
 
-    own = {id(s[5]) for s in lift.swapped}
+    own = {id(s.traced_storage) for s in lift.swapped}
     found = alive()
     if found:
         del found
         gc.collect()
         found = alive()
-    program.fresh = [(st, at + k) for k, st in enumerate(found)]
+    program.new_state = [(st, at + k) for k, st in enumerate(found)]
     return [st.array for st in found]
 
 

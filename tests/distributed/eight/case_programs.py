@@ -82,7 +82,7 @@ def program_of(step: Any) -> Any:
     kernel, given = entry.program_kernel, []
     run = kernel.call
     kernel.call = lambda *xs: (given.append(xs), run(*xs))[1]
-    entry.kernel, entry.quickly = kernel.call, None
+    entry.kernel, entry.run_quickly = kernel.call, None
     step()
     return kernel._compiled.lower(*[described(x) for x in given[0]]).compile()
 
